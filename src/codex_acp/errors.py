@@ -1,0 +1,131 @@
+"""The exceptions of codex_acp, one tree.
+
+::
+
+    CodexAcpError
+    ├── MisuseError              this program called the library wrongly
+    ├── PeerError                the other side broke its protocol
+    │   ├── ErrorReply           it answered a request with a JSON-RPC error
+    │   ├── InvalidPayload       its params or result do not fit the schema
+    │   └── LineTooLong          one message was larger than the limit
+    ├── TransportError           bytes can no longer travel
+    │   ├── ConnectionClosed     the stream ended
+    │   └── ProcessExited        the child process ended
+    ├── LaunchError              the Codex binary could not be started
+    │   ├── CodexNotFound
+    │   └── CodexNotExecutable
+    └── RpcError                 raised by a request handler: the error to answer with
+
+Each message says what happened and what to do next. Nothing here imports a model.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CodexAcpError",
+    "MisuseError",
+    "PeerError",
+    "ErrorReply",
+    "InvalidPayload",
+    "LineTooLong",
+    "TransportError",
+    "ConnectionClosed",
+    "ProcessExited",
+    "LaunchError",
+    "CodexNotFound",
+    "CodexNotExecutable",
+    "RpcError",
+]
+
+
+class CodexAcpError(Exception):
+    """Base of every exception that this library raises on purpose."""
+
+
+class MisuseError(CodexAcpError):
+    """The library was called in a way that cannot work, for example before it was started."""
+
+
+class PeerError(CodexAcpError):
+    """The other side of a connection did not keep to its protocol."""
+
+
+class ErrorReply(PeerError):
+    """The peer answered a request of ours with a JSON-RPC error.
+
+    ``code``, ``message`` and ``data`` are the peer's own; ``method`` is the request it answered.
+    """
+
+    def __init__(self, method: str, code: int, message: str, data: object = None) -> None:
+        super().__init__(f"{method} failed: {message} ({code})")
+        self.method = method
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class InvalidPayload(PeerError):
+    """Params or a result do not fit the schema; ``problems`` names each field and what is wrong."""
+
+    def __init__(self, what: str, problems: tuple[str, ...]) -> None:
+        super().__init__(f"{what} does not fit its schema: " + "; ".join(problems))
+        self.what = what
+        self.problems = problems
+
+
+class LineTooLong(PeerError):
+    """The peer sent one line above the size limit; ``limit`` is in bytes."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"a message was larger than the limit of {limit} bytes")
+        self.limit = limit
+
+
+class TransportError(CodexAcpError):
+    """The connection to the peer is gone; what was in flight will not be answered."""
+
+
+class ConnectionClosed(TransportError):
+    """The peer's stream ended, or this side closed the connection."""
+
+
+class ProcessExited(TransportError):
+    """The child process ended.
+
+    ``returncode`` is negative for a signal, None if it is not known;
+    ``stderr_tail`` is the end of what the process wrote to its standard error.
+    """
+
+    def __init__(self, command: str, returncode: int | None, stderr_tail: str) -> None:
+        how = "ended" if returncode is None else f"exited with status {returncode}"
+        tail = f"; the end of its stderr:\n{stderr_tail}" if stderr_tail else ""
+        super().__init__(f"{command} {how}{tail}")
+        self.command = command
+        self.returncode = returncode
+        self.stderr_tail = stderr_tail
+
+
+class LaunchError(CodexAcpError):
+    """The Codex binary could not be started."""
+
+
+class CodexNotFound(LaunchError):
+    """No Codex binary was found; the message says how to get one."""
+
+
+class CodexNotExecutable(LaunchError):
+    """A Codex binary was named but the system refuses to run it."""
+
+
+class RpcError(CodexAcpError):
+    """Raised by a request handler to answer its request with this JSON-RPC error.
+
+    Source: JSON-RPC 2.0, section 5.1; ACP adds -32000 (authentication required),
+    -32002 (resource not found) and -32800 (request cancelled).
+    """
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(f"{message} ({code})")
+        self.code = code
+        self.message = message
+        self.data = data
