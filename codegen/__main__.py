@@ -1,0 +1,32 @@
+"""``python -m codegen [--check]``: regenerate, or prove that regenerating changes nothing."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from codegen.errors import CodegenError
+from codegen.regen import check, regenerate
+
+
+def main() -> int:
+    """0 when done or clean, 1 when the tree differs, 2 when the generator could not run."""
+    parser = argparse.ArgumentParser(prog="python -m codegen", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing, print a diff")
+    args = parser.parse_args()
+    try:
+        if args.check:
+            diffs = check()
+            sys.stdout.write("".join(diffs))
+            print(f"{len(diffs)} generated files differ from what the schemas give")
+            return 1 if diffs else 0
+        written, deleted = regenerate()
+    except CodegenError as error:
+        print(f"codegen: {type(error).__name__}: {error}", file=sys.stderr)
+        return 2
+    print(f"{written} files written, {deleted} deleted")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""Object schemas as plain lists of properties: ``allOf`` merged, nested unions multiplied out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from codegen.errors import CodegenError
+
+Schema = dict[str, Any]
+
+OTHER = "other"
+"""ACP titles the open member of a union so."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One concrete object: its properties, which of them are required, and how it is labelled."""
+
+    properties: dict[str, Any]
+    required: frozenset[str]
+    label: str = ""
+    doc: str = ""
+
+
+def ref_name(schema: Any) -> str | None:
+    """The definition that a node refers to, directly or through a single ``allOf``."""
+    if not isinstance(schema, dict):
+        return None
+    if "$ref" in schema:
+        return str(schema["$ref"]).rsplit("/", 1)[-1]
+    if list(schema.get("allOf", ())) and len(schema["allOf"]) == 1 and "properties" not in schema:
+        return ref_name(schema["allOf"][0])
+    return None
+
+
+def literal_of(schema: Any) -> str | None:
+    """The one string a property may hold, or None."""
+    if not isinstance(schema, dict):
+        return None
+    if isinstance(schema.get("const"), str):
+        return str(schema["const"])
+    values = schema.get("enum")
+    if isinstance(values, list) and len(values) == 1 and isinstance(values[0], str):
+        return values[0]
+    return None
+
+
+def is_other(schema: Schema) -> bool:
+    """Whether a union member stands for values that are not known yet."""
+    return schema.get("title") == OTHER and "not" in schema
+
+
+def _merge(left: Shape, right: Shape) -> Shape:
+    clash = {
+        key
+        for key in left.properties.keys() & right.properties.keys()
+        if left.properties[key] != right.properties[key]
+        and literal_of(left.properties[key]) is None
+    }
+    if clash:
+        msg = f"merged schemas disagree on {sorted(clash)}"
+        raise CodegenError(msg)
+    return Shape(
+        {**right.properties, **left.properties},
+        left.required | right.required,
+        left.label + right.label,
+        left.doc or right.doc,
+    )
+
+
+def shapes(schema: Schema, definitions: dict[str, Schema]) -> list[Shape]:
+    """Every concrete object that ``schema`` allows; more than one where it nests a union."""
+    if "$ref" in schema:
+        return shapes(definitions[str(ref_name(schema))], definitions)
+    found = [
+        Shape(
+            dict(schema.get("properties", {})),
+            frozenset(schema.get("required", ())),
+            doc=schema.get("description", ""),
+        )
+    ]
+    for part in schema.get("allOf", ()):
+        found = [_merge(a, b) for a in found for b in shapes(part, definitions)]
+    for key in ("oneOf", "anyOf"):
+        if key not in schema:
+            continue
+        members: list[Shape] = []
+        for member in schema[key]:
+            if is_other(member):
+                continue
+            label = member.get("title", "")
+            members += [
+                Shape(s.properties, s.required, label or s.label, s.doc)
+                for s in shapes(member, definitions)
+            ]
+        found = [_merge(a, b) for a in found for b in members]
+    return found

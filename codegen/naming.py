@@ -1,0 +1,68 @@
+"""Class names: from titles, tags and definitions; never an ordinal, never above the limit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from codegen.errors import NameCollision, UnusedOverride
+
+MAX_NAME = 50
+"""Longer class names make signatures unreadable; an override shortens them."""
+
+_WORD = re.compile(r"[A-Za-z0-9]+")
+_ORDINAL = re.compile(r"[A-Za-z]\d+$")
+
+
+def pascal(text: str) -> str:
+    """``agent_message_chunk``, ``on-request`` and ``openai/form`` in PascalCase."""
+    return "".join(word[0].upper() + word[1:] for word in _WORD.findall(text))
+
+
+def snake(method: str) -> str:
+    """A Python name for a wire method: ``thread/goal/set`` → ``thread_goal_set``."""
+    parts = _WORD.findall(method)
+    words = [re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", part) for part in parts]
+    return "_".join(words).lower()
+
+
+@dataclass
+class Namer:
+    """Gives each definition its class name, once; overrides that nothing uses are an error."""
+
+    overrides: dict[str, str]
+    taken: dict[str, str] = field(default_factory=dict)
+    _used: set[str] = field(default_factory=set)
+
+    def claim(self, wanted: str, origin: str) -> str:
+        """The class name for ``wanted``; ``origin`` (a schema path) tells collisions apart."""
+        name = wanted
+        for key in (origin, wanted):
+            if key in self.overrides:
+                self._used.add(key)
+                name = self.overrides[key]
+                break
+        if name in self.taken and self.taken[name] != origin:
+            msg = (
+                f"{origin} and {self.taken[name]} would both be class {name}; "
+                f"add {origin!r} to the protocol's NAMES override table"
+            )
+            raise NameCollision(msg)
+        if len(name) > MAX_NAME:
+            msg = (
+                f"{origin} would be class {name}, {len(name)} characters long (limit {MAX_NAME}); "
+                f"add {origin!r} to the protocol's NAMES override table"
+            )
+            raise NameCollision(msg)
+        if _ORDINAL.search(name) and not _ORDINAL.search(wanted.removesuffix("V1")):
+            msg = f"{origin} would be class {name}, which ends in an ordinal"
+            raise NameCollision(msg)
+        self.taken[name] = origin
+        return name
+
+    def check_overrides_used(self) -> None:
+        """Raise UnusedOverride when an override matched nothing."""
+        unused = sorted(set(self.overrides) - self._used)
+        if unused:
+            msg = f"name overrides that match nothing any more, remove them: {', '.join(unused)}"
+            raise UnusedOverride(msg)

@@ -1,0 +1,50 @@
+"""Schema patches: each states what it expects to find, and stops the run when that is gone."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from codegen.errors import CodegenError
+
+
+@dataclass(frozen=True)
+class Patch:
+    """Replace the value at ``pointer`` (RFC 6901); ``new`` None removes it."""
+
+    pointer: str
+    old_digest: str
+    """First 16 hex digits of the SHA-256 of the old value's canonical JSON."""
+    new: Any
+    reason: str
+
+
+def digest(value: Any) -> str:
+    """What ``Patch.old_digest`` must be for ``value``."""
+    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def apply(schema: dict[str, Any], patches: tuple[Patch, ...]) -> dict[str, Any]:
+    """A patched copy of ``schema``."""
+    patched = copy.deepcopy(schema)
+    for patch in patches:
+        *path, last = patch.pointer.removeprefix("/").split("/")
+        holder: Any = patched
+        for step in path:
+            holder = holder.get(step, {}) if isinstance(holder, dict) else {}
+        if last not in holder or digest(holder[last]) != patch.old_digest:
+            found = digest(holder[last]) if last in holder else "nothing"
+            msg = (
+                f"the patch at {patch.pointer} ({patch.reason}) expects {patch.old_digest} "
+                f"but finds {found}; look at the new schema and mend or drop the patch"
+            )
+            raise CodegenError(msg)
+        if patch.new is None:
+            del holder[last]
+        else:
+            holder[last] = patch.new
+    return patched

@@ -1,0 +1,140 @@
+"""Regenerate everything, offline: verify the pins, render, format, then write or compare."""
+
+from __future__ import annotations
+
+import difflib
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from codegen import acp, codex, render
+from codegen.errors import CodegenError
+from codegen.overrides.layout import ACP_HOT, CODEX_HOT
+from codegen.pinned import ROOT, SCHEMA_DIR, PinnedFile, read_pins
+
+GENERATED_DIRS = (
+    "src/codex_acp/codex/_generated",
+    "src/codex_acp/acp/_generated",
+    "src/codex_acp/mapping/_generated",
+)
+"""Folders that hold generated files and nothing else."""
+
+
+def _versions_file(pins: dict[str, PinnedFile], keys: tuple[str, ...], head: str) -> str:
+    lines = [head, '"""Which schema the generated files come from."""', ""]
+    pin = pins[keys[0]]
+    lines.append(f'SCHEMA_PACKAGE = "{pin.package}"')
+    lines.append(f'SCHEMA_VERSION = "{pin.version}"')
+    lines.append("SCHEMA_SHA256 = {")
+    lines += [f'    "{key}": "{pins[key].sha256}",' for key in keys]
+    lines.append("}")
+    return "\n".join(lines) + "\n"
+
+
+def render_all(schema_dir: Path = SCHEMA_DIR) -> dict[str, str]:
+    """Path → unformatted text of every generated file."""
+    pins = read_pins(schema_dir)
+
+    def head(key: str) -> str:
+        return render.header(key, pins[key].sha256)
+
+    experimental, stable = "codex/experimental.json", "codex/stable.json"
+    v1, unstable = "acp/v1.json", "acp/v1_unstable.json"
+    loaded = {key: pins[key].load(schema_dir) for key in (experimental, stable, v1, unstable)}
+    files = render.codex_files(
+        render.Target(
+            codex.load(loaded[experimental], loaded[stable]),
+            "codex_acp.codex._generated",
+            "the Codex app-server protocol",
+            CODEX_HOT,
+            head(experimental),
+        )
+    )
+    for key, name, title in (
+        (v1, "v1", "the Agent Client Protocol, version 1"),
+        (unstable, "v1_unstable", "the Agent Client Protocol, version 1 with unstable parts"),
+    ):
+        files |= render.acp_files(
+            render.Target(
+                acp.load(name, loaded[key], loaded[v1]),
+                f"codex_acp.acp._generated.{name}",
+                title,
+                ACP_HOT,
+                head(key),
+            )
+        )
+    files["src/codex_acp/codex/_generated/version.py"] = _versions_file(
+        pins, (experimental, stable), head(experimental)
+    )
+    files["src/codex_acp/acp/_generated/version.py"] = _versions_file(
+        pins, (v1, unstable), head(v1)
+    )
+    for package in sorted({str(Path(p).parent) for p in files}):
+        first = head(experimental) if "/acp/" not in package else head(v1)
+        files.setdefault(f"{package}/__init__.py", f'{first}\n"""Generated; see its modules."""\n')
+    return files
+
+
+def format_all(files: dict[str, str]) -> dict[str, str]:
+    """The files as ruff sorts and formats them, with the project's settings."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for name, text in files.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        config = str(ROOT / "pyproject.toml")
+        for command in (
+            ["check", "--select", "I,F401", "--fix", "--exit-zero", "--quiet", "--unsafe-fixes"],
+            ["format", "--quiet"],
+        ):
+            done = subprocess.run(
+                [sys.executable, "-m", "ruff", *command, "--no-cache", "--config", config, folder],
+                capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            if done.returncode != 0:
+                msg = f"ruff {command[0]} failed on generated code:\n{done.stdout}{done.stderr}"
+                raise CodegenError(msg)
+        return {name: (root / name).read_text() for name in files}
+
+
+def current_files(root: Path = ROOT) -> dict[str, str]:
+    """Every file that is in the generated folders now."""
+    found: dict[str, str] = {}
+    for folder in GENERATED_DIRS:
+        for path in sorted((root / folder).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                found[path.relative_to(root).as_posix()] = path.read_text()
+    return found
+
+
+def regenerate(root: Path = ROOT) -> tuple[int, int]:
+    """Write what changed and delete what is no longer generated; returns (written, deleted)."""
+    wanted = format_all(render_all(root / "schema"))
+    present = current_files(root)
+    changed = [n for n, text in wanted.items() if present.get(n) != text]
+    for name in changed:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(wanted[name])
+    stale = sorted(present.keys() - wanted.keys())
+    for name in stale:
+        (root / name).unlink()
+    return len(changed), len(stale)
+
+
+def check(root: Path = ROOT) -> list[str]:
+    """Unified diffs between the tree and what would be generated; empty when they agree."""
+    wanted = format_all(render_all(root / "schema"))
+    present = current_files(root)
+    diffs = []
+    for name in sorted(wanted.keys() | present.keys()):
+        before, after = present.get(name, ""), wanted.get(name, "")
+        if before != after:
+            diff = difflib.unified_diff(
+                before.splitlines(keepends=True), after.splitlines(keepends=True),
+                f"tree/{name}", f"generated/{name}",
+            )  # fmt: skip
+            diffs.append("".join(diff))
+    return diffs

@@ -1,0 +1,84 @@
+"""Decode and encode: wire values to models and back, with errors that name the field."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import from_json, to_json
+
+from codex_acp.errors import InvalidPayload
+from codex_acp.jsonrpc.message import EncodedJson
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic_core import ErrorDetails, SchemaValidator
+
+__all__ = ["decode", "decoder", "encode", "from_json", "problems_of"]
+
+T = TypeVar("T")
+
+MAX_PROBLEMS = 8
+"""More than this many wrong fields help nobody; the first ones name the cause."""
+
+_adapters: dict[Any, Any] = {}
+
+
+def validator_of(tp: Any) -> SchemaValidator:
+    """The pydantic-core validator of a model class or of any other annotation, made once."""
+    if isinstance(tp, type) and issubclass(tp, BaseModel):
+        return tp.__pydantic_validator__  # type: ignore[return-value] # a mock until a deferred class is first used
+    try:
+        adapter = _adapters[tp]
+    except KeyError:
+        adapter = _adapters[tp] = TypeAdapter(tp)
+    validator: SchemaValidator = adapter.validator
+    return validator
+
+
+def decoder(tp: Any) -> Callable[[object], Any]:
+    """A function that reads one wire value as ``tp``; raises pydantic's ValidationError."""
+    validate = validator_of(tp).validate_python
+
+    def read(value: object) -> Any:
+        return validate(value, strict=True, by_alias=True, by_name=False)
+
+    return read
+
+
+def decode(tp: type[T], value: object, what: str = "") -> T:
+    """``value`` (parsed JSON) as ``tp``.
+
+    Raises InvalidPayload naming ``what`` (a method, say) and each field that does not fit.
+    """
+    try:
+        result: T = validator_of(tp).validate_python(
+            value, strict=True, by_alias=True, by_name=False
+        )
+    except ValidationError as error:
+        name = what or getattr(tp, "__name__", str(tp))
+        raise InvalidPayload(name, problems_of(error)) from None
+    return result
+
+
+def encode(value: object) -> EncodedJson:
+    """A model (only what was set, under its wire names) or plain JSON data, as JSON text."""
+    if isinstance(value, BaseModel):
+        serializer = value.__pydantic_serializer__
+        return EncodedJson(serializer.to_json(value, exclude_unset=True, by_alias=True))
+    return EncodedJson(to_json(value))
+
+
+def problems_of(error: ValidationError) -> tuple[str, ...]:
+    """``field.path: what is wrong`` for each error, without pydantic's links or the value."""
+    details = error.errors(include_url=False, include_input=False, include_context=False)
+    shown = [_problem(d) for d in details[:MAX_PROBLEMS]]
+    if len(details) > MAX_PROBLEMS:
+        shown.append(f"and {len(details) - MAX_PROBLEMS} more")
+    return tuple(shown)
+
+
+def _problem(detail: ErrorDetails) -> str:
+    path = ".".join(str(part) for part in detail["loc"])
+    return f"{path or 'value'}: {detail['msg']}"

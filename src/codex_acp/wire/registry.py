@@ -1,0 +1,54 @@
+"""Method tables that name their models, and resolve a name to its model when it is first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["MethodInfo", "ModelRegistry"]
+
+
+class MethodInfo(NamedTuple):
+    """One JSON-RPC method: names of its params and result models, None where it has none."""
+
+    params: str | None
+    result: str | None = None
+    experimental: bool = False
+    """Only with the experimental capability (Codex) or in the unstable schema (ACP)."""
+
+
+class ModelRegistry:
+    """Models of one protocol by name; importing a registry imports no model."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+        self._decoders: dict[str, Callable[[object], Any]] = {}
+
+    def resolve(self, name: str) -> Any:
+        """The model class, or the annotation of a union; raises AttributeError if unknown."""
+        return getattr(import_module(self._module), name)
+
+    def decoder(self, name: str) -> Callable[[object], Any]:
+        """A function that reads a wire value as ``name``; raises pydantic's ValidationError."""
+        try:
+            return self._decoders[name]
+        except KeyError:
+            from codex_acp.wire.codec import decoder
+
+            made = self._decoders[name] = decoder(self.resolve(name))
+            return made
+
+    def decode(self, name: str, value: object, what: str) -> Any:
+        """``value`` as ``name``; raises InvalidPayload that names ``what`` and the fields."""
+        from pydantic import ValidationError
+
+        try:
+            return self.decoder(name)(value)
+        except ValidationError as error:
+            from codex_acp.errors import InvalidPayload
+            from codex_acp.wire.codec import problems_of
+
+            raise InvalidPayload(what, problems_of(error)) from None
