@@ -1,0 +1,108 @@
+"""Which requests are in flight, in both directions, as plain values.
+
+Owns the ids. Must not know how messages are sent, what a waiter is, or the name of any method.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from codex_acp.jsonrpc.message import Notification, RequestId
+
+__all__ = ["OutgoingCalls", "IncomingRequests", "Stray"]
+
+_ABANDONED_REMEMBERED: Final = 4096
+"""Abandoned ids remembered for their late answers; the oldest go first, so memory is bounded."""
+
+W = TypeVar("W")
+_Key: TypeAlias = tuple[type, RequestId]
+
+
+class Stray(Enum):
+    """Why a response belongs to no request in flight."""
+
+    ABANDONED = "abandoned"
+    """The caller gave the request up; the late answer is dropped without a word."""
+    UNKNOWN = "unknown"
+    """Nothing with this id was asked, or it was answered before: the peer's mistake."""
+
+
+class OutgoingCalls(Generic[W]):
+    """Requests sent and not answered; ``W`` is whatever waits for the answer.
+
+    Ids are integers from 0 up, none used twice. ``cancel_method`` is the notification that
+    tells the peer that a request was given up; None if its protocol has none.
+    """
+
+    def __init__(self, cancel_method: str | None = None) -> None:
+        self._cancel_method = cancel_method
+        self._next_id = 0
+        self._waiters: dict[int, W] = {}
+        self._abandoned: dict[int, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiters)
+
+    def open(self, waiter: W) -> int:
+        """Allocate the id of a new request."""
+        request_id = self._next_id
+        self._next_id = request_id + 1
+        self._waiters[request_id] = waiter
+        return request_id
+
+    def settle(self, request_id: RequestId) -> W | Stray:
+        """An answer came: give its waiter, which is then forgotten, or why there is none."""
+        if type(request_id) is not int:
+            return Stray.UNKNOWN
+        if request_id in self._waiters:
+            return self._waiters.pop(request_id)
+        if request_id in self._abandoned:
+            del self._abandoned[request_id]
+            return Stray.ABANDONED
+        return Stray.UNKNOWN
+
+    def abandon(self, request_id: int) -> Notification | None:
+        """The caller no longer waits: give the message to send, if there is one to send."""
+        if type(request_id) is not int or request_id not in self._waiters:
+            return None
+        del self._waiters[request_id]
+        self._abandoned[request_id] = None
+        if len(self._abandoned) > _ABANDONED_REMEMBERED:
+            del self._abandoned[next(iter(self._abandoned))]
+        if self._cancel_method is None:
+            return None
+        return Notification(self._cancel_method, {"requestId": request_id})
+
+    def close(self) -> list[W]:
+        """Nothing will be answered any more: give and forget all waiters, oldest first."""
+        waiters = list(self._waiters.values())
+        self._waiters.clear()
+        self._abandoned.clear()
+        return waiters
+
+
+class IncomingRequests:
+    """Requests received and not answered, by id and method."""
+
+    def __init__(self) -> None:
+        self._open: dict[_Key, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open(self, request_id: RequestId, method: str) -> str | None:
+        """Note a request: None if it is new, else the method still open under this id."""
+        key = (type(request_id), request_id)
+        method_open = self._open.get(key)
+        if method_open is None:
+            self._open[key] = method
+        return method_open
+
+    def settle(self, request_id: RequestId) -> bool:
+        """The request is answered: True the first time, False if it was not open."""
+        return self._open.pop((type(request_id), request_id), None) is not None
+
+    def close(self) -> None:
+        """Nothing can be answered any more."""
+        self._open.clear()

@@ -1,0 +1,208 @@
+"""JSON-RPC 2.0 messages as values, and their decoding from one line of bytes.
+
+Owns what is a valid message and what a malformed one deserves as an answer. Must not know
+any method, where lines come from, or who reads the messages.
+
+Source: JSON-RPC 2.0, sections 4 and 5. Codex leaves out the ``jsonrpc`` member, so it is
+optional here. Batches (arrays) are refused: neither ACP nor the app-server uses them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NewType, TypeAlias, TypeGuard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "JsonValue",
+    "EncodedJson",
+    "RequestId",
+    "Params",
+    "Request",
+    "Notification",
+    "Response",
+    "ErrorObject",
+    "ErrorResponse",
+    "Malformed",
+    "Message",
+    "decode",
+    "PARSE_ERROR",
+    "INVALID_REQUEST",
+    "METHOD_NOT_FOUND",
+    "INVALID_PARAMS",
+    "INTERNAL_ERROR",
+    "REQUEST_CANCELLED",
+    "AUTHENTICATION_REQUIRED",
+    "OVERLOADED",
+    "RESOURCE_NOT_FOUND",
+]
+
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+"""Any decoded JSON value."""
+
+EncodedJson = NewType("EncodedJson", bytes)
+"""One JSON value, already serialised as UTF-8, to be spliced into a message as it is."""
+
+RequestId: TypeAlias = int | str
+"""The id of a request. Ids compare with their type: ``0`` is neither ``"0"`` nor ``False``."""
+
+Params: TypeAlias = "list[JsonValue] | dict[str, JsonValue] | None"
+"""``params`` as received; None when the member was absent or null."""
+
+PARSE_ERROR: Final = -32700
+"""The line is not JSON."""
+INVALID_REQUEST: Final = -32600
+"""The JSON is not a request."""
+METHOD_NOT_FOUND: Final = -32601
+"""The method does not exist or is not offered."""
+INVALID_PARAMS: Final = -32602
+"""The params do not fit the method."""
+INTERNAL_ERROR: Final = -32603
+"""The receiver failed."""
+REQUEST_CANCELLED: Final = -32800
+"""The request was cancelled by its sender (ACP, as in the Language Server Protocol)."""
+AUTHENTICATION_REQUIRED: Final = -32000
+"""The client must authenticate first (ACP)."""
+OVERLOADED: Final = -32001
+"""The server has too much to do; try again later (Codex app-server)."""
+RESOURCE_NOT_FOUND: Final = -32002
+"""A file or session that was named does not exist (ACP)."""
+
+
+@dataclass(slots=True)
+class Request:
+    """A call that must be answered exactly once."""
+
+    id: RequestId
+    method: str
+    params: Params
+
+
+@dataclass(slots=True)
+class Notification:
+    """A message that must not be answered."""
+
+    method: str
+    params: Params
+
+
+@dataclass(slots=True)
+class Response:
+    """The successful answer to a request."""
+
+    id: RequestId
+    result: JsonValue
+
+
+@dataclass(slots=True)
+class ErrorObject:
+    """``error`` of an error response; ``data`` is None when it was absent."""
+
+    code: int
+    message: str
+    data: JsonValue = None
+
+
+@dataclass(slots=True)
+class ErrorResponse:
+    """The failed answer to a request; ``id`` is None if the peer could not read the request's."""
+
+    id: RequestId | None
+    error: ErrorObject
+
+
+@dataclass(slots=True)
+class Malformed:
+    """A line that is not a message, and the error it deserves.
+
+    ``answerable`` is False when the line looks like a response: answering a response with an
+    error could settle an unrelated request of the peer, so it may only be logged. ``id`` is the
+    line's own id when that is usable.
+    """
+
+    id: RequestId | None
+    code: int
+    reason: str
+    answerable: bool = True
+
+
+Message: TypeAlias = Request | Notification | Response | ErrorResponse
+"""Every well-formed message."""
+
+_ABSENT: Final = object()
+
+
+def decode(line: bytes, loads: Callable[[bytes], object] = json.loads) -> Message | Malformed:
+    """Decode one line. Never raises: what is wrong with the line comes back as `Malformed`.
+
+    ``loads`` is the JSON decoder; whatever it raises means that the line is not JSON.
+    """
+    try:
+        value = loads(line)
+    except Exception as error:  # noqa: BLE001 - the decoder is injected; any failure is a parse error
+        return Malformed(None, PARSE_ERROR, f"not valid JSON: {type(error).__name__}")
+    if type(value) is not dict:
+        return Malformed(None, INVALID_REQUEST, "a message must be a JSON object")
+    method = value.get("method", _ABSENT)
+    params = value.get("params")
+    if len(value) == 2 and type(method) is str and type(params) is dict:
+        return Notification(method, params)  # what comes by the thousand, in Codex's spelling
+    if value.get("jsonrpc", "2.0") != "2.0":
+        return _malformed(value, 'the member "jsonrpc" must be "2.0"')
+    if method is _ABSENT:
+        return _decode_response(value)
+    if "result" in value or "error" in value:
+        return _malformed(value, "a message cannot be a request and a response at once")
+    if type(method) is not str:
+        return _malformed(value, "method must be a string")
+    if params is not None and type(params) is not dict and type(params) is not list:
+        return _malformed(value, "params must be an object or an array")
+    request_id = value.get("id", _ABSENT)
+    if request_id is _ABSENT:
+        return Notification(method, params)
+    if type(request_id) is not int and type(request_id) is not str:
+        return _malformed(value, "the id of a request must be an integer or a string")
+    return Request(request_id, method, params)
+
+
+def _decode_response(value: dict[str, JsonValue]) -> Response | ErrorResponse | Malformed:
+    has_result = "result" in value
+    if has_result and "error" in value:
+        return _malformed(value, "a response cannot hold both result and error")
+    if has_result:
+        response_id = value.get("id")
+        if not _is_id(response_id):
+            return _malformed(value, "the id of a response must be an integer or a string")
+        return Response(response_id, value["result"])
+    if "error" in value:
+        return _decode_error(value)
+    return _malformed(value, "a message must hold method, result or error")
+
+
+def _decode_error(value: dict[str, JsonValue]) -> ErrorResponse | Malformed:
+    response_id = value.get("id", _ABSENT)
+    if response_id is not None and not _is_id(response_id):
+        return _malformed(value, "the id of an error must be an integer, a string or null")
+    error = value["error"]
+    if not isinstance(error, dict):
+        return _malformed(value, "error must be an object")
+    code, text = error.get("code"), error.get("message")
+    if type(code) is not int or type(text) is not str:
+        return _malformed(value, "error must hold an integer code and a string message")
+    return ErrorResponse(response_id, ErrorObject(code, text, error.get("data")))
+
+
+def _malformed(value: dict[str, JsonValue], reason: str) -> Malformed:
+    """An object with an id but no method can only be a broken response, so it is not answered."""
+    message_id = value.get("id")
+    response_shaped = "result" in value or "error" in value
+    response_shaped = response_shaped or ("id" in value and "method" not in value)
+    usable = message_id if _is_id(message_id) else None
+    return Malformed(usable, INVALID_REQUEST, reason, answerable=not response_shaped)
+
+
+def _is_id(value: object) -> TypeGuard[RequestId]:
+    return type(value) is int or type(value) is str

@@ -1,0 +1,172 @@
+"""A process that behaves like ``codex app-server`` on standard input and output, by a script.
+
+``python -m codex_acp.testing.app_server SCRIPT.jsonl [--record OUT.jsonl] [-- ARGUMENTS]``
+
+Owns the process: streams, signals, the exit. What is said is in ``app_server_player``. The
+ARGUMENTS are those that the Codex binary would get: with ``--version`` the process prints a
+version and ends; without ``app-server`` it refuses with status 2. Standard library only and
+no event loop: it starts in a few tens of milliseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, assert_never
+
+from codex_acp.errors import MisuseError
+from codex_acp.testing.app_server_defaults import CODEX_VERSION
+from codex_acp.testing.app_server_entries import (
+    CloseOutput,
+    Exit,
+    Pause,
+    RawLine,
+    StderrText,
+    entry_to_json,
+)
+from codex_acp.testing.app_server_player import AppServerPlayer, Send
+from codex_acp.testing.app_server_script import AppServerScript
+from codex_acp.testing.record_file import RecordWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import BinaryIO
+
+    from codex_acp.testing.app_server_entries import JsonObject
+    from codex_acp.testing.app_server_player import Output
+
+__all__ = ["main"]
+
+STATUS_BAD_SCRIPT = 70
+"""The exit status for a script that cannot be played (``EX_SOFTWARE``)."""
+
+
+class _Shell:
+    """Plays a script on two byte streams."""
+
+    def __init__(self, script: AppServerScript, record: RecordWriter, output: BinaryIO) -> None:
+        self._player = AppServerPlayer(script)
+        self._record = record
+        self._output = output
+        self._output_open = True
+        self._pending: list[bytes] = []
+
+    def run(self, source: BinaryIO) -> int:
+        """Play until the input ends or the script exits; return the exit status."""
+        status = self._do(self._player.start())
+        while status is None:
+            line = source.readline()
+            if not line:
+                self._end("the input ended")
+                return 0
+            if line.strip():
+                status = self._do(self._take(line))
+        self._end("the script exits")
+        return status
+
+    def _take(self, line: bytes) -> list[Output]:
+        try:
+            message = json.loads(line)
+        except ValueError:
+            message = None
+        if not isinstance(message, dict):
+            self._record.write("in", line=line.decode(errors="replace"))
+            return []
+        self._record.write("in", message=message)
+        known = len(self._player.answers)
+        outputs = self._player.feed(message)
+        for answer in self._player.answers[known:]:
+            self._record.write("answer", id=answer.id, name=answer.name, message=answer.message)
+        return outputs
+
+    def _do(self, outputs: Sequence[Output]) -> int | None:
+        """Do the outputs; return the exit status if one of them is the exit."""
+        last: tuple[JsonObject | None, bytes] = (None, b"")
+        for output in outputs:
+            match output:
+                case Send():
+                    if output.message is not last[0]:
+                        data = json.dumps(output.message, separators=(",", ":")).encode() + b"\n"
+                        last = (output.message, data)
+                    self._pending.append(last[1])
+                    self._record.write("out", message=output.message)
+                case RawLine():
+                    self._pending.append(output.raw.encode() + b"\n" * output.newline)
+                case StderrText():
+                    sys.stderr.write(output.stderr + "\n")
+                    sys.stderr.flush()
+                case Pause():
+                    self._flush()
+                    time.sleep(output.pause)
+                case CloseOutput():
+                    self._flush()
+                    self._close_output()
+                case Exit():
+                    self._flush()
+                    return output.exit
+                case _:
+                    assert_never(output)
+        self._flush()
+        return None
+
+    def _flush(self) -> None:
+        """Write what waits in one go. A client that is gone ends the input too, soon."""
+        data, self._pending = b"".join(self._pending), []
+        if data and self._output_open:
+            try:
+                self._output.write(data)
+                self._output.flush()
+            except BrokenPipeError:
+                self._output_open = False
+
+    def _close_output(self) -> None:
+        self._output_open = False
+        os.close(self._output.fileno())
+
+    def _end(self, why: str) -> None:
+        remaining = [entry_to_json(entry) for entry in self._player.remaining]
+        self._record.write("end", why=why, remaining=remaining, unexpected=self._player.unexpected)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the process; returns its exit status."""
+    parser = argparse.ArgumentParser(prog="codex_acp.testing.app_server")
+    parser.add_argument("script", help="the script, JSON lines")
+    parser.add_argument("--record", help="append what happens to this file, JSON lines")
+    parser.add_argument("--version-text", default=CODEX_VERSION, help="the version to claim")
+    parser.add_argument("codex_args", nargs="*", default=["app-server"], metavar="ARGUMENT")
+    options = parser.parse_args(argv)
+    if "--version" in options.codex_args:
+        sys.stdout.write(f"codex-cli {options.version_text}\n")
+        return 0
+    if "app-server" not in options.codex_args:
+        sys.stderr.write(f"scripted codex: only app-server is played: {options.codex_args}\n")
+        return 2
+    record = RecordWriter(options.record)
+    record.write("start", argv=options.codex_args)
+    try:
+        script = AppServerScript.from_file(options.script)
+        if script.ignore_sigterm:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        status = _Shell(script, record, sys.stdout.buffer).run(sys.stdin.buffer)
+    except (MisuseError, OSError) as error:
+        sys.stderr.write(f"scripted codex: {error}\n")
+        record.write("end", why=str(error), remaining=[{}], unexpected=[])
+        return STATUS_BAD_SCRIPT
+    while script.ignore_eof and status == 0:
+        signal.pause()
+    return status
+
+
+if __name__ == "__main__":
+    exit_status = main()
+    sys.stderr.flush()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+    # The script may have closed standard output; the usual exit would complain about that.
+    os._exit(exit_status)

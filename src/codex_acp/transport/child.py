@@ -1,0 +1,332 @@
+"""A child process as a link: its stdin and stdout are the stream, its stderr is kept.
+
+POSIX only (Linux, macOS). Importing this module and calling `spawn` load nothing but a few
+modules of the standard library, so that the child boots while this program still imports.
+Must not know what the child is.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+
+from codex_acp.errors import ConnectionClosed, MisuseError, ProcessExited
+from codex_acp.transport.descriptors import DescriptorReader, DescriptorWriter
+from codex_acp.transport.exit_watch import ExitWatch
+from codex_acp.transport.process_tree import ProcessTree
+from codex_acp.transport.stderr_tail import StderrTail
+
+TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, Future, Task, TimerHandle
+    from collections.abc import Callable, Mapping, Sequence
+
+    from codex_acp.errors import TransportError
+    from codex_acp.transport.link import Receiver
+
+__all__ = ["ChildProcess", "spawn"]
+
+END_GRACE_SECONDS = 0.2
+"""Between the exit and the end of stdout, in either order: a grandchild may hold stdout open."""
+
+FINAL_READ_LIMIT = 1024 * 1024
+"""Bytes read at the very end: the largest pipe, so that all the child wrote is delivered while a
+grandchild that keeps writing cannot hold this side up."""
+
+KILL_ROUNDS = 5
+"""Looks at the process table in `ChildProcess.kill_tree`: processes may fork meanwhile."""
+
+KILL_ROUND_SECONDS = 0.02
+"""Between those looks; the kernel needs a moment to end a process."""
+
+
+def spawn(
+    argv: Sequence[str],
+    env: Mapping[str, str] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    *,
+    name: str | None = None,
+    on_stderr_line: Callable[[str], None] | None = None,
+) -> ChildProcess:
+    """Start a process in a session of its own; synchronous, before any event loop.
+
+    ``env`` None means this process's own; ``name`` stands for it in messages, by default the
+    file name of ``argv[0]`` (arguments may hold secrets). ``on_stderr_line`` is called on the
+    loop with each line of its stderr. Raises OSError if it cannot be started.
+    """
+    process = subprocess.Popen(
+        argv,
+        env=env,
+        cwd=cwd,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        close_fds=True,
+        start_new_session=True,
+    )
+    shown = os.path.basename(argv[0]) if name is None else name  # noqa: PTH119 - no pathlib here
+    return ChildProcess(process, shown, on_stderr_line)
+
+
+class ChildProcess:
+    """A running child as a `Link`; made by `spawn`.
+
+    The receiver hears ``ProcessExited`` when it ended, or ``ConnectionClosed`` when it lives on
+    without its stdin or stdout. Whoever spawned it must call `aclose`, even after its end: what
+    the child started may still run.
+    """
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        name: str,
+        on_stderr_line: Callable[[str], None] | None,
+    ) -> None:
+        self._process = process
+        self._name = name
+        self._tail = StderrTail(on_stderr_line)
+        self._tree = ProcessTree(process.pid)
+        stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
+        if stdin is None or stdout is None or stderr is None:
+            msg = "the process must be started with three pipes"
+            raise MisuseError(msg)
+        self._stdin, self._stdout, self._stderr = stdin, stdout, stderr
+        self._receiver: Receiver | None = None
+        self._writer: DescriptorWriter | None = None
+        self._reader: DescriptorReader | None = None
+        self._stderr_reader: DescriptorReader | None = None
+        self._exit: ExitWatch | None = None
+        self._exited: Future[None] | None = None
+        self._reading_paused = False
+        self._stdin_broken = False
+        self._grace: TimerHandle | None = None
+        self._told = False
+        self._collected = False
+        self._closing: Task[None] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process id; the same as the id of its group and session."""
+        return self._process.pid
+
+    @property
+    def name(self) -> str:
+        """What stands for the process in messages."""
+        return self._name
+
+    @property
+    def returncode(self) -> int | None:
+        """Exit status, negative for a signal; None while it runs or when it is not known."""
+        return None if self._exit is None else self._exit.returncode
+
+    @property
+    def stderr_tail(self) -> str:
+        """The end of what it wrote to stderr, at most 8 KiB."""
+        return self._tail.text()
+
+    def start(self, receiver: Receiver) -> None:
+        """See `Link.start`."""
+        import asyncio
+
+        if self._receiver is not None or self._closing is not None:
+            msg = "a child process can be started as a link only once"
+            raise MisuseError(msg)
+        self._receiver = receiver
+        self._attach(asyncio.get_running_loop())
+
+    def write(self, data: bytes) -> None:
+        """See `Link.write`."""
+        if self._writer is not None:
+            self._writer.write(data)
+
+    def pause_reading(self) -> None:
+        """See `Link.pause_reading`."""
+        self._reading_paused = True
+        if self._reader is not None and self._closing is None:
+            self._reader.pause()
+
+    def resume_reading(self) -> None:
+        """See `Link.resume_reading`."""
+        self._reading_paused = False
+        if self._reader is not None and not self._told:
+            self._reader.resume()
+            self._look_for_end()
+
+    async def aclose(self) -> None:
+        """End the process and all it started; takes less than half a second.
+
+        Closes stdin, waits, sends SIGTERM, waits, sends SIGKILL; descendants included, even those
+        in another session or group. Output is read and dropped meanwhile.
+        """
+        import asyncio
+
+        from codex_acp.transport.shielding import finish
+
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await finish(self._closing)
+
+    def kill_tree(self) -> None:
+        """Kill the process and all it started, now and without an event loop: the last resort.
+
+        Takes up to 0.1 s. The receiver is not told; `aclose` may still be called, and tells it.
+        """
+        if self._collected:
+            return
+        for _ in range(KILL_ROUNDS):
+            self._tree.refresh()
+            self._tree.signal(signal.SIGKILL)
+            time.sleep(KILL_ROUND_SECONDS)
+            if not self._tree.living():
+                break
+        self._collect()
+
+    def _attach(self, loop: AbstractEventLoop) -> None:
+        self._exited = loop.create_future()
+        for stream in (self._stdout, self._stderr):
+            os.set_blocking(stream.fileno(), False)
+        self._writer = DescriptorWriter(
+            loop, self._stdin.fileno(), self._pause, self._resume, self._writing_broke
+        )
+        self._reader = DescriptorReader(
+            loop, self._stdout.fileno(), self._data_received, self._stdout_ended
+        )
+        self._stderr_reader = DescriptorReader(
+            loop, self._stderr.fileno(), self._tail.feed, self._stderr_ended
+        )
+        self._exit = ExitWatch(loop, self._process, self._process_exited)
+        if not self._reading_paused:
+            self._reader.resume()
+        self._stderr_reader.resume()
+        self._exit.start()
+
+    async def _close(self) -> None:
+        import asyncio
+
+        from codex_acp.transport.shutdown import shut_down
+
+        if self._collected:
+            self._tell_end(None)
+            return
+        try:
+            if self._exited is None:
+                self._attach(asyncio.get_running_loop())
+            self._stop_grace()
+            self._tree.refresh()
+            if self._reader is not None and not self._told:
+                self._reader.resume()
+            if self._writer is not None:
+                self._writer.stop()
+            self._stdin.close()
+            if self._exited is not None:
+                await shut_down(self._tree, self._exited)
+        finally:
+            if self._exit_seen():
+                self._collect()
+            else:  # it outlived SIGKILL, or this task was cancelled by a loop that is closing
+                self.kill_tree()
+            self._tell_end(None)
+
+    def _exit_seen(self) -> bool:
+        return self._exited is not None and self._exited.done()
+
+    def _collect(self) -> None:
+        """Take the exit status from the kernel and give back every descriptor."""
+        self._collected = True
+        if self._exit is not None:
+            self._exit.stop()
+        for endpoint in (self._reader, self._stderr_reader, self._writer):
+            if endpoint is not None:
+                endpoint.stop()
+        for stream in (self._stdin, self._stdout, self._stderr):
+            stream.close()
+        try:
+            self._process.wait(KILL_ROUND_SECONDS)
+        except subprocess.TimeoutExpired:
+            return  # even SIGKILL waits for a process that hangs in the kernel
+        self._tree.root_collected()
+
+    def _pause(self) -> None:
+        if self._receiver is not None:
+            self._receiver.pause_writing()
+
+    def _resume(self) -> None:
+        if self._receiver is not None:
+            self._receiver.resume_writing()
+
+    def _data_received(self, data: bytes) -> None:
+        if self._receiver is not None and self._closing is None:
+            self._receiver.data_received(data)
+
+    def _stdout_ended(self, _error: OSError | None) -> None:
+        self._look_for_end()
+
+    def _stderr_ended(self, _error: OSError | None) -> None:
+        self._tail.end()
+
+    def _writing_broke(self, _error: OSError) -> None:
+        self._stdin_broken = True
+        self._look_for_end()
+
+    def _process_exited(self, collected: bool) -> None:
+        # Note now who is left of its group: its id is still its own.
+        self._tree.refresh()
+        if collected:
+            self._tree.root_collected()
+        if self._exited is not None and not self._exited.done():
+            self._exited.set_result(None)
+        self._look_for_end()
+
+    def _look_for_end(self) -> None:
+        """Tell the end when exit and end of stdout have both come; else wait a little for both."""
+        if self._told or self._closing is not None or self._reader is None:
+            return
+        exited = self._exit_seen()
+        half_ended = self._reader.ended or self._stdin_broken
+        if exited and self._reader.ended:
+            self._tell_exit()
+        elif half_ended or (exited and not self._reading_paused):
+            self._start_grace()
+
+    def _start_grace(self) -> None:
+        if self._grace is None:
+            import asyncio
+
+            loop = asyncio.get_running_loop()
+            self._grace = loop.call_later(END_GRACE_SECONDS, self._grace_over)
+
+    def _grace_over(self) -> None:
+        self._grace = None
+        if self._told or self._closing is not None or self._reader is None:
+            return
+        if self._exit_seen():
+            if self._reading_paused and not self._reader.ended:
+                return  # data may wait; resume_reading looks again
+            self._reader.drain(FINAL_READ_LIMIT)
+            self._tell_exit()
+        else:
+            lost = "stdout" if self._reader.ended else "stdin"
+            self._tell_end(ConnectionClosed(f"{self._name} closed its {lost} but still runs"))
+
+    def _tell_exit(self) -> None:
+        if self._stderr_reader is not None:
+            self._stderr_reader.drain(FINAL_READ_LIMIT)
+        self._tell_end(ProcessExited(self._name, self.returncode, self._tail.text()))
+
+    def _tell_end(self, error: TransportError | None) -> None:
+        if self._told:
+            return
+        self._told = True
+        self._stop_grace()
+        if self._reader is not None:
+            self._reader.stop()
+        if self._receiver is not None:
+            self._receiver.link_closed(error)
+
+    def _stop_grace(self) -> None:
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None

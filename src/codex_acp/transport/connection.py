@@ -1,0 +1,385 @@
+"""One JSON-RPC peer on one link: the pump between bytes and a handler.
+
+Owns order, correlation and closing. From bytes to handler there is one synchronous path: no task
+switch and no queue. Must not know any method, nor whether the peer is a client or a server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, assert_never, cast
+
+from codex_acp.errors import (
+    ConnectionClosed,
+    ErrorReply,
+    InvalidPayload,
+    MisuseError,
+    PeerError,
+    RpcError,
+    TransportError,
+)
+from codex_acp.jsonrpc.correlation import IncomingRequests, OutgoingCalls, Stray
+from codex_acp.jsonrpc.encode import (
+    encode_error,
+    encode_json,
+    encode_notification,
+    encode_request,
+)
+from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT, LineFramer, TooLong
+from codex_acp.jsonrpc.message import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    ErrorResponse,
+    Malformed,
+    Notification,
+    Request,
+    Response,
+    decode,
+)
+from codex_acp.transport.outbox import Outbox
+from codex_acp.transport.responder import Responder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codex_acp.jsonrpc.message import EncodedJson, JsonValue, RequestId
+    from codex_acp.transport.link import Link
+
+__all__ = ["Connection", "Direction", "Handler", "Responder", "default_loads"]
+
+logger = logging.getLogger(__name__)
+
+Direction: TypeAlias = Literal["received", "sent"]
+"""Which way a tapped line went."""
+
+_Outcome: TypeAlias = Response | PeerError | TransportError
+
+
+class Handler(Protocol):
+    """Whoever is told what the peer sends. All synchronous; must not block."""
+
+    def on_request(self, request: Request, responder: Responder) -> None:
+        """Answer through ``responder``, now or later; exactly once."""
+
+    def on_notification(self, notification: Notification) -> None:
+        """Take a notification."""
+
+    def on_batch_end(self) -> None:
+        """All messages of one read were delivered."""
+
+    def on_closed(self, error: TransportError | None) -> None:
+        """Nothing more will come, said once; None if the peer or this side ended it cleanly."""
+
+
+def default_loads() -> Callable[[bytes], object]:
+    """pydantic-core's JSON parser, four times as fast as the standard library's."""
+    from functools import partial
+
+    from pydantic_core import from_json
+
+    return partial(from_json, allow_inf_nan=False)
+
+
+class Connection:
+    """A JSON-RPC connection, symmetric: both sides may call, notify and be asked.
+
+    ``name`` stands for the peer in logs and errors. ``version`` says whether sent messages carry
+    ``"jsonrpc":"2.0"``. ``line_limit`` is in bytes. ``cancel_method`` is the notification sent
+    when a call is given up. ``peer_resends`` is for a peer that may send a request again while it
+    is still open, with the same id and method (Codex, after ``thread/resume``): the copy is then
+    dropped, since an error would be taken as the answer to the first. ``on_line`` sees each line.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        *,
+        name: str,
+        version: bool,
+        line_limit: int = DEFAULT_LINE_LIMIT,
+        loads: Callable[[bytes], object] | None = None,
+        cancel_method: str | None = None,
+        peer_resends: bool = False,
+        on_line: Callable[[Direction, bytes], None] | None = None,
+    ) -> None:
+        self._link = link
+        self._name = name
+        self._version = version
+        self._loads = default_loads() if loads is None else loads
+        self._peer_resends = peer_resends
+        self._on_line = on_line
+        self._framer = LineFramer(line_limit)
+        self._outbox = Outbox(link)
+        self._outgoing: OutgoingCalls[tuple[str, asyncio.Future[_Outcome]]]
+        self._outgoing = OutgoingCalls(cancel_method)
+        self._incoming = IncomingRequests()
+        self._handler: Handler | None = None
+        self._why: TransportError | None = None
+
+    @property
+    def name(self) -> str:
+        """What stands for the peer in logs and errors."""
+        return self._name
+
+    @property
+    def closed(self) -> bool:
+        """Whether messages can no longer travel."""
+        return self._why is not None
+
+    @property
+    def why_closed(self) -> TransportError | None:
+        """What calls raise since the connection is closed; None while it is open."""
+        return self._why
+
+    @property
+    def writing_paused(self) -> bool:
+        """Whether the peer is slower than this side; `drain` waits until it has caught up."""
+        return self._outbox.paused
+
+    def start(self, handler: Handler) -> None:
+        """Begin to deliver to ``handler``, never before this returns."""
+        if self._handler is not None:
+            msg = "a connection can be started only once"
+            raise MisuseError(msg)
+        self._handler = handler
+        self._link.start(self)
+
+    async def call(self, method: str, params: EncodedJson | None) -> JsonValue:
+        """Send a request and wait for its result.
+
+        Raises ErrorReply if the peer answers with an error, InvalidPayload if its answer is not
+        a valid response, TransportError if the connection is or gets closed. When cancelled, a
+        late answer is dropped, the id is not used again, and the peer is told if it has a
+        method for that.
+        """
+        self._must_be_open()
+        future: asyncio.Future[_Outcome] = asyncio.get_running_loop().create_future()
+        request_id = self._outgoing.open((method, future))
+        self._send(encode_request(request_id, method, params, version=self._version))
+        try:
+            outcome = await future
+        except asyncio.CancelledError:
+            self._give_up(request_id)
+            raise
+        if isinstance(outcome, Response):
+            return outcome.result
+        # One TransportError is shared by all calls it fails: their traces must not pile up.
+        raise outcome.with_traceback(None)
+
+    def notify(self, method: str, params: EncodedJson | None) -> bool:
+        """Send a notification; False if the connection is closed."""
+        if self._handler is None:
+            self._must_be_started()
+        return self._send(encode_notification(method, params, version=self._version))
+
+    def flush(self) -> None:
+        """Write now what would be written at the end of this iteration of the loop."""
+        self._outbox.flush()
+
+    async def drain(self) -> None:
+        """Wait until the peer has taken most of what was written. Raises TransportError."""
+        self._must_be_open()
+        await self._outbox.drain()
+
+    def pause_reading(self) -> None:
+        """Read no more from the link; what was read already is still delivered."""
+        self._link.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read again."""
+        self._link.resume_reading()
+
+    async def aclose(self) -> None:
+        """Send what is waiting, fail what is in flight, and close the link; bounded by the link."""
+        self._close(None, ConnectionClosed(f"the connection to {self._name} was closed here"))
+        await self._link.aclose()
+
+    # What the link calls.
+
+    def data_received(self, data: bytes) -> None:
+        """See `Receiver.data_received`."""
+        self._deliver(self._framer.feed(data))
+
+    def link_closed(self, error: TransportError | None) -> None:
+        """See `Receiver.link_closed`."""
+        last = self._framer.finish()
+        if last is not None and error is None:
+            self._deliver([last])
+        self._close(error, error or ConnectionClosed(f"{self._name} closed the connection"))
+
+    def pause_writing(self) -> None:
+        """See `Receiver.pause_writing`."""
+        self._outbox.paused = True
+
+    def resume_writing(self) -> None:
+        """See `Receiver.resume_writing`."""
+        self._outbox.resume()
+
+    # What a responder calls.
+
+    def send_answer(self, request_id: RequestId, line: bytes) -> bool:
+        """See `AnswerSink.send_answer`."""
+        self._incoming.settle(request_id)
+        return self._send(line)
+
+    def _must_be_started(self) -> None:
+        if self._handler is None and self._why is None:
+            msg = "the connection was not started; call start() first"
+            raise MisuseError(msg)
+
+    def _must_be_open(self) -> None:
+        self._must_be_started()
+        if self._why is not None:
+            raise self._why.with_traceback(None)
+
+    def _send(self, line: bytes) -> bool:
+        if self._why is not None:
+            return False
+        if self._on_line is not None:
+            self._on_line("sent", line)
+        self._outbox.add(line)
+        return True
+
+    def _deliver(self, lines: list[bytes | TooLong]) -> None:
+        handler = self._handler
+        if handler is None or not lines:
+            return
+        loads = self._loads
+        for line in lines:
+            if self._why is not None:
+                return
+            if type(line) is bytes:
+                if self._on_line is not None:
+                    self._on_line("received", line)
+                message = decode(line, loads)
+                # The one kind that comes by the thousand takes the shortest way.
+                if type(message) is Notification:
+                    try:
+                        handler.on_notification(message)
+                    except Exception:
+                        logger.exception("the handler of %s failed", message.method)
+                else:
+                    self._take(handler, message)
+            else:
+                self._refuse_too_long()
+        if self._why is None:
+            try:
+                handler.on_batch_end()
+            except Exception:
+                logger.exception("the end of a batch from %s was not handled", self._name)
+
+    def _take(
+        self,
+        handler: Handler,
+        message: Request | Notification | Response | ErrorResponse | Malformed,
+    ) -> None:
+        match message:
+            case Request():
+                self._take_request(handler, message)
+            case Response(id=request_id):
+                self._settle(request_id, message)
+            case ErrorResponse():
+                self._take_error(message)
+            case Malformed():
+                self._take_malformed(message)
+            case Notification():
+                handler.on_notification(message)
+            case _:
+                assert_never(message)
+
+    def _take_request(self, handler: Handler, request: Request) -> None:
+        open_method = self._incoming.open(request.id, request.method)
+        if open_method is not None:
+            if self._peer_resends and open_method == request.method:
+                logger.info("%s sent %s again, still open", self._name, request.method)
+                return
+            logger.warning("%s reused the id %r of an open request", self._name, request.id)
+            self._send_error(request.id, INVALID_REQUEST, "a request with this id is still open")
+            return
+        responder = Responder(self, request.id, request.method, version=self._version)
+        try:
+            handler.on_request(request, responder)
+        except Exception as error:  # noqa: BLE001 - logged and answered by the next line
+            self._answer_failure(responder, error)
+
+    def _answer_failure(self, responder: Responder, error: Exception) -> None:
+        if responder.settled:
+            logger.error(
+                "the handler of %s failed after its answer", responder.method, exc_info=error
+            )
+        elif isinstance(error, RpcError):
+            try:
+                responder.error(error.code, error.message, cast("JsonValue", error.data))
+            except (TypeError, ValueError):
+                logger.warning("the data of an error for %s is not JSON", responder.method)
+                responder.error(error.code, error.message)
+        else:
+            logger.error("the handler of %s failed", responder.method, exc_info=error)
+            responder.error(INTERNAL_ERROR, f"{type(error).__name__}: {error}")
+
+    def _take_error(self, message: ErrorResponse) -> None:
+        error = message.error
+        if message.id is None:
+            logger.warning(
+                "%s could not read a message: %s (%d)", self._name, error.message, error.code
+            )
+            return
+        self._settle(message.id, message)
+
+    def _take_malformed(self, message: Malformed) -> None:
+        logger.warning("%s sent a malformed message: %s", self._name, message.reason)
+        if message.answerable:
+            self._send_error(message.id, message.code, message.reason)
+        elif message.id is not None:
+            # It was meant as an answer: better a failed call than one that waits for ever.
+            self._settle(message.id, message)
+
+    def _refuse_too_long(self) -> None:
+        limit = self._framer.limit
+        logger.warning("%s sent a line above the limit of %d bytes", self._name, limit)
+        self._send_error(None, INVALID_REQUEST, f"a message exceeds the limit of {limit} bytes")
+
+    def _send_error(self, request_id: RequestId | None, code: int, message: str) -> None:
+        self._send(encode_error(request_id, code, message, version=self._version))
+
+    def _settle(self, request_id: RequestId, message: Response | ErrorResponse | Malformed) -> None:
+        found = self._outgoing.settle(request_id)
+        if isinstance(found, Stray):
+            if found is Stray.UNKNOWN:
+                logger.warning("%s answered id %r, which is not open", self._name, request_id)
+            return
+        method, future = found
+        if future.done():  # cancelled in this very iteration
+            return
+        match message:
+            case Response():
+                future.set_result(message)
+            case ErrorResponse(error=error):
+                future.set_result(ErrorReply(method, error.code, error.message, error.data))
+            case Malformed(reason=reason):
+                future.set_result(InvalidPayload(f"the answer to {method}", (reason,)))
+            case _:
+                assert_never(message)
+
+    def _give_up(self, request_id: int) -> None:
+        message = self._outgoing.abandon(request_id)
+        if message is not None:
+            self.notify(message.method, encode_json(message.params))
+
+    def _close(self, error: TransportError | None, why: TransportError) -> None:
+        """Close once; what was sent before this goes to the link, which may still take it."""
+        if self._why is not None:
+            return
+        self._outbox.flush()
+        self._why = why
+        self._outbox.close(why)
+        self._incoming.close()
+        for _method, future in self._outgoing.close():
+            if not future.done():
+                future.set_result(why)
+        if self._handler is not None:
+            try:
+                self._handler.on_closed(error)
+            except Exception:
+                logger.exception("the close of %s was not handled", self._name)

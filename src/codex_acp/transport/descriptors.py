@@ -1,0 +1,211 @@
+"""Reading and writing of file descriptors on an event loop, pushing, without tasks.
+
+Used instead of ``loop.connect_read_pipe`` because that is a coroutine, refuses regular files and
+``/dev/null``, and leaves descriptors that other processes share in non-blocking mode. Imports no
+asyncio: the loop is handed in. Must not know whose descriptors these are.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from collections.abc import Callable
+
+__all__ = ["DescriptorReader", "DescriptorWriter"]
+
+READ_SIZE = 64 * 1024
+"""Bytes a read: the capacity of a pipe on Linux, and below malloc's threshold for mmap."""
+
+HIGH_WATER = 64 * 1024
+"""Unsent bytes above which the writer reports that the peer is slow."""
+
+LOW_WATER = 16 * 1024
+"""Unsent bytes at which it reports that the peer has caught up."""
+
+
+class DescriptorReader:
+    """Pushes what can be read to ``on_data``, then calls ``on_end`` once, with the error if any.
+
+    Also reads what an event loop cannot watch (regular files, ``/dev/null``), a chunk an
+    iteration. Does not own the descriptor and does not change its blocking mode: a read follows
+    only on readiness.
+    """
+
+    def __init__(
+        self,
+        loop: AbstractEventLoop,
+        fd: int,
+        on_data: Callable[[bytes], None],
+        on_end: Callable[[OSError | None], None],
+    ) -> None:
+        self._loop = loop
+        self._fd = fd
+        self._on_data = on_data
+        self._on_end = on_end
+        self._watchable = not stat.S_ISREG(os.fstat(fd).st_mode)
+        self._watching = False
+        self._scheduled = False
+        self._stopped = False
+        self.ended = False
+        """Whether the end of the stream was read."""
+
+    def resume(self) -> None:
+        """Start to read, or go on after `pause`."""
+        if self._stopped or self._watching:
+            return
+        self._watching = True
+        if self._watchable:
+            try:
+                self._loop.add_reader(self._fd, self._ready)
+            except (OSError, ValueError, NotImplementedError):
+                self._watchable = False
+        if not self._watchable and not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._read_on)
+
+    def pause(self) -> None:
+        """Read no more until `resume`."""
+        if self._watching:
+            self._watching = False
+            if self._watchable:
+                self._loop.remove_reader(self._fd)
+
+    def stop(self) -> None:
+        """Read no more at all; ``on_end`` is not called."""
+        self.pause()
+        self._stopped = True
+
+    def drain(self, limit: int) -> None:
+        """Deliver what is there now, up to about ``limit`` bytes; the descriptor must not block."""
+        taken = 0
+        while taken < limit and not self._stopped:
+            size = self._ready()
+            if not size:
+                return
+            taken += size
+
+    def _ready(self) -> int:
+        """One read; gives its size, 0 when there was nothing or the stream ended."""
+        try:
+            data = os.read(self._fd, READ_SIZE)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError as error:
+            self._end(error)
+            return 0
+        if not data:
+            self._end(None)
+            return 0
+        self._on_data(data)
+        return len(data)
+
+    def _read_on(self) -> None:
+        self._scheduled = False
+        if self._watching:
+            self._ready()
+        if self._watching and not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._read_on)
+
+    def _end(self, error: OSError | None) -> None:
+        self.stop()
+        self.ended = True
+        self._on_end(error)
+
+
+class DescriptorWriter:
+    """Writes in order without blocking the loop, keeping what the descriptor does not take.
+
+    ``on_pause`` and ``on_resume`` report the water marks, from within `write` or later;
+    ``on_broken`` reports once, never from within `write`, that nobody reads any more.
+    Pipes and sockets are put in non-blocking mode until `stop`; anything else (files, terminals)
+    is written at once. Does not own the descriptor.
+    """
+
+    def __init__(
+        self,
+        loop: AbstractEventLoop,
+        fd: int,
+        on_pause: Callable[[], None],
+        on_resume: Callable[[], None],
+        on_broken: Callable[[OSError], None],
+    ) -> None:
+        self._loop = loop
+        self._fd = fd
+        self._on_pause = on_pause
+        self._on_resume = on_resume
+        self._on_broken = on_broken
+        mode = os.fstat(fd).st_mode
+        self._watchable = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+        self._was_blocking = os.get_blocking(fd)
+        if self._watchable:
+            os.set_blocking(fd, False)
+        self._unsent = bytearray()
+        self._paused = False
+        self._stopped = False
+        self.on_empty: Callable[[], None] | None = None
+        """Called each time that everything kept has been sent."""
+
+    @property
+    def unsent(self) -> int:
+        """Bytes accepted and not yet taken by the descriptor."""
+        return len(self._unsent)
+
+    def write(self, data: bytes) -> None:
+        """Send or keep ``data``; dropped after `stop` and once broken."""
+        if self._stopped:
+            return
+        if not self._unsent:
+            sent = self._send(data)
+            if sent == len(data) or self._stopped:
+                return
+            self._loop.add_writer(self._fd, self._ready)
+            data = data[sent:] if sent else data
+        self._unsent += data
+        if not self._paused and len(self._unsent) > HIGH_WATER:
+            self._paused = True
+            self._on_pause()
+
+    def stop(self) -> None:
+        """Write no more, drop what is unsent, and give the descriptor back as it was."""
+        if self._stopped:
+            return
+        self._stopped = True
+        if self._unsent:
+            self._loop.remove_writer(self._fd)
+            self._unsent = bytearray()
+        if self._watchable and self._was_blocking:
+            os.set_blocking(self._fd, True)
+
+    def _send(self, data: bytes | bytearray) -> int:
+        """Give how much the descriptor takes now; 0 when it is full or broken."""
+        sent = 0
+        try:
+            if self._watchable:
+                return os.write(self._fd, data)
+            while sent < len(data):
+                sent += os.write(self._fd, data[sent:])
+        except (BlockingIOError, InterruptedError):
+            return sent
+        except OSError as error:
+            self.stop()
+            self._loop.call_soon(self._on_broken, error)
+            return 0
+        return sent
+
+    def _ready(self) -> None:
+        sent = self._send(self._unsent)
+        if self._stopped:
+            return
+        del self._unsent[:sent]
+        if not self._unsent:
+            self._loop.remove_writer(self._fd)
+        if self._paused and len(self._unsent) <= LOW_WATER:
+            self._paused = False
+            self._on_resume()
+        if not self._unsent and self.on_empty is not None:
+            self.on_empty()

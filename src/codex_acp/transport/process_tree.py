@@ -1,0 +1,200 @@
+"""The descendants of a process: who they are, and signals that hit nobody else.
+
+A process is known by its id *and* its start time, so that a reused id is never hit. Processes
+stay known after their parent died, and when they moved to a session or group of their own.
+Reads ``/proc`` on Linux and runs ``ps`` elsewhere (macOS). Must not know why anybody is stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+
+__all__ = ["ProcessInfo", "ProcessTree", "parse_proc_stat", "parse_ps", "read_processes"]
+
+_PS_SECONDS = 0.2
+"""``ps`` normally takes 20 ms; a stuck one must not stop a shutdown that promises half a second."""
+
+
+class ProcessInfo:
+    """One process as it was when looked at."""
+
+    __slots__ = ("dead", "group", "parent", "pid", "session", "started")
+
+    def __init__(
+        self, pid: int, parent: int, group: int, session: int | None, started: str, dead: bool
+    ) -> None:
+        self.pid = pid
+        self.parent = parent
+        self.group = group
+        self.session = session
+        """None where the system does not tell it."""
+        self.started = started
+        """Comparable only to itself: clock ticks since boot, or a date."""
+        self.dead = dead
+        """Ended, only not collected by its parent."""
+
+
+def read_processes() -> dict[int, ProcessInfo]:
+    """All processes of this machine that can be seen, by id."""
+    return _read_proc() if sys.platform == "linux" else parse_ps(_run_ps(["-ax"]))
+
+
+def read_process(pid: int) -> ProcessInfo | None:
+    """One process, or None if there is none with this id."""
+    if sys.platform != "linux":
+        return parse_ps(_run_ps(["-p", str(pid)])).get(pid)
+    return _read_stat(pid)
+
+
+def parse_proc_stat(text: bytes) -> ProcessInfo:
+    """Read ``/proc/PID/stat`` (proc(5)). The name in it may hold spaces and parentheses."""
+    head, _, tail = text.rpartition(b")")
+    fields = tail.split()
+    # After the name: state, ppid, pgrp, session, ... and starttime as the 20th.
+    return ProcessInfo(
+        pid=int(head.split(b" ", 1)[0]),
+        parent=int(fields[1]),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        started=fields[19].decode(),
+        dead=fields[0] in (b"Z", b"X"),
+    )
+
+
+def parse_ps(text: str) -> dict[int, ProcessInfo]:
+    """Read ``ps -o pid=,ppid=,pgid=,stat=,lstart=``; a line that does not fit is left out."""
+    processes: dict[int, ProcessInfo] = {}
+    for line in text.splitlines():
+        fields = line.split(None, 4)
+        if len(fields) == 5 and fields[0].isdigit():
+            pid, parent, group = int(fields[0]), int(fields[1]), int(fields[2])
+            dead = fields[3].startswith("Z")
+            processes[pid] = ProcessInfo(pid, parent, group, None, fields[4].strip(), dead)
+    return processes
+
+
+def _read_proc() -> dict[int, ProcessInfo]:
+    processes: dict[int, ProcessInfo] = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib is slower and costs an import
+        if name.isdigit():
+            info = _read_stat(int(name))
+            if info is not None:
+                processes[info.pid] = info
+    return processes
+
+
+def _read_stat(pid: int) -> ProcessInfo | None:
+    try:
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        return parse_proc_stat(os.read(fd, 4096))
+    except (OSError, ValueError, IndexError):
+        return None  # it ended between open and read
+    finally:
+        os.close(fd)
+
+
+def _run_ps(selection: list[str]) -> str:
+    import subprocess
+
+    command = ["ps", *selection, "-o", "pid=,ppid=,pgid=,stat=,lstart="]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, timeout=_PS_SECONDS, check=False, env={"LC_ALL": "C"}
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.decode(errors="replace")
+
+
+class ProcessTree:
+    """A root process, which leads a session and group of its own, and all that came from it.
+
+    While the root is not collected (`root_collected`) its id cannot be reused, so group and
+    session ids can be trusted; afterwards only processes already known are touched.
+    """
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self._root_collected = False
+        self._known: dict[int, ProcessInfo] = {}
+
+    def root_collected(self) -> None:
+        """The root's id is free for reuse from now on."""
+        self._root_collected = True
+
+    def refresh(self) -> None:
+        """Look at all processes and note those that descend from the root."""
+        table = read_processes()
+        roots = {pid for pid, info in self._known.items() if _same(info, table.get(pid))}
+        if not self._root_collected:
+            roots.add(self._root)
+            roots.update(
+                info.pid for info in table.values() if self._root in (info.group, info.session)
+            )
+        children: dict[int, list[int]] = {}
+        for info in table.values():
+            children.setdefault(info.parent, []).append(info.pid)
+        waiting = list(roots)
+        while waiting:
+            for child in children.get(waiting.pop(), ()):
+                if child not in roots:
+                    roots.add(child)
+                    waiting.append(child)
+        roots.discard(os.getpid())
+        self._known = {pid: table[pid] for pid in roots if pid in table}
+
+    def living(self) -> list[ProcessInfo]:
+        """The known processes, root included, that have not ended."""
+        return [info for info in self._known.values() if _lives(info, read_process(info.pid))]
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the root's group and to each known process outside that lives."""
+        if not self._root_collected:
+            with suppress(OSError):  # the group is empty, or (macOS) all in it have ended
+                os.killpg(self._root, number)
+        for info in self._known.values():
+            # A second SIGTERM would make some programs skip their clean-up.
+            in_group = info.group == self._root and not self._root_collected
+            if not in_group or number == signal.SIGKILL:
+                _signal_one(info, number)
+
+
+def _same(info: ProcessInfo, now: ProcessInfo | None) -> bool:
+    return now is not None and now.started == info.started
+
+
+def _lives(info: ProcessInfo, now: ProcessInfo | None) -> bool:
+    return now is not None and now.started == info.started and not now.dead
+
+
+def _signal_one(info: ProcessInfo, number: int) -> None:
+    """Check who it is and signal it; with a pidfd nobody can slip in between."""
+    pidfd = _open_pidfd(info.pid)
+    try:
+        if not _lives(info, read_process(info.pid)):
+            return
+        if pidfd is not None:
+            signal.pidfd_send_signal(pidfd, number)
+        else:
+            os.kill(info.pid, number)
+    except OSError:
+        pass  # it ended meanwhile, or belongs to another user
+    finally:
+        if pidfd is not None:
+            os.close(pidfd)
+
+
+def _open_pidfd(pid: int) -> int | None:
+    """None where the system has no pidfd, or the process is gone."""
+    if sys.platform != "linux":
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None

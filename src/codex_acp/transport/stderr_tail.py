@@ -1,0 +1,61 @@
+"""The end of a child's stderr, and its lines. Imports nothing: it is loaded before the spawn."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["StderrTail"]
+
+TAIL_SIZE = 8 * 1024
+"""Bytes kept for error messages: enough for a panic with its backtrace."""
+
+LINE_SIZE = 8 * 1024
+"""Bytes above which a line is cut for the callback, so that memory is bounded."""
+
+
+class StderrTail:
+    """Keeps the last 8 KiB, and gives each whole line to ``on_line`` if there is one."""
+
+    __slots__ = ("_line", "_on_line", "_tail")
+
+    def __init__(self, on_line: Callable[[str], None] | None) -> None:
+        self._on_line = on_line
+        self._tail = b""
+        self._line = b""
+
+    def feed(self, data: bytes) -> None:
+        """Take what was read."""
+        self._tail = (
+            (self._tail + data)[-TAIL_SIZE:] if len(data) < TAIL_SIZE else data[-TAIL_SIZE:]
+        )
+        if self._on_line is None:
+            return
+        lines = (self._line + data).split(b"\n")
+        self._line = lines.pop()
+        for line in lines:
+            self._give(line)
+        while len(self._line) > LINE_SIZE:
+            self._give(self._line[:LINE_SIZE])
+            self._line = self._line[LINE_SIZE:]
+
+    def end(self) -> None:
+        """The stream has ended; the rest is a line, too."""
+        if self._line:
+            self._give(self._line)
+            self._line = b""
+
+    def text(self) -> str:
+        """The tail, with what is not UTF-8 replaced."""
+        return self._tail.decode(errors="replace").strip()
+
+    def _give(self, line: bytes) -> None:
+        if self._on_line is None:
+            return
+        try:
+            self._on_line(line[:LINE_SIZE].decode(errors="replace").rstrip("\r"))
+        except Exception:
+            import logging
+
+            logging.getLogger(__name__).exception("the callback for a line of stderr failed")

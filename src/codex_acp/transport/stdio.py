@@ -1,0 +1,159 @@
+"""This process's standard input and output as a link.
+
+Owns the protection of the protocol's stdout. Must not know what travels there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.errors import ConnectionClosed, MisuseError
+from codex_acp.transport.descriptors import DescriptorReader, DescriptorWriter
+
+if TYPE_CHECKING:
+    from asyncio import Task
+
+    from codex_acp.errors import TransportError
+    from codex_acp.transport.link import Receiver
+
+__all__ = ["StdioLink", "claim_stdout"]
+
+_DRAIN_SECONDS: Final = 0.25
+"""How long closing waits for a slow peer to take the last answers; then they are dropped."""
+
+_STANDARD_DESCRIPTORS: Final = 3
+"""0, 1 and 2 stay open: other code of this process expects them to be there."""
+
+
+def claim_stdout() -> int:
+    """Keep stdout for the protocol: give a private descriptor, and point fd 1 at stderr.
+
+    From then on a stray ``print``, in Python, in C or in a child that inherits fd 1, goes to
+    stderr and cannot corrupt the protocol. What Python's ``sys.stdout`` still buffers goes to
+    stderr as well. Raises ConnectionClosed if the process was started without a stdout.
+    """
+    try:
+        # Not os.dup: that would take the place of a closed stderr, and stray output with it.
+        protocol = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, _STANDARD_DESCRIPTORS)
+    except OSError as error:
+        msg = "standard output is closed; start this program with a pipe as its stdout"
+        raise ConnectionClosed(msg) from error
+    try:
+        os.dup2(2, 1)
+    except OSError:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        if null >= _STANDARD_DESCRIPTORS:  # else it fills the gap that stderr left
+            os.close(null)
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    sys.stdout = sys.stderr
+    return protocol
+
+
+class StdioLink:
+    """A link over two descriptors, by default this process's stdin and stdout.
+
+    A serving program passes ``stdout_fd=claim_stdout()``. Works on pipes, sockets, terminals,
+    regular files and ``/dev/null``. The end of stdin is a clean end; what is written after it is
+    still sent, until `aclose`. `aclose` closes the descriptors, except 0, 1 and 2.
+    """
+
+    def __init__(self, stdin_fd: int = 0, stdout_fd: int = 1) -> None:
+        self._stdin_fd = stdin_fd
+        self._stdout_fd = stdout_fd
+        self._receiver: Receiver | None = None
+        self._reader: DescriptorReader | None = None
+        self._writer: DescriptorWriter | None = None
+        self._told = False
+        self._closing: Task[None] | None = None
+
+    def start(self, receiver: Receiver) -> None:
+        """See `Link.start`. Raises ConnectionClosed if a descriptor is not open."""
+        if self._receiver is not None or self._closing is not None:
+            msg = "a link can be started only once"
+            raise MisuseError(msg)
+        loop = asyncio.get_running_loop()
+        try:
+            self._reader = DescriptorReader(
+                loop, self._stdin_fd, receiver.data_received, self._reading_ended
+            )
+            self._writer = DescriptorWriter(
+                loop,
+                self._stdout_fd,
+                receiver.pause_writing,
+                receiver.resume_writing,
+                self._writing_broke,
+            )
+        except OSError as error:
+            msg = f"standard input or output is not open: {error.strerror}"
+            raise ConnectionClosed(msg) from error
+        self._receiver = receiver
+        self._reader.resume()
+
+    def write(self, data: bytes) -> None:
+        """See `Link.write`."""
+        if self._writer is not None:
+            self._writer.write(data)
+
+    def pause_reading(self) -> None:
+        """See `Link.pause_reading`."""
+        if self._reader is not None:
+            self._reader.pause()
+
+    def resume_reading(self) -> None:
+        """See `Link.resume_reading`."""
+        if self._reader is not None:
+            self._reader.resume()
+
+    async def aclose(self) -> None:
+        """See `Link.aclose`. What is unsent gets a short time to be taken by the peer."""
+        from codex_acp.transport.shielding import finish
+
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await finish(self._closing)
+
+    async def _close(self) -> None:
+        if self._reader is not None:
+            self._reader.stop()
+        if self._writer is not None:
+            await self._send_rest(self._writer)
+            self._writer.stop()
+        for fd in {self._stdin_fd, self._stdout_fd}:
+            if fd >= _STANDARD_DESCRIPTORS:
+                os.close(fd)
+        self._tell_end(None)
+
+    async def _send_rest(self, writer: DescriptorWriter) -> None:
+        if not writer.unsent:
+            return
+        sent = asyncio.Event()
+        writer.on_empty = sent.set
+        try:
+            await asyncio.wait_for(sent.wait(), _DRAIN_SECONDS)
+        except TimeoutError:
+            return
+
+    def _reading_ended(self, error: OSError | None) -> None:
+        if error is None:
+            self._tell_end(None)
+        else:
+            self._tell_end(ConnectionClosed(f"cannot read standard input: {error.strerror}"))
+
+    def _writing_broke(self, error: OSError) -> None:
+        msg = f"the peer no longer reads standard output: {error.strerror}"
+        self._tell_end(ConnectionClosed(msg))
+
+    def _tell_end(self, error: TransportError | None) -> None:
+        if self._told:
+            return
+        self._told = True
+        if self._reader is not None:
+            self._reader.stop()
+        if self._receiver is not None:
+            self._receiver.link_closed(error)

@@ -1,0 +1,60 @@
+"""The end of stderr is kept, and its lines are given on, in bounded memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codex_acp.transport.stderr_tail import LINE_SIZE, TAIL_SIZE, StderrTail
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_the_last_bytes_are_kept_however_they_came() -> None:
+    for size in (1, 100, 5000, 20_000):
+        tail = StderrTail(None)
+        text = "".join(str(number % 10) for number in range(20_000))
+        for start in range(0, len(text), size):
+            tail.feed(text[start : start + size].encode())
+        assert tail.text() == text[-TAIL_SIZE:]
+
+
+def test_what_is_not_utf8_is_replaced() -> None:
+    tail = StderrTail(None)
+    tail.feed(b"a\xffb")
+    assert tail.text() == "a\ufffdb"
+
+
+def test_lines_are_whole_and_the_rest_comes_at_the_end() -> None:
+    lines: list[str] = []
+    tail = StderrTail(lines.append)
+    for chunk in (b"on", b"e\r\ntwo\n", b"\nrest"):
+        tail.feed(chunk)
+    assert lines == ["one", "two", ""]
+    tail.end()
+    tail.end()
+    assert lines == ["one", "two", "", "rest"]
+
+
+def test_a_line_without_end_is_cut() -> None:
+    lines: list[str] = []
+    tail = StderrTail(lines.append)
+    for _ in range(100):
+        tail.feed(b"x" * 1000)
+    assert len(lines) >= 100_000 // LINE_SIZE - 1
+    assert all(len(line) <= LINE_SIZE for line in lines)
+
+
+def test_a_failing_callback_is_logged_and_the_next_line_comes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lines: list[str] = []
+
+    def take(line: str) -> None:
+        lines.append(line)
+        if line == "bad":
+            raise ValueError
+
+    StderrTail(take).feed(b"bad\ngood\n")
+    assert lines == ["bad", "good"]
+    assert "callback" in caplog.text
