@@ -15,6 +15,8 @@ def python_type(node: Node) -> str:
         return "Any"
     if "$ref" in node:
         return str(node["$ref"])
+    if node.get("type") == "null":
+        return "None"
     if "const" in node:
         return f"Literal[{node['const']!r}]"
     if "anyOf" in node:

@@ -38,17 +38,18 @@ class Normaliser:
     closed_enums: frozenset[str] = frozenset()
     """Enums that tell the members of a union apart, and so have no room for unknown values."""
     out: dict[str, Definition] = field(default_factory=dict)
-    _names: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    """Schema definition → class name, for all that was reached so far."""
 
     def definition(self, key: str) -> str:
         """Normalise one definition and all it refers to; returns its class name."""
-        if key in self._names:
-            return self._names[key]
+        if key in self.names:
+            return self.names[key]
         if key not in self.schemas:
             msg = f"the schema refers to {key}, which it does not define"
             raise CodegenError(msg)
         name = self.namer.claim(key, key)
-        self._names[key] = name
+        self.names[key] = name
         self.out[name] = self._define(name, self.schemas[key])
         return name
 
@@ -84,7 +85,7 @@ class Normaliser:
         tag = self._tag_of(real)
         if tag is not None:
             return self._tagged(name, schema, real, tag, is_open, doc)
-        return self._untagged(name, real, doc)
+        return self._untagged(name, [m for m in members if not is_other(m)], doc)
 
     def _enum_of(self, name: str, members: list[Schema], doc: str) -> Definition | None:
         values: list[str | int] = []
@@ -189,7 +190,9 @@ class Normaliser:
         nodes: list[Node] = []
         for member in members:
             ref = ref_name(member)
-            if ref is not None:
+            if member.get("type") == "null":
+                nodes.append(NULL)
+            elif ref is not None:
                 names.append(self.definition(ref))
             elif "properties" in member:
                 required = [k for k in member["required"] if k not in members[0]["required"]]

@@ -124,17 +124,22 @@ def regenerate(root: Path = ROOT) -> tuple[int, int]:
     return len(changed), len(stale)
 
 
-def check(root: Path = ROOT) -> list[str]:
-    """Unified diffs between the tree and what would be generated; empty when they agree."""
-    wanted = format_all(render_all(root / "schema"))
-    present = current_files(root)
+def differences(wanted: dict[str, str], present: dict[str, str]) -> list[str]:
+    """A unified diff for each file that is missing, superfluous or not byte for byte the same."""
     diffs = []
     for name in sorted(wanted.keys() | present.keys()):
-        before, after = present.get(name, ""), wanted.get(name, "")
-        if before != after:
-            diff = difflib.unified_diff(
-                before.splitlines(keepends=True), after.splitlines(keepends=True),
-                f"tree/{name}", f"generated/{name}",
-            )  # fmt: skip
-            diffs.append("".join(diff))
+        before, after = present.get(name), wanted.get(name)
+        if before == after:
+            continue
+        diff = difflib.unified_diff(
+            (before or "").splitlines(keepends=True), (after or "").splitlines(keepends=True),
+            f"tree/{name}" if before is not None else "missing",
+            f"generated/{name}" if after is not None else "no longer generated",
+        )  # fmt: skip
+        diffs.append("".join(diff) or f"{name}: an empty file is missing or superfluous\n")
     return diffs
+
+
+def check(root: Path = ROOT) -> list[str]:
+    """What regenerating would change; empty when the tree is current. Writes nothing."""
+    return differences(format_all(render_all(root / "schema")), current_files(root))

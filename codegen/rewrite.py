@@ -128,9 +128,11 @@ def _field(attribute: str, statement: ast.AnnAssign, field: FieldDef) -> ast.Ann
         marks.append("EMPTY_IF_NULL")
     if field.lenient:
         marks.append("EMPTY_IF_INVALID" if field.required else "OMIT_IF_INVALID")
-    extras: list[ast.expr] = [ast.Name(m, ast.Load()) for m in marks]
+    extras: list[ast.expr] = []
     if keywords:
+        # First, so that its bounds apply to the value itself and not to what a mark makes of it.
         extras.append(ast.Call(ast.Name("Field", ast.Load()), [], keywords))
+    extras += [ast.Name(m, ast.Load()) for m in marks]
     return ast.AnnAssign(
         ast.Name(attribute, ast.Store()),
         _annotated(bare, *extras),

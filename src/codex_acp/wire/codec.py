@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic_core import from_json, to_json
+from pydantic_core import SchemaSerializer, core_schema, from_json
 
 from codex_acp.errors import InvalidPayload
 from codex_acp.jsonrpc.message import EncodedJson
@@ -23,6 +23,7 @@ MAX_PROBLEMS = 8
 """More than this many wrong fields help nobody; the first ones name the cause."""
 
 _adapters: dict[Any, Any] = {}
+_ANY = SchemaSerializer(core_schema.any_schema())
 
 
 def validator_of(tp: Any) -> SchemaValidator:
@@ -63,11 +64,11 @@ def decode(tp: type[T], value: object, what: str = "") -> T:
 
 
 def encode(value: object) -> EncodedJson:
-    """A model (only what was set, under its wire names) or plain JSON data, as JSON text."""
+    """Models (only what was set, under its wire names) and plain JSON data, as JSON text."""
     if isinstance(value, BaseModel):
         serializer = value.__pydantic_serializer__
         return EncodedJson(serializer.to_json(value, exclude_unset=True, by_alias=True))
-    return EncodedJson(to_json(value))
+    return EncodedJson(_ANY.to_json(value, exclude_unset=True, by_alias=True))
 
 
 def problems_of(error: ValidationError) -> tuple[str, ...]:

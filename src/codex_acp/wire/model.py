@@ -57,9 +57,7 @@ class UnknownValue(str):
         cls, source: type[Any], handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
         del source, handler
-        return core_schema.no_info_after_validator_function(
-            cls, core_schema.str_schema(), serialization=core_schema.to_string_ser_schema()
-        )
+        return core_schema.no_info_after_validator_function(cls, core_schema.str_schema())
 
 
 class UnknownVariant(WireModel):

@@ -28,7 +28,7 @@ class ReadTextFileRequest(WireModel, defer_build=True):
     "Line number to start reading from (1-based)."
     limit: Annotated[int | None, Field(ge=0)] = None
     "Maximum number of lines to read."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -37,7 +37,7 @@ class ReadTextFileResponse(WireModel, defer_build=True):
 
     content: str
     "Content payload returned by this response."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -52,12 +52,12 @@ class WriteTextFileRequest(WireModel, defer_build=True):
     "Absolute path to the file to write."
     content: str
     "The text content to write to the file."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
 class WriteTextFileResponse(WireModel, defer_build=True):
     """Response to `fs/write_text_file`"""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"

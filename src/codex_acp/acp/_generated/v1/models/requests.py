@@ -31,7 +31,7 @@ class AcceptCreateElicitationResponse(WireModel):
     content: dict[str, Any] | None = None
     "The user-provided content, if any, as an object matching the requested schema."
     action: Literal["accept"] = "accept"
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nOptional. Omitted and `null` are equivalent and mean no metadata.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -41,7 +41,7 @@ class StringMultiSelectItems(WireModel):
     wire_tags = ("type",)
     enum: list[str]
     "Allowed enum values."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nOptional. Omitted and `null` are equivalent and mean no metadata.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     type: Literal["string"] = "string"
 
@@ -55,7 +55,7 @@ class EnumOption(WireModel):
     "Human-readable title for this option."
     description: Annotated[str | None, OMIT_IF_INVALID] = None
     "Human-readable description.\n\nOptional. Omitted and `null` are equivalent and mean no description is provided."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nOptional. Omitted and `null` are equivalent and mean no metadata.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -66,7 +66,7 @@ class TitledMultiSelectItems(WireModel):
 
     any_of: Annotated[list[EnumOption], Field(alias="anyOf")]
     "Titled enum options."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nOptional. Omitted and `null` are equivalent and mean no metadata.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -93,7 +93,7 @@ class ArrayElicitationPropertySchema(WireModel):
     "The items definition describing allowed values."
     default: Annotated[list[Annotated[str, OMIT_IF_INVALID]] | None, OMIT_IF_INVALID] = None
     "Default selected values.\n\nOptional. Omitted and `null` are equivalent and mean no default selections are provided."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nOptional. Omitted and `null` are equivalent and mean no metadata.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     type: Literal["array"] = "array"
 
@@ -108,7 +108,7 @@ class BooleanElicitationPropertySchema(WireModel):
     "Human-readable description.\n\nOptional. Omitted and `null` are equivalent and mean no description is provided."
     default: Annotated[bool | None, OMIT_IF_INVALID] = None
     "Default value.\n\nOptional. Omitted and `null` are equivalent and mean no default value is provided."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nOptional. Omitted and `null` are equivalent and mean no metadata.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     type: Literal["boolean"] = "boolean"
 
@@ -118,7 +118,7 @@ class CancelCreateElicitationResponse(WireModel):
 
     wire_tags = ("action",)
     action: Literal["cancel"] = "cancel"
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nOptional. Omitted and `null` are equivalent and mean no metadata.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -144,7 +144,7 @@ class CompleteElicitationNotification(WireModel):
 
     elicitation_id: Annotated[ElicitationId, Field(alias="elicitationId")]
     "The ID of the elicitation that completed."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nOptional. Omitted and `null` are equivalent and mean no metadata.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -162,7 +162,7 @@ class IntegerElicitationPropertySchema(WireModel):
     "Maximum value (inclusive).\n\nOptional. Omitted and `null` are equivalent and mean there is no inclusive upper bound."
     default: Annotated[int | None, OMIT_IF_INVALID] = None
     "Default value.\n\nOptional. Omitted and `null` are equivalent and mean no default value is provided."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nOptional. Omitted and `null` are equivalent and mean no metadata.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     type: Literal["integer"] = "integer"
 
@@ -181,7 +181,7 @@ class NumberElicitationPropertySchema(WireModel):
     "Maximum value (inclusive).\n\nOptional. Omitted and `null` are equivalent and mean there is no inclusive upper bound."
     default: Annotated[float | None, OMIT_IF_INVALID] = None
     "Default value.\n\nOptional. Omitted and `null` are equivalent and mean no default value is provided."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nOptional. Omitted and `null` are equivalent and mean no metadata.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     type: Literal["number"] = "number"
 
@@ -212,7 +212,7 @@ class StringElicitationPropertySchema(WireModel):
     "Enum values for untitled single-select enums.\nOptional. Omitted and `null` are equivalent and mean no untitled single-select choices are\ndeclared by `enum`."
     one_of: Annotated[list[EnumOption] | None, Field(alias="oneOf")] = None
     "Titled enum options for titled single-select enums.\nOptional. Omitted and `null` are equivalent and mean no titled single-select choices are\ndeclared by `oneOf`."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nOptional. Omitted and `null` are equivalent and mean no metadata.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     type: Literal["string"] = "string"
 
@@ -257,11 +257,11 @@ class ElicitationSchema(WireModel):
     "List of required property names.\n\nOptional. Omitted and `null` are equivalent and mean no property names are required."
     description: Annotated[str | None, OMIT_IF_INVALID] = None
     "Optional description of what this schema represents.\n\nOptional. Omitted and `null` are equivalent and mean no schema description is provided."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nOptional. Omitted and `null` are equivalent and mean no metadata.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-RequestId: TypeAlias = int | str
+RequestId: TypeAlias = None | int | str
 "JSON RPC Request Id\n\nAn identifier established by the Client that MUST contain a String, Number, or NULL value if included. If it is not included it is assumed to be a notification. The value SHOULD normally not be Null \\[1\\] and Numbers SHOULD NOT contain fractional parts \\[2\\]\n\nThe Server MUST reply with the same value in the Response object if included. This member is used to correlate the context between the two objects.\n\n\\[1\\] The use of Null as a value for the id member in a Request object is discouraged, because this specification uses a value of Null for Responses with an unknown id. Also, because JSON-RPC 1.0 uses an id value of Null for Notifications this could cause confusion in handling.\n\n\\[2\\] Fractional parts may be problematic, since many decimal fractions cannot be represented exactly as binary fractions."
 
 
@@ -276,7 +276,7 @@ class RequestFormCreateElicitationRequest(WireModel):
     mode: Literal["form"] = "form"
     message: str
     "A human-readable message describing what input is needed."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nOptional. Omitted and `null` are equivalent and mean no metadata.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -293,7 +293,7 @@ class RequestUrlCreateElicitationRequest(WireModel):
     mode: Literal["url"] = "url"
     message: str
     "A human-readable message describing what input is needed."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nOptional. Omitted and `null` are equivalent and mean no metadata.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -303,14 +303,14 @@ class SessionFormCreateElicitationRequest(WireModel):
     wire_tags = ("mode",)
     session_id: Annotated[SessionId, Field(alias="sessionId")]
     "The session this elicitation is tied to."
-    tool_call_id: Annotated[ToolCallId | None, OMIT_IF_INVALID, Field(alias="toolCallId")] = None
+    tool_call_id: Annotated[ToolCallId | None, Field(alias="toolCallId"), OMIT_IF_INVALID] = None
     "Optional tool call within the session.\n\nOptional. Omitted and `null` are equivalent and mean the elicitation is scoped to the\nsession without a specific tool call."
     requested_schema: Annotated[ElicitationSchema, Field(alias="requestedSchema")]
     "A JSON Schema describing the form fields to present to the user."
     mode: Literal["form"] = "form"
     message: str
     "A human-readable message describing what input is needed."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nOptional. Omitted and `null` are equivalent and mean no metadata.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -320,7 +320,7 @@ class SessionUrlCreateElicitationRequest(WireModel):
     wire_tags = ("mode",)
     session_id: Annotated[SessionId, Field(alias="sessionId")]
     "The session this elicitation is tied to."
-    tool_call_id: Annotated[ToolCallId | None, OMIT_IF_INVALID, Field(alias="toolCallId")] = None
+    tool_call_id: Annotated[ToolCallId | None, Field(alias="toolCallId"), OMIT_IF_INVALID] = None
     "Optional tool call within the session.\n\nOptional. Omitted and `null` are equivalent and mean the elicitation is scoped to the\nsession without a specific tool call."
     elicitation_id: Annotated[ElicitationId, Field(alias="elicitationId")]
     "The unique identifier for this elicitation."
@@ -329,7 +329,7 @@ class SessionUrlCreateElicitationRequest(WireModel):
     mode: Literal["url"] = "url"
     message: str
     "A human-readable message describing what input is needed."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nOptional. Omitted and `null` are equivalent and mean no metadata.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -355,7 +355,7 @@ class DeclineCreateElicitationResponse(WireModel):
 
     wire_tags = ("action",)
     action: Literal["decline"] = "decline"
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nOptional. Omitted and `null` are equivalent and mean no metadata.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -393,7 +393,7 @@ class PermissionOption(WireModel):
     "Human-readable label to display to the user."
     kind: PermissionOptionKind
     "Hint about the nature of this permission option."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -403,7 +403,7 @@ class SelectedRequestPermissionOutcome(WireModel):
     wire_tags = ("outcome",)
     option_id: Annotated[PermissionOptionId, Field(alias="optionId")]
     "The ID of the option the user selected."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     outcome: Literal["selected"] = "selected"
 
@@ -447,11 +447,11 @@ class ToolCallUpdate(WireModel):
         list[Annotated[ToolCallLocation, OMIT_IF_INVALID]] | None, OMIT_IF_INVALID
     ] = None
     "Replace the locations collection."
-    raw_input: Annotated[Any, OMIT_IF_INVALID, Field(alias="rawInput")] = None
+    raw_input: Annotated[Any, Field(alias="rawInput"), OMIT_IF_INVALID] = None
     "Update the raw input."
-    raw_output: Annotated[Any, OMIT_IF_INVALID, Field(alias="rawOutput")] = None
+    raw_output: Annotated[Any, Field(alias="rawOutput"), OMIT_IF_INVALID] = None
     "Update the raw output."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -468,7 +468,7 @@ class RequestPermissionRequest(WireModel):
     "Details about the tool call requiring permission."
     options: list[PermissionOption]
     "Available permission options for the user to choose from."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -477,5 +477,5 @@ class RequestPermissionResponse(WireModel):
 
     outcome: RequestPermissionOutcome
     "The user's decision on the permission request."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"

@@ -35,7 +35,7 @@ class BooleanSetSessionConfigOptionRequest(WireModel, defer_build=True):
     "The ID of the session to set the configuration option for."
     config_id: Annotated[SessionConfigId, Field(alias="configId")]
     "The ID of the configuration option to set."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -50,14 +50,14 @@ class CloseSessionRequest(WireModel, defer_build=True):
 
     session_id: Annotated[SessionId, Field(alias="sessionId")]
     "The ID of the session to close."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
 class CloseSessionResponse(WireModel, defer_build=True):
     """Response from closing a session."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -68,14 +68,14 @@ class DeleteSessionRequest(WireModel, defer_build=True):
 
     session_id: Annotated[SessionId, Field(alias="sessionId")]
     "The ID of the session to delete."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
 class DeleteSessionResponse(WireModel, defer_build=True):
     """Response from deleting a session."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -88,7 +88,7 @@ class ListSessionsRequest(WireModel, defer_build=True):
     "Filter sessions by working directory. Must be an absolute path."
     cursor: str | None = None
     "Opaque cursor token from a previous response's nextCursor field for cursor-based pagination"
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -100,14 +100,14 @@ class SessionInfo(WireModel, defer_build=True):
     cwd: str
     "The working directory for this session. Must be an absolute path."
     additional_directories: Annotated[
-        list[Annotated[str, OMIT_IF_INVALID]], OMIT_IF_INVALID, Field(alias="additionalDirectories")
+        list[Annotated[str, OMIT_IF_INVALID]], Field(alias="additionalDirectories"), OMIT_IF_INVALID
     ] = []
     "Additional workspace roots reported for this session. Each path must be absolute.\n\nWhen present, this is the complete ordered additional-root list reported\nby the Agent. Omitted and empty values are equivalent: the response\nreports no additional roots."
     title: Annotated[str | None, OMIT_IF_INVALID] = None
     "Human-readable title for the session"
-    updated_at: Annotated[str | None, OMIT_IF_INVALID, Field(alias="updatedAt")] = None
+    updated_at: Annotated[str | None, Field(alias="updatedAt"), OMIT_IF_INVALID] = None
     "ISO 8601 timestamp of last activity"
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -116,9 +116,9 @@ class ListSessionsResponse(WireModel, defer_build=True):
 
     sessions: Annotated[list[Annotated[SessionInfo, OMIT_IF_INVALID]], EMPTY_IF_INVALID]
     "Array of session information objects"
-    next_cursor: Annotated[str | None, OMIT_IF_INVALID, Field(alias="nextCursor")] = None
+    next_cursor: Annotated[str | None, Field(alias="nextCursor"), OMIT_IF_INVALID] = None
     "Opaque cursor token. If present, pass this in the next request's cursor parameter\nto fetch the next page. If absent, there are no more results."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -129,17 +129,17 @@ class LoadSessionRequest(WireModel, defer_build=True):
 
     See protocol docs: [Loading Sessions](https://agentclientprotocol.com/protocol/v1/session-setup#loading-sessions)"""
 
-    mcp_servers: Annotated[list[McpServer], EMPTY_IF_NULL, Field(alias="mcpServers")]
+    mcp_servers: Annotated[list[McpServer], Field(alias="mcpServers"), EMPTY_IF_NULL]
     "List of MCP servers to connect to for this session."
     cwd: str
     "The working directory for this session. Must be an absolute path."
     additional_directories: Annotated[
-        list[str], EMPTY_IF_NULL, Field(alias="additionalDirectories")
+        list[str], Field(alias="additionalDirectories"), EMPTY_IF_NULL
     ] = []
     "Additional workspace roots to activate for this session. Each path must be absolute.\n\nWhen omitted or empty, no additional roots are activated. When non-empty,\nthis is the complete resulting additional-root list for the loaded\nsession. It may differ from any previously used or reported list as long as\nthe request `cwd` matches the session's `cwd`."
     session_id: Annotated[SessionId, Field(alias="sessionId")]
     "The ID of the session to load."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -150,11 +150,11 @@ class LoadSessionResponse(WireModel, defer_build=True):
     "Initial mode state if supported by the Agent\n\nSee protocol docs: [Session Modes](https://agentclientprotocol.com/protocol/v1/session-modes)"
     config_options: Annotated[
         list[Annotated[SessionConfigOption, OMIT_IF_INVALID]] | None,
-        OMIT_IF_INVALID,
         Field(alias="configOptions"),
+        OMIT_IF_INVALID,
     ] = None
     "Initial session configuration options if supported by the Agent."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -171,12 +171,12 @@ class ResumeSessionRequest(WireModel, defer_build=True):
     cwd: str
     "The working directory for this session. Must be an absolute path."
     additional_directories: Annotated[
-        list[str], EMPTY_IF_NULL, Field(alias="additionalDirectories")
+        list[str], Field(alias="additionalDirectories"), EMPTY_IF_NULL
     ] = []
     "Additional workspace roots to activate for this session. Each path must be absolute.\n\nWhen omitted or empty, no additional roots are activated. When non-empty,\nthis is the complete resulting additional-root list for the resumed\nsession. It may differ from any previously used or reported list as long as\nthe request `cwd` matches the session's `cwd`."
-    mcp_servers: Annotated[list[McpServer], EMPTY_IF_NULL, Field(alias="mcpServers")] = []
+    mcp_servers: Annotated[list[McpServer], Field(alias="mcpServers"), EMPTY_IF_NULL] = []
     "List of MCP servers to connect to for this session."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -187,11 +187,11 @@ class ResumeSessionResponse(WireModel, defer_build=True):
     "Initial mode state if supported by the Agent\n\nSee protocol docs: [Session Modes](https://agentclientprotocol.com/protocol/v1/session-modes)"
     config_options: Annotated[
         list[Annotated[SessionConfigOption, OMIT_IF_INVALID]] | None,
-        OMIT_IF_INVALID,
         Field(alias="configOptions"),
+        OMIT_IF_INVALID,
     ] = None
     "Initial session configuration options if supported by the Agent."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -208,7 +208,7 @@ class ValueIdSetSessionConfigOptionRequest(WireModel, defer_build=True):
     "The ID of the session to set the configuration option for."
     config_id: Annotated[SessionConfigId, Field(alias="configId")]
     "The ID of the configuration option to set."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -224,11 +224,11 @@ class SetSessionConfigOptionResponse(WireModel, defer_build=True):
 
     config_options: Annotated[
         list[Annotated[SessionConfigOption, OMIT_IF_INVALID]],
-        EMPTY_IF_INVALID,
         Field(alias="configOptions"),
+        EMPTY_IF_INVALID,
     ]
     "The full set of configuration options and their current values."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -239,12 +239,12 @@ class SetSessionModeRequest(WireModel, defer_build=True):
     "The ID of the session to set the mode for."
     mode_id: Annotated[SessionModeId, Field(alias="modeId")]
     "The ID of the mode to set."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
 class SetSessionModeResponse(WireModel, defer_build=True):
     """Response to `session/set_mode` method."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"

@@ -25,11 +25,11 @@ class Annotations(WireModel):
 
     audience: Annotated[list[Annotated[Role, OMIT_IF_INVALID]] | None, OMIT_IF_INVALID] = None
     "Intended recipients for this content, such as the user or assistant."
-    last_modified: Annotated[str | None, OMIT_IF_INVALID, Field(alias="lastModified")] = None
+    last_modified: Annotated[str | None, Field(alias="lastModified"), OMIT_IF_INVALID] = None
     "Timestamp indicating when the underlying resource was last modified."
     priority: Annotated[float | None, OMIT_IF_INVALID] = None
     "Relative importance of this content when clients choose what to surface."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -45,7 +45,7 @@ class AudioContentBlock(WireModel):
     "Base64-encoded media payload."
     mime_type: Annotated[str, Field(alias="mimeType")]
     "MIME type describing the encoded media payload."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     type: Literal["audio"] = "audio"
 
@@ -64,7 +64,7 @@ class ImageContentBlock(WireModel):
     "MIME type describing the encoded media payload."
     uri: Annotated[str | None, OMIT_IF_INVALID] = None
     "URI associated with this resource or media payload."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     type: Literal["image"] = "image"
 
@@ -74,24 +74,24 @@ class BlobResourceContents(WireModel):
 
     blob: str
     "Base64-encoded bytes for a binary resource payload."
-    mime_type: Annotated[str | None, OMIT_IF_INVALID, Field(alias="mimeType")] = None
+    mime_type: Annotated[str | None, Field(alias="mimeType"), OMIT_IF_INVALID] = None
     "MIME type describing the encoded media payload."
     uri: str
     "URI associated with this resource or media payload."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
 class TextResourceContents(WireModel):
     """Text-based resource contents."""
 
-    mime_type: Annotated[str | None, OMIT_IF_INVALID, Field(alias="mimeType")] = None
+    mime_type: Annotated[str | None, Field(alias="mimeType"), OMIT_IF_INVALID] = None
     "MIME type describing the encoded media payload."
     text: str
     "Text payload carried by this content block."
     uri: str
     "URI associated with this resource or media payload."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -111,7 +111,7 @@ class ResourceContentBlock(WireModel):
     "Optional annotations that help clients decide how to display or route this content."
     resource: EmbeddedResourceResource
     "Embedded resource payload, either text or binary data."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     type: Literal["resource"] = "resource"
 
@@ -126,7 +126,7 @@ class ResourceLinkContentBlock(WireModel):
     "Optional annotations that help clients decide how to display or route this content."
     description: Annotated[str | None, OMIT_IF_INVALID] = None
     "Optional human-readable details shown with this protocol object."
-    mime_type: Annotated[str | None, OMIT_IF_INVALID, Field(alias="mimeType")] = None
+    mime_type: Annotated[str | None, Field(alias="mimeType"), OMIT_IF_INVALID] = None
     "MIME type describing the encoded media payload."
     name: str
     "Human-readable name shown for this protocol object."
@@ -136,7 +136,7 @@ class ResourceLinkContentBlock(WireModel):
     "Optional display title for end-user UI."
     uri: str
     "URI associated with this resource or media payload."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     type: Literal["resource_link"] = "resource_link"
 
@@ -152,7 +152,7 @@ class TextContentBlock(WireModel):
     "Optional annotations that help clients decide how to display or route this content."
     text: str
     "Text payload carried by this content block."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     type: Literal["text"] = "text"
 
@@ -186,9 +186,9 @@ class AgentMessageChunkSessionUpdate(WireModel):
     wire_tags = ("session_update",)
     content: ContentBlock
     "A single item of content"
-    message_id: Annotated[MessageId | None, OMIT_IF_INVALID, Field(alias="messageId")] = None
+    message_id: Annotated[MessageId | None, Field(alias="messageId"), OMIT_IF_INVALID] = None
     "A unique identifier for the message this chunk belongs to.\n\nAll chunks belonging to the same message share the same `messageId`.\nA change in `messageId` indicates a new message has started."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     session_update: Annotated[Literal["agent_message_chunk"], Field(alias="sessionUpdate")] = (
         "agent_message_chunk"
@@ -201,9 +201,9 @@ class AgentThoughtChunkSessionUpdate(WireModel):
     wire_tags = ("session_update",)
     content: ContentBlock
     "A single item of content"
-    message_id: Annotated[MessageId | None, OMIT_IF_INVALID, Field(alias="messageId")] = None
+    message_id: Annotated[MessageId | None, Field(alias="messageId"), OMIT_IF_INVALID] = None
     "A unique identifier for the message this chunk belongs to.\n\nAll chunks belonging to the same message share the same `messageId`.\nA change in `messageId` indicates a new message has started."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     session_update: Annotated[Literal["agent_thought_chunk"], Field(alias="sessionUpdate")] = (
         "agent_thought_chunk"
@@ -215,7 +215,7 @@ class UnstructuredCommandInput(WireModel):
 
     hint: str
     "A hint to display when the input hasn't been provided yet"
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -232,7 +232,7 @@ class AvailableCommand(WireModel):
     "Human-readable description of what the command does."
     input: Annotated[AvailableCommandInput | None, OMIT_IF_INVALID] = None
     "Input for the command if required"
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -242,11 +242,11 @@ class AvailableCommandsUpdateSessionUpdate(WireModel):
     wire_tags = ("session_update",)
     available_commands: Annotated[
         list[Annotated[AvailableCommand, OMIT_IF_INVALID]],
-        EMPTY_IF_INVALID,
         Field(alias="availableCommands"),
+        EMPTY_IF_INVALID,
     ]
     "Commands the agent can execute"
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     session_update: Annotated[
         Literal["available_commands_update"], Field(alias="sessionUpdate")
@@ -277,7 +277,7 @@ class BooleanSessionConfigOption(WireModel):
     "Optional description for the Client to display to the user."
     category: Annotated[SessionConfigOptionCategory | None, OMIT_IF_INVALID] = None
     "Optional semantic category for this option (UX only)."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -292,7 +292,7 @@ class CancelNotification(WireModel):
 
     session_id: Annotated[SessionId, Field(alias="sessionId")]
     "The ID of the session to cancel operations for."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -316,7 +316,7 @@ class CompactionSummaryChunkSessionUpdate(WireModel):
     "ID of the compaction whose summary receives this content."
     content: ContentBlock
     "One content block to append."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "Metadata scoped to this chunk. Omission and `null` both mean absent."
     session_update: Annotated[Literal["compaction_summary_chunk"], Field(alias="sessionUpdate")] = (
         "compaction_summary_chunk"
@@ -340,7 +340,7 @@ class CompactionUpdateSessionUpdate(WireModel):
     "Complete replacement user-displayable summary content for the compaction."
     error: Annotated[str | None, OMIT_IF_INVALID] = None
     "Human-readable error details for the compaction."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "Extensible metadata patch for this compaction."
     session_update: Annotated[Literal["compaction_update"], Field(alias="sessionUpdate")] = (
         "compaction_update"
@@ -363,7 +363,7 @@ class SessionConfigSelectOption(WireModel):
     "Human-readable label for this option value."
     description: Annotated[str | None, OMIT_IF_INVALID] = None
     "Optional description for this option value."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -378,7 +378,7 @@ class SessionConfigSelectGroup(WireModel):
         list[Annotated[SessionConfigSelectOption, OMIT_IF_INVALID]], EMPTY_IF_INVALID
     ]
     "The set of option values in this group."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -405,7 +405,7 @@ class SelectSessionConfigOption(WireModel):
     "Optional description for the Client to display to the user."
     category: Annotated[SessionConfigOptionCategory | None, OMIT_IF_INVALID] = None
     "Optional semantic category for this option (UX only)."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -428,11 +428,11 @@ class ConfigOptionUpdateSessionUpdate(WireModel):
     wire_tags = ("session_update",)
     config_options: Annotated[
         list[Annotated[SessionConfigOption, OMIT_IF_INVALID]],
-        EMPTY_IF_INVALID,
         Field(alias="configOptions"),
+        EMPTY_IF_INVALID,
     ]
     "The full set of configuration options and their current values."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     session_update: Annotated[Literal["config_option_update"], Field(alias="sessionUpdate")] = (
         "config_option_update"
@@ -445,7 +445,7 @@ class ContentToolCallContent(WireModel):
     wire_tags = ("type",)
     content: ContentBlock
     "The actual content block."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     type: Literal["content"] = "content"
 
@@ -457,7 +457,7 @@ class Cost(WireModel):
     "Total cumulative cost for session."
     currency: str
     'Unit of `amount`: an ISO 4217 currency code (e.g., "USD", "EUR") for money, or another\nunit such as "credits".'
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -473,7 +473,7 @@ class CurrentModeUpdateSessionUpdate(WireModel):
     wire_tags = ("session_update",)
     current_mode_id: Annotated[SessionModeId, Field(alias="currentModeId")]
     "The ID of the current mode"
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     session_update: Annotated[Literal["current_mode_update"], Field(alias="sessionUpdate")] = (
         "current_mode_update"
@@ -486,11 +486,11 @@ class DiffToolCallContent(WireModel):
     wire_tags = ("type",)
     path: str
     "The absolute file path being modified."
-    old_text: Annotated[str | None, OMIT_IF_INVALID, Field(alias="oldText")] = None
+    old_text: Annotated[str | None, Field(alias="oldText"), OMIT_IF_INVALID] = None
     "The original content (omitted or `null` for new files)."
     new_text: Annotated[str, Field(alias="newText")]
     "The new content after modification."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     type: Literal["diff"] = "diff"
 
@@ -502,7 +502,7 @@ class EnvVariable(WireModel):
     "The name of the environment variable."
     value: str
     "The value to set for the environment variable."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -513,7 +513,7 @@ class HttpHeader(WireModel):
     "The name of the HTTP header."
     value: str
     "The value to set for the HTTP header."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -529,7 +529,7 @@ class HttpMcpServer(WireModel):
     "URL to the MCP server."
     headers: Annotated[list[HttpHeader], EMPTY_IF_NULL]
     "HTTP headers to set when making requests to the MCP server."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     type: Literal["http"] = "http"
 
@@ -546,7 +546,7 @@ class SseMcpServer(WireModel):
     "URL to the MCP server."
     headers: Annotated[list[HttpHeader], EMPTY_IF_NULL]
     "HTTP headers to set when making requests to the MCP server."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     type: Literal["sse"] = "sse"
 
@@ -564,7 +564,7 @@ class StdioMcpServer(WireModel):
     "Command-line arguments to pass to the MCP server."
     env: Annotated[list[EnvVariable], EMPTY_IF_NULL]
     "Environment variables to set when launching the MCP server."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -590,12 +590,12 @@ class NewSessionRequest(WireModel):
     cwd: str
     "The working directory for this session. Must be an absolute path."
     additional_directories: Annotated[
-        list[str], EMPTY_IF_NULL, Field(alias="additionalDirectories")
+        list[str], Field(alias="additionalDirectories"), EMPTY_IF_NULL
     ] = []
     "Additional workspace roots for this session. Each path must be absolute.\n\nThese expand the session's filesystem scope without changing `cwd`, which\nremains the base for relative paths. When omitted or empty, no\nadditional roots are activated for the new session."
-    mcp_servers: Annotated[list[McpServer], EMPTY_IF_NULL, Field(alias="mcpServers")]
+    mcp_servers: Annotated[list[McpServer], Field(alias="mcpServers"), EMPTY_IF_NULL]
     "List of MCP (Model Context Protocol) servers the agent should connect to."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -610,7 +610,7 @@ class SessionMode(WireModel):
     "Human-readable name shown for this protocol object."
     description: Annotated[str | None, OMIT_IF_INVALID] = None
     "Optional human-readable details shown with this protocol object."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -621,11 +621,11 @@ class SessionModeState(WireModel):
     "The current mode the Agent is in."
     available_modes: Annotated[
         list[Annotated[SessionMode, OMIT_IF_INVALID]],
-        EMPTY_IF_INVALID,
         Field(alias="availableModes"),
+        EMPTY_IF_INVALID,
     ]
     "The set of modes that the Agent can operate in"
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -640,11 +640,11 @@ class NewSessionResponse(WireModel):
     "Initial mode state if supported by the Agent\n\nSee protocol docs: [Session Modes](https://agentclientprotocol.com/protocol/v1/session-modes)"
     config_options: Annotated[
         list[Annotated[SessionConfigOption, OMIT_IF_INVALID]] | None,
-        OMIT_IF_INVALID,
         Field(alias="configOptions"),
+        OMIT_IF_INVALID,
     ] = None
     "Initial session configuration options if supported by the Agent."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -667,7 +667,7 @@ class NoticeSessionUpdate(WireModel):
     "Required non-empty plain-text title that can stand alone."
     description: Annotated[str | None, OMIT_IF_INVALID] = None
     "Optional plain-text detail or guidance.\n\nOmitted and `null` are equivalent and mean no description was supplied."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "Metadata scoped to this notice.\n\nOmitted and `null` are equivalent and mean no metadata was supplied."
     session_update: Annotated[Literal["notice"], Field(alias="sessionUpdate")] = "notice"
 
@@ -692,7 +692,7 @@ class PlanEntry(WireModel):
     "The relative importance of this task.\nUsed to indicate which tasks are most critical to the overall goal."
     status: PlanEntryStatus
     "Current execution status of this task."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -703,7 +703,7 @@ class PlanSessionUpdate(WireModel):
     wire_tags = ("session_update",)
     entries: Annotated[list[Annotated[PlanEntry, OMIT_IF_INVALID]], EMPTY_IF_INVALID]
     "The list of tasks to be accomplished.\n\nWhen updating a plan, the agent must send a complete list of all entries\nwith their current status. The client replaces the entire plan with each update."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     session_update: Annotated[Literal["plan"], Field(alias="sessionUpdate")] = "plan"
 
@@ -719,7 +719,7 @@ class PromptRequest(WireModel):
     "The ID of the session to send this user message to"
     prompt: list[ContentBlock]
     "The blocks of content that compose the user's message.\n\nAs a baseline, the Agent MUST support `text` and `resource_link` content blocks,\nwhile other variants are optionally enabled via `PromptCapabilities`.\n\nThe Client MUST adapt its interface according to `PromptCapabilities`.\n\nThe client MAY include referenced pieces of context as either\n`resource` or `resource_link` content blocks.\n\nWhen available, `resource` is preferred\nas it avoids extra round-trips and allows the message to include\npieces of context from sources the agent may not have access to."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -736,7 +736,7 @@ class PromptResponse(WireModel):
 
     stop_reason: Annotated[StopReason, Field(alias="stopReason")]
     "Indicates why the agent stopped processing the turn."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -746,9 +746,9 @@ class SessionInfoUpdateSessionUpdate(WireModel):
     wire_tags = ("session_update",)
     title: Annotated[str | None, OMIT_IF_INVALID] = None
     "Human-readable title for the session. Set to null to clear."
-    updated_at: Annotated[str | None, OMIT_IF_INVALID, Field(alias="updatedAt")] = None
+    updated_at: Annotated[str | None, Field(alias="updatedAt"), OMIT_IF_INVALID] = None
     "ISO 8601 timestamp of last activity. Set to null to clear."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     session_update: Annotated[Literal["session_info_update"], Field(alias="sessionUpdate")] = (
         "session_info_update"
@@ -769,7 +769,7 @@ class TerminalToolCallContent(WireModel):
     wire_tags = ("type",)
     terminal_id: Annotated[TerminalId, Field(alias="terminalId")]
     "Identifier of the terminal instance to embed in the content stream."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     type: Literal["terminal"] = "terminal"
 
@@ -801,9 +801,9 @@ class ToolCallLocation(WireModel):
 
     path: str
     "The absolute file path being accessed or modified."
-    line: Annotated[int | None, OMIT_IF_INVALID, Field(ge=0)] = None
+    line: Annotated[int | None, Field(ge=0), OMIT_IF_INVALID] = None
     "Optional 1-based line number within the file."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
@@ -834,11 +834,11 @@ class ToolCallSessionUpdate(WireModel):
     "Content produced by the tool call."
     locations: Annotated[list[Annotated[ToolCallLocation, OMIT_IF_INVALID]], OMIT_IF_INVALID] = []
     'File locations affected by this tool call.\nEnables "follow-along" features in clients.'
-    raw_input: Annotated[Any, OMIT_IF_INVALID, Field(alias="rawInput")] = None
+    raw_input: Annotated[Any, Field(alias="rawInput"), OMIT_IF_INVALID] = None
     "Raw input parameters sent to the tool."
-    raw_output: Annotated[Any, OMIT_IF_INVALID, Field(alias="rawOutput")] = None
+    raw_output: Annotated[Any, Field(alias="rawOutput"), OMIT_IF_INVALID] = None
     "Raw output returned by the tool."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     session_update: Annotated[Literal["tool_call"], Field(alias="sessionUpdate")] = "tool_call"
 
@@ -865,11 +865,11 @@ class ToolCallUpdateSessionUpdate(WireModel):
         list[Annotated[ToolCallLocation, OMIT_IF_INVALID]] | None, OMIT_IF_INVALID
     ] = None
     "Replace the locations collection."
-    raw_input: Annotated[Any, OMIT_IF_INVALID, Field(alias="rawInput")] = None
+    raw_input: Annotated[Any, Field(alias="rawInput"), OMIT_IF_INVALID] = None
     "Update the raw input."
-    raw_output: Annotated[Any, OMIT_IF_INVALID, Field(alias="rawOutput")] = None
+    raw_output: Annotated[Any, Field(alias="rawOutput"), OMIT_IF_INVALID] = None
     "Update the raw output."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     session_update: Annotated[Literal["tool_call_update"], Field(alias="sessionUpdate")] = (
         "tool_call_update"
@@ -886,7 +886,7 @@ class UsageUpdateSessionUpdate(WireModel):
     "Total context window size in tokens."
     cost: Annotated[Cost | None, OMIT_IF_INVALID] = None
     "Cumulative session cost (optional)."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     session_update: Annotated[Literal["usage_update"], Field(alias="sessionUpdate")] = (
         "usage_update"
@@ -899,9 +899,9 @@ class UserMessageChunkSessionUpdate(WireModel):
     wire_tags = ("session_update",)
     content: ContentBlock
     "A single item of content"
-    message_id: Annotated[MessageId | None, OMIT_IF_INVALID, Field(alias="messageId")] = None
+    message_id: Annotated[MessageId | None, Field(alias="messageId"), OMIT_IF_INVALID] = None
     "A unique identifier for the message this chunk belongs to.\n\nAll chunks belonging to the same message share the same `messageId`.\nA change in `messageId` indicates a new message has started."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
     session_update: Annotated[Literal["user_message_chunk"], Field(alias="sessionUpdate")] = (
         "user_message_chunk"
@@ -957,5 +957,5 @@ class SessionNotification(WireModel):
     "The ID of the session this update pertains to."
     update: SessionUpdate
     "The actual update content."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"

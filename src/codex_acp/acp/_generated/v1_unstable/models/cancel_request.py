@@ -22,5 +22,5 @@ class CancelRequestNotification(WireModel, defer_build=True):
 
     request_id: Annotated[RequestId, Field(alias="requestId")]
     "The ID of the request to cancel."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"

@@ -24,7 +24,7 @@ class AuthStatusCapabilities(WireModel):
 
     Supplying `{}` means the agent supports the `auth/status` method."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -33,7 +33,7 @@ class LogoutCapabilities(WireModel):
 
     Supplying `{}` means the agent supports the logout method."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -44,7 +44,7 @@ class AgentAuthCapabilities(WireModel):
     "**UNSTABLE**\n\nThis capability is not part of the spec yet, and may be removed or changed at any point.\n\nWhether the agent supports the `auth/status` method.\n\nOptional. Omitted or `null` both mean the agent does not advertise support.\nSupplying `{}` means the agent supports the `auth/status` method."
     logout: Annotated[LogoutCapabilities | None, OMIT_IF_INVALID] = None
     "Whether the agent supports the logout method.\n\nOptional. Omitted or `null` both mean the agent does not advertise support.\nSupplying `{}` means the agent supports the logout method."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -63,7 +63,7 @@ class AgentAuthMethod(WireModel):
     "Human-readable name of the authentication method."
     description: Annotated[str | None, OMIT_IF_INVALID] = None
     "Optional human-readable description of this authentication method."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -76,7 +76,7 @@ class McpCapabilities(WireModel):
     "Agent supports `sse` MCP servers."
     acp: Annotated[bool, OMIT_IF_INVALID] = False
     "**UNSTABLE**\n\nThis capability is not part of the spec yet, and may be removed or changed at any point.\n\nAgent supports `acp` MCP servers."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -98,9 +98,9 @@ class PromptCapabilities(WireModel):
     "Agent supports `image` content blocks."
     audio: Annotated[bool, OMIT_IF_INVALID] = False
     "Agent supports `audio` content blocks."
-    embedded_context: Annotated[bool, OMIT_IF_INVALID, Field(alias="embeddedContext")] = False
+    embedded_context: Annotated[bool, Field(alias="embeddedContext"), OMIT_IF_INVALID] = False
     "Agent supports embedded context in `session/prompt` requests.\n\nWhen enabled, the Client is allowed to include `resource` content blocks\nin prompt requests for pieces of context that are referenced in the message."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -113,7 +113,7 @@ class ProvidersCapabilities(WireModel):
 
     Supplying `{}` means the agent supports provider configuration methods."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -125,7 +125,7 @@ class SessionAdditionalDirectoriesCapabilities(WireModel):
     `session/list` may return `SessionInfo.additionalDirectories` to report the
     complete ordered additional-root list associated with a listed session."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -139,7 +139,7 @@ class SessionArchiveCapabilities(WireModel):
     Supplying `{}` means the agent supports both methods, the `archived` filter on
     `session/list`, and `SessionInfo.archived`."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -148,7 +148,7 @@ class SessionCloseCapabilities(WireModel):
 
     Supplying `{}` means the agent supports closing sessions."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -157,7 +157,7 @@ class SessionDeleteCapabilities(WireModel):
 
     Supplying `{}` means the agent supports deleting sessions from `session/list`."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -170,7 +170,7 @@ class SessionForkCapabilities(WireModel):
 
     Supplying `{}` means the agent supports forking sessions."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -179,7 +179,7 @@ class SessionListCapabilities(WireModel):
 
     Supplying `{}` means the agent supports listing sessions."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -188,7 +188,7 @@ class SessionResumeCapabilities(WireModel):
 
     Supplying `{}` means the agent supports resuming sessions."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -201,7 +201,7 @@ class SessionStatusCapabilities(WireModel):
 
     Supplying `{}` means the agent supports checking session status."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -215,7 +215,7 @@ class SessionSystemPromptOverrideCapabilities(WireModel):
     Supplying `{}` means the agent supports replacing its built-in default
     instructions with the client-provided system prompt."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -231,7 +231,7 @@ class SessionSystemPromptModeCapabilities(WireModel):
 
     override: Annotated[SessionSystemPromptOverrideCapabilities | None, OMIT_IF_INVALID] = None
     "Whether the agent supports `override` mode.\n\nOptional. Omitted or `null` both mean the agent does not advertise support.\nSupplying `{}` means the agent supports replacing its built-in default\ninstructions with the client-provided system prompt."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -247,7 +247,7 @@ class SessionSystemPromptCapabilities(WireModel):
 
     mode: Annotated[SessionSystemPromptModeCapabilities | None, OMIT_IF_INVALID] = None
     "Delivery modes the agent supports in addition to `append`.\n\nOptional. Omitted or `null` both mean the agent supports only `append`."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -261,7 +261,7 @@ class SessionTitleCapabilities(WireModel):
     Supplying `{}` means the agent supports `session/set_title`. Agents report titles
     through `session/list` and `session_info_update` without this capability."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -282,12 +282,12 @@ class SessionCapabilities(WireModel):
     "Whether the agent supports `session/delete`.\n\nOptional. Omitted or `null` both mean the agent does not advertise support.\nSupplying `{}` means the agent supports deleting sessions from `session/list`."
     additional_directories: Annotated[
         SessionAdditionalDirectoriesCapabilities | None,
-        OMIT_IF_INVALID,
         Field(alias="additionalDirectories"),
+        OMIT_IF_INVALID,
     ] = None
     "Whether the agent supports `additionalDirectories` on supported session lifecycle requests.\n\nOptional. Omitted or `null` both mean the agent does not advertise support.\nSupplying `{}` means the agent supports `additionalDirectories` on\nsupported session lifecycle requests.\n\nAgents that also support `session/list` may return\n`SessionInfo.additionalDirectories` to report the complete ordered\nadditional-root list associated with a listed session."
     system_prompt: Annotated[
-        SessionSystemPromptCapabilities | None, OMIT_IF_INVALID, Field(alias="systemPrompt")
+        SessionSystemPromptCapabilities | None, Field(alias="systemPrompt"), OMIT_IF_INVALID
     ] = None
     "**UNSTABLE**\n\nThis capability is not part of the spec yet, and may be removed or changed at any point.\n\nWhether the agent supports `systemPrompt` on session lifecycle requests.\n\nOptional. Omitted or `null` both mean the agent does not advertise support.\nSupplying `{}` means the agent supports `systemPrompt` in `append` mode."
     fork: Annotated[SessionForkCapabilities | None, OMIT_IF_INVALID] = None
@@ -302,7 +302,7 @@ class SessionCapabilities(WireModel):
     "Whether the agent supports `session/resume`.\n\nOptional. Omitted or `null` both mean the agent does not advertise support.\nSupplying `{}` means the agent supports resuming sessions."
     close: Annotated[SessionCloseCapabilities | None, OMIT_IF_INVALID] = None
     "Whether the agent supports `session/close`.\n\nOptional. Omitted or `null` both mean the agent does not advertise support.\nSupplying `{}` means the agent supports closing sessions."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -314,25 +314,25 @@ class AgentCapabilities(WireModel):
 
     See protocol docs: [Agent Capabilities](https://agentclientprotocol.com/protocol/v1/draft/initialization#agent-capabilities)"""
 
-    load_session: Annotated[bool, OMIT_IF_INVALID, Field(alias="loadSession")] = False
+    load_session: Annotated[bool, Field(alias="loadSession"), OMIT_IF_INVALID] = False
     "Whether the agent supports `session/load`."
     prompt_capabilities: Annotated[
-        PromptCapabilities | None, NOT_NULL, OMIT_IF_INVALID, Field(alias="promptCapabilities")
+        PromptCapabilities | None, Field(alias="promptCapabilities"), NOT_NULL, OMIT_IF_INVALID
     ] = None
     "Prompt capabilities supported by the agent."
     mcp_capabilities: Annotated[
-        McpCapabilities | None, NOT_NULL, OMIT_IF_INVALID, Field(alias="mcpCapabilities")
+        McpCapabilities | None, Field(alias="mcpCapabilities"), NOT_NULL, OMIT_IF_INVALID
     ] = None
     "MCP capabilities supported by the agent."
     session_capabilities: Annotated[
-        SessionCapabilities | None, NOT_NULL, OMIT_IF_INVALID, Field(alias="sessionCapabilities")
+        SessionCapabilities | None, Field(alias="sessionCapabilities"), NOT_NULL, OMIT_IF_INVALID
     ] = None
     "Session lifecycle and prompt capabilities advertised by the agent."
     auth: Annotated[AgentAuthCapabilities | None, NOT_NULL, OMIT_IF_INVALID] = None
     "Authentication-related capabilities supported by the agent."
     providers: Annotated[ProvidersCapabilities | None, OMIT_IF_INVALID] = None
     "**UNSTABLE**\n\nThis capability is not part of the spec yet, and may be removed or changed at any point.\n\nProvider configuration capabilities supported by the agent.\n\nOptional. Omitted or `null` both mean the agent does not advertise support.\nSupplying `{}` means the agent supports provider configuration methods."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -345,7 +345,7 @@ class AuthCapabilities(WireModel):
 
     terminal: Annotated[bool, OMIT_IF_INVALID] = False
     "Whether the client supports `terminal` authentication methods.\n\nThe client should set this to `true` only when it can reproduce the\nconfigured agent invocation in an interactive terminal. When `true`, the\nagent may include `terminal` entries in its authentication methods."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -364,7 +364,7 @@ class TerminalAuthMethod(WireModel):
     "Additional arguments to append to the configured agent invocation for terminal auth."
     env: Annotated[dict[str, str], EMPTY_IF_NULL] = {}
     "Additional environment variables to set on the configured agent invocation for terminal auth.\nThese values override same-named variables in the base launch configuration."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
     type: Literal["terminal"] = "terminal"
 
@@ -380,7 +380,7 @@ class BooleanConfigOptionCapabilities(WireModel):
 
     Supplying `{}` means the client supports boolean session configuration options."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -397,7 +397,7 @@ class SessionConfigOptionsCapabilities(WireModel):
 
     boolean: Annotated[BooleanConfigOptionCapabilities | None, OMIT_IF_INVALID] = None
     'Whether the client supports boolean session configuration options.\n\nOptional. Omitted or `null` both mean the client does not advertise support.\nSupplying `{}` means agents may include `type: "boolean"` entries in\n`configOptions`, and the client may send `session/set_config_option`\nrequests with `type: "boolean"` and a boolean `value`.'
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -407,12 +407,12 @@ class ClientSessionCapabilities(WireModel):
     compaction: Annotated[CompactionCapabilities | None, OMIT_IF_INVALID] = None
     "Support for ID-addressed context compaction updates. Omitted or `null`\nmeans unsupported. `{}` advertises the complete compaction contract."
     config_options: Annotated[
-        SessionConfigOptionsCapabilities | None, OMIT_IF_INVALID, Field(alias="configOptions")
+        SessionConfigOptionsCapabilities | None, Field(alias="configOptions"), OMIT_IF_INVALID
     ] = None
     "Config option capabilities supported by the client.\n\nOmitted or `null` both mean the client does not advertise support for any\nconfig option extensions."
     notices: Annotated[NoticeCapabilities | None, OMIT_IF_INVALID] = None
     "Support for live user-facing `notice` session updates.\n\nOptional. Omitted or `null` both mean the client does not advertise support.\nSupplying `{}` means the client can present notices to the user."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -421,7 +421,7 @@ class ElicitationFormCapabilities(WireModel):
 
     Supplying `{}` means the client supports form-based elicitation."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nOptional. Omitted and `null` are equivalent and mean no metadata.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -430,7 +430,7 @@ class ElicitationUrlCapabilities(WireModel):
 
     Supplying `{}` means the client supports URL-based elicitation."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nOptional. Omitted and `null` are equivalent and mean no metadata.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -441,7 +441,7 @@ class ElicitationCapabilities(WireModel):
     "Whether the client supports form-based elicitation.\n\nOptional. Omitted and `null` are equivalent and mean form support is not advertised.\nSupplying `{}` explicitly advertises form support."
     url: Annotated[ElicitationUrlCapabilities | None, OMIT_IF_INVALID] = None
     "Whether the client supports URL-based elicitation.\n\nOptional. Omitted or `null` both mean the client does not advertise support.\nSupplying `{}` means the client supports URL-based elicitation."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nOptional. Omitted and `null` are equivalent and mean no metadata.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -450,11 +450,11 @@ class FileSystemCapabilities(WireModel):
 
     See protocol docs: [FileSystem](https://agentclientprotocol.com/protocol/v1/draft/initialization#filesystem)"""
 
-    read_text_file: Annotated[bool, OMIT_IF_INVALID, Field(alias="readTextFile")] = False
+    read_text_file: Annotated[bool, Field(alias="readTextFile"), OMIT_IF_INVALID] = False
     "Whether the Client supports `fs/read_text_file` requests."
-    write_text_file: Annotated[bool, OMIT_IF_INVALID, Field(alias="writeTextFile")] = False
+    write_text_file: Annotated[bool, Field(alias="writeTextFile"), OMIT_IF_INVALID] = False
     "Whether the Client supports `fs/write_text_file` requests."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -465,7 +465,7 @@ class PlanCapabilities(WireModel):
 
     Capabilities for receiving `plan_update` and `plan_removed` session updates."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -481,7 +481,7 @@ class SubagentCapabilities(WireModel):
     must advertise this capability before the agent sends subagent updates or
     session-directed messages."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys."
 
 
@@ -507,7 +507,7 @@ class ClientCapabilities(WireModel):
     "Authentication capabilities supported by the client.\nDetermines which authentication method types the agent may include\nin its `InitializeResponse`."
     elicitation: Annotated[ElicitationCapabilities | None, OMIT_IF_INVALID] = None
     "Elicitation capabilities supported by the client.\nDetermines which elicitation modes the agent may use.\n\nOptional. Omitted or `null` both mean the client does not advertise\nelicitation support."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -522,7 +522,7 @@ class Implementation(WireModel):
     "Intended for UI and end-user contexts and optimized to be human-readable\nand easily understood.\n\nIf not provided, the name should be used for display."
     version: str
     'Version of the implementation. Can be displayed to the user or used\nfor debugging or metrics purposes. (e.g. "1.0.0").'
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -540,12 +540,12 @@ class InitializeRequest(WireModel):
     protocol_version: Annotated[ProtocolVersion, Field(alias="protocolVersion")]
     "The latest protocol version supported by the client."
     client_capabilities: Annotated[
-        ClientCapabilities | None, NOT_NULL, OMIT_IF_INVALID, Field(alias="clientCapabilities")
+        ClientCapabilities | None, Field(alias="clientCapabilities"), NOT_NULL, OMIT_IF_INVALID
     ] = None
     "Capabilities supported by the client."
-    client_info: Annotated[Implementation | None, OMIT_IF_INVALID, Field(alias="clientInfo")] = None
+    client_info: Annotated[Implementation | None, Field(alias="clientInfo"), OMIT_IF_INVALID] = None
     "Information about the Client name and version sent to the Agent.\n\nNote: in future versions of the protocol, this will be required."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -559,14 +559,14 @@ class InitializeResponse(WireModel):
     protocol_version: Annotated[ProtocolVersion, Field(alias="protocolVersion")]
     "The protocol version the client specified if supported by the agent,\nor the latest protocol version supported by the agent.\n\nThe client should disconnect, if it doesn't support this version."
     agent_capabilities: Annotated[
-        AgentCapabilities | None, NOT_NULL, OMIT_IF_INVALID, Field(alias="agentCapabilities")
+        AgentCapabilities | None, Field(alias="agentCapabilities"), NOT_NULL, OMIT_IF_INVALID
     ] = None
     "Capabilities supported by the agent."
     auth_methods: Annotated[
-        list[Annotated[AuthMethod, OMIT_IF_INVALID]], OMIT_IF_INVALID, Field(alias="authMethods")
+        list[Annotated[AuthMethod, OMIT_IF_INVALID]], Field(alias="authMethods"), OMIT_IF_INVALID
     ] = []
     "Authentication methods supported by the agent."
-    agent_info: Annotated[Implementation | None, OMIT_IF_INVALID, Field(alias="agentInfo")] = None
+    agent_info: Annotated[Implementation | None, Field(alias="agentInfo"), OMIT_IF_INVALID] = None
     "Information about the Agent name and version sent to the Client.\n\nNote: in future versions of the protocol, this will be required."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"

@@ -36,7 +36,7 @@ class ErrorMessageMcpResponse(WireModel, defer_build=True):
 
     error: McpError
     "Required, non-null MCP error object."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "Optional ACP carrier metadata."
 
 
@@ -62,7 +62,7 @@ class MessageMcpNotification(WireModel, defer_build=True):
     "The inner MCP method name."
     params: dict[str, Any] | None = None
     "Optional inner MCP params.\n\nIf omitted or set to `null`, the inner MCP message has no params."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -81,7 +81,7 @@ class MessageMcpRequest(WireModel, defer_build=True):
     "The inner MCP method name."
     params: dict[str, Any] | None = None
     "Optional inner MCP params.\n\nIf omitted or set to `null`, the inner MCP message has no params."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -90,7 +90,7 @@ class ResultMessageMcpResponse(WireModel, defer_build=True):
 
     result: Any
     "Required, even if JSON null."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "Optional ACP carrier metadata."
 
 

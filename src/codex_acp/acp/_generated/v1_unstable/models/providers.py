@@ -26,7 +26,7 @@ class DisableProviderRequest(WireModel, defer_build=True):
 
     provider_id: Annotated[ProviderId, Field(alias="providerId")]
     "Provider ID to disable."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -37,7 +37,7 @@ class DisableProviderResponse(WireModel, defer_build=True):
 
     Response to `providers/disable`."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -48,7 +48,7 @@ class ListProvidersRequest(WireModel, defer_build=True):
 
     Request parameters for `providers/list`."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -69,7 +69,7 @@ class ProviderCurrentConfig(WireModel, defer_build=True):
     "Protocol currently used by this provider."
     base_url: Annotated[str, Field(alias="baseUrl")]
     "Base URL currently used by this provider."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -88,7 +88,7 @@ class ProviderInfo(WireModel, defer_build=True):
     "Whether this provider is mandatory and cannot be disabled via `providers/disable`.\nIf true, clients must not call `providers/disable` for this provider ID."
     current: ProviderCurrentConfig | None = None
     "Current effective non-secret routing config.\nNull or omitted means provider is disabled."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -101,7 +101,7 @@ class ListProvidersResponse(WireModel, defer_build=True):
 
     providers: list[ProviderInfo]
     "Configurable providers with current routing info suitable for UI display."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -122,7 +122,7 @@ class SetProviderRequest(WireModel, defer_build=True):
     "Base URL for requests sent through this provider."
     headers: dict[str, str] = {}
     "Full headers map for this provider.\nMay include authorization, routing, or other integration-specific headers."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -133,5 +133,5 @@ class SetProviderResponse(WireModel, defer_build=True):
 
     Response to `providers/set`."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"

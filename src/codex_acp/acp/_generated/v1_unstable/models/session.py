@@ -42,7 +42,7 @@ class ArchiveSessionRequest(WireModel, defer_build=True):
 
     session_id: Annotated[SessionId, Field(alias="sessionId")]
     "The ID of the session to archive."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -53,7 +53,7 @@ class ArchiveSessionResponse(WireModel, defer_build=True):
 
     Response from archiving a session."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -68,7 +68,7 @@ class BooleanSetSessionConfigOptionRequest(WireModel, defer_build=True):
     "The ID of the session to set the configuration option for."
     config_id: Annotated[SessionConfigId, Field(alias="configId")]
     "The ID of the configuration option to set."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -83,14 +83,14 @@ class CloseSessionRequest(WireModel, defer_build=True):
 
     session_id: Annotated[SessionId, Field(alias="sessionId")]
     "The ID of the session to close."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
 class CloseSessionResponse(WireModel, defer_build=True):
     """Response from closing a session."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -101,14 +101,14 @@ class DeleteSessionRequest(WireModel, defer_build=True):
 
     session_id: Annotated[SessionId, Field(alias="sessionId")]
     "The ID of the session to delete."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
 class DeleteSessionResponse(WireModel, defer_build=True):
     """Response from deleting a session."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -129,14 +129,14 @@ class ForkSessionRequest(WireModel, defer_build=True):
     cwd: str
     "The working directory for this session. Must be an absolute path."
     additional_directories: Annotated[
-        list[str], EMPTY_IF_NULL, Field(alias="additionalDirectories")
+        list[str], Field(alias="additionalDirectories"), EMPTY_IF_NULL
     ] = []
     "Additional workspace roots to activate for this session. Each path must be absolute.\n\nWhen omitted or empty, no additional roots are activated. When non-empty,\nthis is the complete resulting additional-root list for the forked\nsession."
-    mcp_servers: Annotated[list[McpServer], EMPTY_IF_NULL, Field(alias="mcpServers")] = []
+    mcp_servers: Annotated[list[McpServer], Field(alias="mcpServers"), EMPTY_IF_NULL] = []
     "List of MCP servers to connect to for this session."
     system_prompt: Annotated[SystemPrompt | None, Field(alias="systemPrompt")] = None
     "**UNSTABLE**\n\nThis capability is not part of the spec yet, and may be removed or changed at any point.\n\nSystem-level instructions for the forked session.\n\nOptional. Omitted and `null` are equivalent. The Agent may then keep a\nsystem prompt it stored with the source session or use its default\ninstructions. Clients MUST only send this when the Agent advertises\n`sessionCapabilities.systemPrompt`, and SHOULD send the same value they used\nfor the source session."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -153,11 +153,11 @@ class ForkSessionResponse(WireModel, defer_build=True):
     "Initial mode state if supported by the Agent\n\nSee protocol docs: [Session Modes](https://agentclientprotocol.com/protocol/v1/draft/session-modes)"
     config_options: Annotated[
         list[Annotated[SessionConfigOption, OMIT_IF_INVALID]] | None,
-        OMIT_IF_INVALID,
         Field(alias="configOptions"),
+        OMIT_IF_INVALID,
     ] = None
     "Initial session configuration options if supported by the Agent."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -178,7 +178,7 @@ class ListSessionsRequest(WireModel, defer_build=True):
     "Opaque cursor token from a previous response's nextCursor field for cursor-based pagination"
     archived: SessionArchiveFilter | None = None
     "**UNSTABLE**\n\nThis capability is not part of the spec yet, and may be removed or changed at any point.\n\nFilter sessions by archive state.\n\nOptional. Omitted and `null` are equivalent and mean `exclude`. Only send this when\nthe Agent advertises the `sessionCapabilities.archive` capability. The filter combines with `cwd` and\napplies before pagination. Clients keep the same value when following `nextCursor`."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -190,16 +190,16 @@ class SessionInfo(WireModel, defer_build=True):
     cwd: str
     "The working directory for this session. Must be an absolute path."
     additional_directories: Annotated[
-        list[Annotated[str, OMIT_IF_INVALID]], OMIT_IF_INVALID, Field(alias="additionalDirectories")
+        list[Annotated[str, OMIT_IF_INVALID]], Field(alias="additionalDirectories"), OMIT_IF_INVALID
     ] = []
     "Additional workspace roots reported for this session. Each path must be absolute.\n\nWhen present, this is the complete ordered additional-root list reported\nby the Agent. Omitted and empty values are equivalent: the response\nreports no additional roots."
     title: Annotated[str | None, OMIT_IF_INVALID] = None
     "Human-readable title for the session"
-    updated_at: Annotated[str | None, OMIT_IF_INVALID, Field(alias="updatedAt")] = None
+    updated_at: Annotated[str | None, Field(alias="updatedAt"), OMIT_IF_INVALID] = None
     "ISO 8601 timestamp of last activity"
     archived: Annotated[bool | None, OMIT_IF_INVALID] = None
     "**UNSTABLE**\n\nThis capability is not part of the spec yet, and may be removed or changed at any point.\n\nWhether the session is archived.\n\nOptional. Omitted and `null` are equivalent and mean the archive state is not reported.\nAgents that advertise the `sessionCapabilities.archive` capability MUST include it on every listed session."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -208,9 +208,9 @@ class ListSessionsResponse(WireModel, defer_build=True):
 
     sessions: Annotated[list[Annotated[SessionInfo, OMIT_IF_INVALID]], EMPTY_IF_INVALID]
     "Array of session information objects"
-    next_cursor: Annotated[str | None, OMIT_IF_INVALID, Field(alias="nextCursor")] = None
+    next_cursor: Annotated[str | None, Field(alias="nextCursor"), OMIT_IF_INVALID] = None
     "Opaque cursor token. If present, pass this in the next request's cursor parameter\nto fetch the next page. If absent, there are no more results."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -221,19 +221,19 @@ class LoadSessionRequest(WireModel, defer_build=True):
 
     See protocol docs: [Loading Sessions](https://agentclientprotocol.com/protocol/v1/draft/session-setup#loading-sessions)"""
 
-    mcp_servers: Annotated[list[McpServer], EMPTY_IF_NULL, Field(alias="mcpServers")]
+    mcp_servers: Annotated[list[McpServer], Field(alias="mcpServers"), EMPTY_IF_NULL]
     "List of MCP servers to connect to for this session."
     cwd: str
     "The working directory for this session. Must be an absolute path."
     additional_directories: Annotated[
-        list[str], EMPTY_IF_NULL, Field(alias="additionalDirectories")
+        list[str], Field(alias="additionalDirectories"), EMPTY_IF_NULL
     ] = []
     "Additional workspace roots to activate for this session. Each path must be absolute.\n\nWhen omitted or empty, no additional roots are activated. When non-empty,\nthis is the complete resulting additional-root list for the loaded\nsession. It may differ from any previously used or reported list as long as\nthe request `cwd` matches the session's `cwd`."
     session_id: Annotated[SessionId, Field(alias="sessionId")]
     "The ID of the session to load."
     system_prompt: Annotated[SystemPrompt | None, Field(alias="systemPrompt")] = None
     "**UNSTABLE**\n\nThis capability is not part of the spec yet, and may be removed or changed at any point.\n\nSystem-level instructions for the loaded session.\n\nOptional. Omitted and `null` are equivalent. The Agent may then keep a\nsystem prompt it stored with the session or use its default instructions.\nClients MUST only send this when the Agent advertises\n`sessionCapabilities.systemPrompt`, and SHOULD send the same value they used\nwhen the session was created."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -244,11 +244,11 @@ class LoadSessionResponse(WireModel, defer_build=True):
     "Initial mode state if supported by the Agent\n\nSee protocol docs: [Session Modes](https://agentclientprotocol.com/protocol/v1/draft/session-modes)"
     config_options: Annotated[
         list[Annotated[SessionConfigOption, OMIT_IF_INVALID]] | None,
-        OMIT_IF_INVALID,
         Field(alias="configOptions"),
+        OMIT_IF_INVALID,
     ] = None
     "Initial session configuration options if supported by the Agent."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -265,14 +265,14 @@ class ResumeSessionRequest(WireModel, defer_build=True):
     cwd: str
     "The working directory for this session. Must be an absolute path."
     additional_directories: Annotated[
-        list[str], EMPTY_IF_NULL, Field(alias="additionalDirectories")
+        list[str], Field(alias="additionalDirectories"), EMPTY_IF_NULL
     ] = []
     "Additional workspace roots to activate for this session. Each path must be absolute.\n\nWhen omitted or empty, no additional roots are activated. When non-empty,\nthis is the complete resulting additional-root list for the resumed\nsession. It may differ from any previously used or reported list as long as\nthe request `cwd` matches the session's `cwd`."
-    mcp_servers: Annotated[list[McpServer], EMPTY_IF_NULL, Field(alias="mcpServers")] = []
+    mcp_servers: Annotated[list[McpServer], Field(alias="mcpServers"), EMPTY_IF_NULL] = []
     "List of MCP servers to connect to for this session."
     system_prompt: Annotated[SystemPrompt | None, Field(alias="systemPrompt")] = None
     "**UNSTABLE**\n\nThis capability is not part of the spec yet, and may be removed or changed at any point.\n\nSystem-level instructions for the resumed session.\n\nOptional. Omitted and `null` are equivalent. The Agent may then keep a\nsystem prompt it stored with the session or use its default instructions.\nClients MUST only send this when the Agent advertises\n`sessionCapabilities.systemPrompt`, and SHOULD send the same value they used\nwhen the session was created."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -283,11 +283,11 @@ class ResumeSessionResponse(WireModel, defer_build=True):
     "Initial mode state if supported by the Agent\n\nSee protocol docs: [Session Modes](https://agentclientprotocol.com/protocol/v1/draft/session-modes)"
     config_options: Annotated[
         list[Annotated[SessionConfigOption, OMIT_IF_INVALID]] | None,
-        OMIT_IF_INVALID,
         Field(alias="configOptions"),
+        OMIT_IF_INVALID,
     ] = None
     "Initial session configuration options if supported by the Agent."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -310,7 +310,7 @@ class SessionStatusRequest(WireModel, defer_build=True):
 
     session_id: Annotated[SessionId, Field(alias="sessionId")]
     "The ID of the session to check."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -326,7 +326,7 @@ class SessionStatusResponse(WireModel, defer_build=True):
 
     status: SessionStatus
     "Whether the Agent has the session in memory.\n\nRequired. Clients MUST treat a value they do not recognize as `saved`."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -343,7 +343,7 @@ class ValueIdSetSessionConfigOptionRequest(WireModel, defer_build=True):
     "The ID of the session to set the configuration option for."
     config_id: Annotated[SessionConfigId, Field(alias="configId")]
     "The ID of the configuration option to set."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -359,11 +359,11 @@ class SetSessionConfigOptionResponse(WireModel, defer_build=True):
 
     config_options: Annotated[
         list[Annotated[SessionConfigOption, OMIT_IF_INVALID]],
-        EMPTY_IF_INVALID,
         Field(alias="configOptions"),
+        EMPTY_IF_INVALID,
     ]
     "The full set of configuration options and their current values."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -374,14 +374,14 @@ class SetSessionModeRequest(WireModel, defer_build=True):
     "The ID of the session to set the mode for."
     mode_id: Annotated[SessionModeId, Field(alias="modeId")]
     "The ID of the mode to set."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
 class SetSessionModeResponse(WireModel, defer_build=True):
     """Response to `session/set_mode` method."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -404,7 +404,7 @@ class SetSessionTitleRequest(WireModel, defer_build=True):
     "The ID of the session to retitle."
     title: str
     "The new title for the session.\n\nRequired and non-null. Omission and explicit `null` are both invalid. The Agent MAY\nnormalize the title before storing it, for example by trimming whitespace or\ntruncating it. The Agent rejects a title that fails its validation, including one\nthat is empty after normalization, with `-32602`."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -417,7 +417,7 @@ class SetSessionTitleResponse(WireModel, defer_build=True):
 
     title: str
     "The title the Agent stored.\n\nThis differs from the requested title if the Agent normalized it. Clients SHOULD\ndisplay this value rather than the one they sent."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -438,7 +438,7 @@ class UnarchiveSessionRequest(WireModel, defer_build=True):
 
     session_id: Annotated[SessionId, Field(alias="sessionId")]
     "The ID of the session to unarchive."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -449,5 +449,5 @@ class UnarchiveSessionResponse(WireModel, defer_build=True):
 
     Response from unarchiving a session."""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"

@@ -33,7 +33,7 @@ class CreateTerminalRequest(WireModel, defer_build=True):
     "Working directory for the command. Must be an absolute path."
     output_byte_limit: Annotated[int | None, Field(alias="outputByteLimit", ge=0)] = None
     "Maximum number of output bytes to retain.\n\nWhen the limit is exceeded, the Client truncates from the beginning of the output\nto stay within the limit.\n\nThe Client MUST ensure truncation happens at a character boundary to maintain valid\nstring output, even if this means the retained output is slightly less than the\nspecified limit."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -42,7 +42,7 @@ class CreateTerminalResponse(WireModel, defer_build=True):
 
     terminal_id: Annotated[TerminalId, Field(alias="terminalId")]
     "The unique identifier for the created terminal."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -53,14 +53,14 @@ class KillTerminalRequest(WireModel, defer_build=True):
     "The session ID for this request."
     terminal_id: Annotated[TerminalId, Field(alias="terminalId")]
     "The ID of the terminal to kill."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
 class KillTerminalResponse(WireModel, defer_build=True):
     """Response to `terminal/kill` method"""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -71,25 +71,25 @@ class ReleaseTerminalRequest(WireModel, defer_build=True):
     "The session ID for this request."
     terminal_id: Annotated[TerminalId, Field(alias="terminalId")]
     "The ID of the terminal to release."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
 class ReleaseTerminalResponse(WireModel, defer_build=True):
     """Response to terminal/release method"""
 
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
 class TerminalExitStatus(WireModel, defer_build=True):
     """Exit status of a terminal command."""
 
-    exit_code: Annotated[int | None, OMIT_IF_INVALID, Field(alias="exitCode", ge=0)] = None
+    exit_code: Annotated[int | None, Field(alias="exitCode", ge=0), OMIT_IF_INVALID] = None
     "The process exit code (may be null if terminated by signal)."
     signal: Annotated[str | None, OMIT_IF_INVALID] = None
     "The signal that terminated the process (may be null if exited normally)."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -100,7 +100,7 @@ class TerminalOutputRequest(WireModel, defer_build=True):
     "The session ID for this request."
     terminal_id: Annotated[TerminalId, Field(alias="terminalId")]
     "The ID of the terminal to get output from."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -112,10 +112,10 @@ class TerminalOutputResponse(WireModel, defer_build=True):
     truncated: bool
     "Whether the output was truncated due to byte limits."
     exit_status: Annotated[
-        TerminalExitStatus | None, OMIT_IF_INVALID, Field(alias="exitStatus")
+        TerminalExitStatus | None, Field(alias="exitStatus"), OMIT_IF_INVALID
     ] = None
     "Exit status if the command has completed."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
@@ -126,16 +126,16 @@ class WaitForTerminalExitRequest(WireModel, defer_build=True):
     "The session ID for this request."
     terminal_id: Annotated[TerminalId, Field(alias="terminalId")]
     "The ID of the terminal to wait for."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
 class WaitForTerminalExitResponse(WireModel, defer_build=True):
     """Response containing the exit status of a terminal command."""
 
-    exit_code: Annotated[int | None, OMIT_IF_INVALID, Field(alias="exitCode", ge=0)] = None
+    exit_code: Annotated[int | None, Field(alias="exitCode", ge=0), OMIT_IF_INVALID] = None
     "The process exit code (may be null if terminated by signal)."
     signal: Annotated[str | None, OMIT_IF_INVALID] = None
     "The signal that terminated the process (may be null if exited normally)."
-    meta: Annotated[dict[str, Any] | None, OMIT_IF_INVALID, Field(alias="_meta")] = None
+    meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"

@@ -1,0 +1,87 @@
+"""Class names come from the schema, stay readable, and never collide in silence."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from codegen import acp, codex
+from codegen.errors import CodegenError, NameCollision, UnusedOverride
+from codegen.ir import Protocol
+from codegen.naming import MAX_NAME, Namer, pascal, snake
+from codegen.patches import Patch, apply, digest
+from codegen.pinned import read_pins
+
+
+PUBLISHED = {"ToolsV2"}
+"""Names with a digit at their end that the schema itself gives."""
+
+
+def _protocols() -> list[Protocol]:
+    pins = read_pins()
+    load = {key: pin.load() for key, pin in pins.items()}
+    return [
+        codex.load(load["codex/experimental.json"], load["codex/stable.json"]),
+        acp.load("v1", load["acp/v1.json"], load["acp/v1.json"]),
+        acp.load("v1_unstable", load["acp/v1_unstable.json"], load["acp/v1.json"]),
+    ]
+
+
+@pytest.mark.parametrize("protocol", _protocols(), ids=lambda p: p.name)
+def test_no_name_is_long_or_an_ordinal(protocol: Protocol) -> None:
+    for name in protocol.definitions:
+        assert len(name) <= MAX_NAME
+        assert re.fullmatch(r"[A-Z][A-Za-z0-9]*", name), name
+        assert not name[-1].isdigit() or name in PUBLISHED, f"{name} ends in an ordinal"
+
+
+def test_two_definitions_under_one_name_are_an_error_that_names_the_cure() -> None:
+    namer = Namer({})
+    namer.claim("Thing", "a.thing")
+    with pytest.raises(NameCollision, match=r"b\.thing.*NAMES override"):
+        namer.claim("Thing", "b.thing")
+
+
+def test_the_same_definition_may_be_claimed_again() -> None:
+    namer = Namer({})
+    assert namer.claim("Thing", "a") == namer.claim("Thing", "a") == "Thing"
+
+
+def test_a_name_above_the_limit_is_an_error() -> None:
+    with pytest.raises(NameCollision, match="51 characters"):
+        Namer({}).claim("T" * 51, "somewhere")
+
+
+def test_an_ordinal_is_an_error() -> None:
+    with pytest.raises(NameCollision, match="ordinal"):
+        Namer({"here": "Thing1"}).claim("Thing", "here")
+
+
+def test_an_override_that_matches_nothing_is_an_error() -> None:
+    namer = Namer({"gone": "New"})
+    with pytest.raises(UnusedOverride, match="gone"):
+        namer.check_overrides_used()
+
+
+@pytest.mark.parametrize(
+    ("wire", "python", "cls"),
+    [
+        ("thread/start", "thread_start", "ThreadStart"),
+        ("item/commandExecution/requestApproval", "item_command_execution_request_approval",
+         "ItemCommandExecutionRequestApproval"),
+        ("session/set_config_option", "session_set_config_option", "SessionSetConfigOption"),
+        ("$/cancel_request", "cancel_request", "CancelRequest"),
+        ("mcpServer/oauthLogin/completed", "mcp_server_oauth_login_completed",
+         "McpServerOauthLoginCompleted"),
+    ],
+)  # fmt: skip
+def test_wire_methods_become_python_names(wire: str, python: str, cls: str) -> None:
+    assert (snake(wire), pascal(wire)) == (python, cls)
+
+
+def test_a_patch_whose_old_value_is_gone_stops_the_run() -> None:
+    patch = Patch("/$defs/A/anyOf", digest([1]), None, "why")
+    assert apply({"$defs": {"A": {"anyOf": [1]}}}, (patch,)) == {"$defs": {"A": {}}}
+    for changed in ({"$defs": {"A": {"anyOf": [2]}}}, {"$defs": {}}):
+        with pytest.raises(CodegenError, match=r"expects .* but finds"):
+            apply(changed, (patch,))

@@ -1,0 +1,87 @@
+"""The generated tree is what the generator makes of the pinned schemas, and the check can fail."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from codegen import models, regen
+from codegen.errors import CodegenError, PinMismatch
+from codegen.pinned import SCHEMA_DIR, read_pins
+
+
+@pytest.fixture(scope="module")
+def generated() -> dict[str, str]:
+    return regen.format_all(regen.render_all())
+
+
+def test_regenerating_changes_nothing(generated: dict[str, str]) -> None:
+    diffs = regen.differences(generated, regen.current_files())
+    assert not diffs, "run `nox -s regen`:\n" + "".join(diffs)[:4000]
+
+
+def test_one_changed_byte_is_a_difference(generated: dict[str, str]) -> None:
+    present = regen.current_files()
+    name = "src/codex_acp/codex/_generated/models/turn.py"
+    present[name] = present[name].replace("a", "b", 1)
+    (diff,) = regen.differences(generated, present)
+    assert f"--- tree/{name}" in diff
+
+
+def test_a_missing_and_a_stale_file_are_differences(generated: dict[str, str]) -> None:
+    present = regen.current_files()
+    del present["src/codex_acp/codex/_generated/methods.py"]
+    present["src/codex_acp/codex/_generated/left_over.py"] = "x = 1\n"
+    assert len(regen.differences(generated, present)) == 2
+
+
+def test_every_generated_file_says_how_it_was_made(generated: dict[str, str]) -> None:
+    pins = read_pins()
+    for name, text in generated.items():
+        first, second = text.splitlines()[:2]
+        assert "`nox -s regen` from schema/" in first, name
+        assert any(pin.sha256[:16] in first for pin in pins.values()), name
+        assert "Do not edit" in second, name
+
+
+@pytest.fixture
+def schema_copy(tmp_path: Path) -> Path:
+    shutil.copytree(SCHEMA_DIR, tmp_path / "schema")
+    return tmp_path / "schema"
+
+
+def test_a_schema_that_is_not_the_pinned_one_stops_the_run(schema_copy: Path) -> None:
+    file = schema_copy / "acp" / "v1.json"
+    file.write_bytes(file.read_bytes() + b"\n")
+    with pytest.raises(PinMismatch, match=r"acp/v1\.json has sha256"):
+        regen.render_all(schema_copy)
+
+
+def test_a_missing_schema_stops_the_run(schema_copy: Path) -> None:
+    (schema_copy / "codex" / "stable.json").unlink()
+    with pytest.raises(PinMismatch, match="missing"):
+        regen.render_all(schema_copy)
+
+
+def test_a_crash_of_the_model_generator_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(*_: object, **__: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess([], 1, "", "Traceback: boom")
+
+    monkeypatch.setattr(models.subprocess, "run", crash)
+    with pytest.raises(CodegenError, match="boom"):
+        regen.render_all()
+
+
+def test_a_generator_that_drops_a_class_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "_run", lambda _: "class Other: pass\n")
+    with pytest.raises(CodegenError, match="dropped"):
+        regen.render_all()
+
+
+def test_pins_name_package_version_and_command() -> None:
+    raw = json.loads((SCHEMA_DIR / "PINNED.json").read_text())
+    for source in raw["sources"]:
+        assert source.keys() == {"package", "version", "command", "files"}

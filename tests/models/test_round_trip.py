@@ -1,0 +1,89 @@
+"""What a peer may send reads into a model and is written back equal: for every type.
+
+The values are made from the published schemas, with unknown fields and absent, null and set
+optional fields.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from codegen import acp, codex
+from codegen.normalise import Normaliser
+from codegen.overrides import acp as acp_overrides
+from codegen.patches import apply
+from codegen.pinned import read_pins
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from codex_acp.acp._generated.v1 import methods as acp_v1
+from codex_acp.acp._generated.v1_unstable import methods as acp_unstable
+from codex_acp.codex._generated import methods as codex_methods
+from codex_acp.wire.codec import encode
+from codex_acp.wire.registry import ModelRegistry
+from tests.support.schema_values import ValueMaker, same_json
+
+PINS = {key: pin.load() for key, pin in read_pins().items()}
+
+
+def _names(load: Callable[[], object]) -> dict[str, str]:
+    """Schema definition → class name, as the generator decided."""
+    seen: list[Normaliser] = []
+    original = Normaliser.definition
+
+    def spy(self: Normaliser, key: str) -> str:
+        if self not in seen:
+            seen.append(self)
+        return original(self, key)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Normaliser, "definition", spy)
+        load()
+    return dict(seen[0].names)
+
+
+def _codex() -> tuple[dict[str, Any], dict[str, str], ModelRegistry]:
+    bundle, stable = PINS["codex/experimental.json"], PINS["codex/stable.json"]
+    return (
+        codex.flat_definitions(bundle),
+        _names(lambda: codex.load(bundle, stable)),
+        codex_methods.MODELS,
+    )
+
+
+def _acp(name: str, key: str, models: ModelRegistry) -> Any:
+    schema = apply(PINS[key], acp_overrides.PATCHES[name])
+    names = _names(lambda: acp.load(name, PINS[key], PINS["acp/v1.json"]))
+    return schema["$defs"], names, models
+
+
+PROTOCOLS = {
+    "codex": _codex(),
+    "acp": _acp("v1", "acp/v1.json", acp_v1.MODELS),
+    "acp_unstable": _acp("v1_unstable", "acp/v1_unstable.json", acp_unstable.MODELS),
+}
+CASES = [(protocol, key) for protocol, (_, names, _) in PROTOCOLS.items() for key in sorted(names)]
+
+
+@pytest.mark.parametrize(("protocol", "key"), CASES)
+@settings(max_examples=6, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 2**32))
+def test_a_value_of_every_type_is_written_as_it_was_read(
+    protocol: str, key: str, seed: int
+) -> None:
+    definitions, names, models = PROTOCOLS[protocol]
+    value = ValueMaker(definitions, random.Random(seed)).make(definitions[key])
+    model = models.decode(names[key], value, key)
+    written = json.loads(encode(model))
+    assert same_json(written, value), f"read {value!r}\nwrote {written!r}"
+
+
+def test_every_class_of_every_protocol_is_reached() -> None:
+    counts = {protocol: len(names) for protocol, (_, names, _) in PROTOCOLS.items()}
+    assert counts["codex"] > 800
+    assert counts["acp"] > 120
+    assert counts["acp_unstable"] > 180
