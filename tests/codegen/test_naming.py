@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from codegen import acp, codex
@@ -82,6 +83,7 @@ def test_wire_methods_become_python_names(wire: str, python: str, cls: str) -> N
 def test_a_patch_whose_old_value_is_gone_stops_the_run() -> None:
     patch = Patch("/$defs/A/anyOf", digest([1]), None, "why")
     assert apply({"$defs": {"A": {"anyOf": [1]}}}, (patch,)) == {"$defs": {"A": {}}}
-    for changed in ({"$defs": {"A": {"anyOf": [2]}}}, {"$defs": {}}):
+    moved: list[dict[str, Any]] = [{"$defs": {"A": {"anyOf": [2]}}}, {"$defs": {}}]
+    for changed in moved:
         with pytest.raises(CodegenError, match=r"expects .* but finds"):
             apply(changed, (patch,))

@@ -70,7 +70,7 @@ def test_a_crash_of_the_model_generator_is_an_error(monkeypatch: pytest.MonkeyPa
     def crash(*_: object, **__: object) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess([], 1, "", "Traceback: boom")
 
-    monkeypatch.setattr(models.subprocess, "run", crash)
+    monkeypatch.setattr(subprocess, "run", crash)
     with pytest.raises(CodegenError, match="boom"):
         regen.render_all()
 

@@ -12,14 +12,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from codegen import acp, codex
 from codegen.normalise import Normaliser
 from codegen.overrides import acp as acp_overrides
 from codegen.patches import apply
 from codegen.pinned import read_pins
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 from codex_acp.acp._generated.v1 import methods as acp_v1
 from codex_acp.acp._generated.v1_unstable import methods as acp_unstable
 from codex_acp.codex._generated import methods as codex_methods
@@ -69,21 +67,21 @@ PROTOCOLS = {
 CASES = [(protocol, key) for protocol, (_, names, _) in PROTOCOLS.items() for key in sorted(names)]
 
 
+VALUES_OF_EACH_TYPE = 8
+
+
 @pytest.mark.parametrize(("protocol", "key"), CASES)
-@settings(max_examples=6, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-@given(seed=st.integers(0, 2**32))
-def test_a_value_of_every_type_is_written_as_it_was_read(
-    protocol: str, key: str, seed: int
-) -> None:
+def test_a_value_of_every_type_is_written_as_it_was_read(protocol: str, key: str) -> None:
     definitions, names, models = PROTOCOLS[protocol]
-    value = ValueMaker(definitions, random.Random(seed)).make(definitions[key])
-    model = models.decode(names[key], value, key)
-    written = json.loads(encode(model))
-    assert same_json(written, value), f"read {value!r}\nwrote {written!r}"
+    for number in range(VALUES_OF_EACH_TYPE):
+        maker = ValueMaker(definitions, random.Random(f"{protocol}/{key}/{number}"))
+        value = maker.make(definitions[key])
+        written = json.loads(encode(models.decode(names[key], value, key)))
+        assert same_json(written, value), f"value {number}: read {value!r}\nwrote {written!r}"
 
 
 def test_every_class_of_every_protocol_is_reached() -> None:
     counts = {protocol: len(names) for protocol, (_, names, _) in PROTOCOLS.items()}
     assert counts["codex"] > 800
-    assert counts["acp"] > 120
-    assert counts["acp_unstable"] > 180
+    assert counts["acp"] > 110
+    assert counts["acp_unstable"] > counts["acp"]
