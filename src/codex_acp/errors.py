@@ -4,6 +4,7 @@
 
     CodexAcpError
     ├── MisuseError              this program called the library wrongly
+    │   └── IncompleteTable      a handwritten table does not match the schema
     ├── PeerError                the other side broke its protocol
     │   ├── ErrorReply           it answered a request with a JSON-RPC error
     │   ├── InvalidPayload       its params or result do not fit the schema
@@ -24,6 +25,7 @@ from __future__ import annotations
 __all__ = [
     "CodexAcpError",
     "MisuseError",
+    "IncompleteTable",
     "PeerError",
     "ErrorReply",
     "InvalidPayload",
@@ -44,6 +46,15 @@ class CodexAcpError(Exception):
 
 class MisuseError(CodexAcpError):
     """The library was called in a way that cannot work, for example before it was started."""
+
+
+class IncompleteTable(MisuseError):
+    """A table of methods lacks a row or has one too many; ``problems`` name the rows."""
+
+    def __init__(self, table: str, problems: tuple[str, ...]) -> None:
+        super().__init__(f"{table} does not match the schema: {'; '.join(problems)}")
+        self.table = table
+        self.problems = problems
 
 
 class PeerError(CodexAcpError):

@@ -5,10 +5,27 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from codex_acp.errors import IncompleteTable
 
-__all__ = ["MethodInfo", "ModelRegistry"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["MethodInfo", "ModelRegistry", "require_rows"]
+
+
+def require_rows(table: str, rows: Iterable[str], methods: Iterable[str]) -> None:
+    """Compare the keys of a handwritten table with a generated registry, at import.
+
+    Raises IncompleteTable naming each row to add to or to remove from ``table`` (file and name).
+    """
+    have, want = set(rows), set(methods)
+    problems = [f"add a row for {method!r}" for method in sorted(want - have)]
+    problems += [
+        f"remove the row for {method!r}, which the schema does not have"
+        for method in sorted(have - want)
+    ]
+    if problems:
+        raise IncompleteTable(table, tuple(problems))
 
 
 class MethodInfo(NamedTuple):

@@ -15,9 +15,6 @@ from codex_acp.mapping.step import Ignored
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.mapping.state import SessionState
-    from codex_acp.mapping.step import Updates
-
     from codex_acp.codex._generated.models import (
         AccountLoginCompletedNotification,
         AccountRateLimitsUpdatedNotification,
@@ -103,6 +100,8 @@ if TYPE_CHECKING:
         WindowsSandboxSetupCompletedNotification,
         WindowsWorldWritableWarningNotification,
     )
+    from codex_acp.mapping.state import SessionState
+    from codex_acp.mapping.step import Updates
 
     NotificationHandlers = TypedDict(
         "NotificationHandlers",

@@ -1,0 +1,23 @@
+"""What a row of the notification table is: a function to ACP updates, or a reason to ignore."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codex_acp.acp._generated.v1.models import SessionUpdate
+
+__all__ = ["Ignored", "Updates"]
+
+Updates: TypeAlias = "Sequence[SessionUpdate]"
+"""ACP updates of one session, in the order in which they are to be sent."""
+
+
+class Ignored(NamedTuple):
+    """A notification that causes no update, and why."""
+
+    reason: str
+    unwanted: bool = False
+    """Never of use here: Codex is asked at the handshake not to send it."""

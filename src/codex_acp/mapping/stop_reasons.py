@@ -1,0 +1,106 @@
+"""How a Codex turn ended → how the prompt ends. A failed turn never reads as ``end_turn``.
+
+Source: contract 4.4; Codex schema ``Turn``, ``TurnError``, ``CodexErrorInfo``; ACP's page on the
+prompt turn, "Stop Reasons".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, assert_never
+
+from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INTERNAL_ERROR
+from codex_acp.wire.model import UnknownValue, WireModel
+
+if TYPE_CHECKING:
+    from codex_acp.acp._generated.v1.models import StopReason
+    from codex_acp.codex._generated.models import CodexErrorInfo, Turn, TurnError
+
+__all__ = ["PromptEnd", "PromptFailure", "PromptStop", "end_of_turn", "failure"]
+
+_UNAUTHORIZED_STATUS = 401
+
+
+class PromptStop(NamedTuple):
+    """The prompt returns a stop reason; ``message`` says why where the reason alone does not."""
+
+    reason: StopReason
+    message: str | None = None
+
+
+class PromptFailure(NamedTuple):
+    """The prompt returns a JSON-RPC error."""
+
+    code: int
+    message: str
+    data: dict[str, object]
+
+
+PromptEnd: TypeAlias = PromptStop | PromptFailure
+
+_STOPS: dict[str, StopReason] = {
+    "contextWindowExceeded": "max_tokens",
+    "sessionBudgetExceeded": "max_turn_requests",
+    "tooManyDenials": "max_turn_requests",
+    "cyberPolicy": "refusal",
+    "misalignmentPolicyViolation": "refusal",
+}
+"""``codexErrorInfo`` values that ACP has a stop reason for; every other one is an error."""
+
+
+def end_of_turn(turn: Turn, last_error: TurnError | None, *, cancelled: bool) -> PromptEnd:
+    """How the prompt ends whose turn is ``turn``.
+
+    ``last_error`` is the turn's last ``error`` notification, used when the turn names none.
+    ``cancelled``: the client cancelled the prompt; then it ends so, however the turn did.
+    """
+    if cancelled:
+        return PromptStop("cancelled")
+    status = turn.status
+    match status:
+        case "completed":
+            return PromptStop("end_turn")
+        case "interrupted":
+            return PromptStop("cancelled")
+        case "failed":
+            return failure(turn.error or last_error)
+        case "inProgress":
+            return PromptFailure(INTERNAL_ERROR, "Codex ended a turn that is in progress", {})
+        case UnknownValue():
+            message = f"Codex ended the turn with the unknown status {status!r}"
+            return PromptFailure(INTERNAL_ERROR, message, {"status": str(status)})
+        case _:
+            assert_never(status)
+
+
+def failure(error: TurnError | None) -> PromptEnd:
+    """A failed turn: a stop reason that says so, or a JSON-RPC error with Codex's message."""
+    if error is None:
+        return PromptFailure(INTERNAL_ERROR, "Codex failed the turn and gave no reason", {})
+    info = error.codex_error_info
+    if isinstance(info, str) and info in _STOPS:
+        return PromptStop(_STOPS[info], error.message)
+    code = AUTHENTICATION_REQUIRED if _is_unauthorized(info) else INTERNAL_ERROR
+    data: dict[str, object] = {"message": error.message}
+    if info is not None:
+        data["codexErrorInfo"] = _wire(info)
+    if error.additional_details is not None:
+        data["additionalDetails"] = error.additional_details
+    return PromptFailure(code, error.message, data)
+
+
+def _wire(info: CodexErrorInfo) -> object:
+    if isinstance(info, WireModel):
+        return info.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return str(info)
+
+
+def _is_unauthorized(info: CodexErrorInfo | None) -> bool:
+    if info == "unauthorized":
+        return True
+    if not isinstance(info, WireModel):
+        return False
+    details = _wire(info)
+    values = details.values() if isinstance(details, dict) else ()
+    return any(
+        isinstance(v, dict) and v.get("httpStatusCode") == _UNAUTHORIZED_STATUS for v in values
+    )
