@@ -6,13 +6,13 @@ import re
 from typing import Any
 
 import pytest
+
 from codegen import acp, codex
 from codegen.errors import CodegenError, NameCollision, UnusedOverride
 from codegen.ir import Protocol
 from codegen.naming import MAX_NAME, Namer, pascal, snake
 from codegen.patches import Patch, apply, digest
 from codegen.pinned import read_pins
-
 
 PUBLISHED = {"ToolsV2"}
 """Names with a digit at their end that the schema itself gives."""

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from codegen import models, regen
 from codegen.errors import CodegenError, PinMismatch
 from codegen.pinned import SCHEMA_DIR, read_pins

@@ -1,1 +1,1 @@
-
+"""The command ``codex-acp-sdk``. Loads nothing by itself."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, assert_never
 
 from codex_acp.acp._generated.v1.models import (
     HttpMcpServer,
-    McpCapabilities,
     SseMcpServer,
     StdioMcpServer,
 )
@@ -21,10 +20,7 @@ if TYPE_CHECKING:
 
     from codex_acp.acp._generated.v1.models import McpServer
 
-__all__ = ["MCP_CAPABILITIES", "server_config"]
-
-MCP_CAPABILITIES = McpCapabilities(http=True, sse=False)
-"""Stdio servers are the baseline of every agent and are not listed here."""
+__all__ = ["server_config"]
 
 
 def server_config(servers: Sequence[McpServer]) -> dict[str, dict[str, object]]:

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING
 from codex_acp.codex._generated.methods import SERVER_NOTIFICATIONS
 from codex_acp.mapping import items, messages, turns
 from codex_acp.mapping.step import Ignored
+from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS
 from codex_acp.wire.registry import require_rows
 
 if TYPE_CHECKING:
     from codex_acp.mapping._generated.notifications import NotificationHandlers
 
-__all__ = ["NOTIFICATION_HANDLERS", "unwanted_notifications"]
+__all__ = ["NOTIFICATION_HANDLERS"]
 
 _NOT_YET = Ignored("ACP could show it; this version does not")
 _SESSION = Ignored("for the adapter's own bookkeeping; nothing to show")
-_REALTIME = Ignored("the adapter starts no realtime voice session", unwanted=True)
-_OTHER_CLIENTS = Ignored("answers a feature that ACP has no method to ask for", unwanted=True)
+_UNWANTED = Ignored("Codex is asked not to send it: see mapping/unwanted.py")
 
 NOTIFICATION_HANDLERS: NotificationHandlers = {
     "error": turns.error,
     "thread/started": _SESSION,
     "thread/status/changed": _NOT_YET,
-    "thread/readState/changed": _OTHER_CLIENTS,
+    "thread/readState/changed": _UNWANTED,
     "thread/archived": _NOT_YET,
     "thread/deleted": _NOT_YET,
     "thread/unarchived": _NOT_YET,
@@ -35,15 +35,15 @@ NOTIFICATION_HANDLERS: NotificationHandlers = {
     "thread/reverted": _NOT_YET,
     "skills/changed": _NOT_YET,
     "thread/name/updated": _NOT_YET,
-    "thread/attachment/updated": _OTHER_CLIENTS,
+    "thread/attachment/updated": _UNWANTED,
     "thread/goal/updated": _NOT_YET,
-    "thread/prediction/updated": _OTHER_CLIENTS,
+    "thread/prediction/updated": _UNWANTED,
     "thread/goal/cleared": _NOT_YET,
-    "thread/queue/changed": _OTHER_CLIENTS,
-    "project/changed": _OTHER_CLIENTS,
-    "thread/project/updated": _OTHER_CLIENTS,
-    "thread/environment/connected": _OTHER_CLIENTS,
-    "thread/environment/disconnected": _OTHER_CLIENTS,
+    "thread/queue/changed": _UNWANTED,
+    "project/changed": _UNWANTED,
+    "thread/project/updated": _UNWANTED,
+    "thread/environment/connected": _UNWANTED,
+    "thread/environment/disconnected": _UNWANTED,
     "thread/settings/updated": _NOT_YET,
     "thread/tokenUsage/updated": _NOT_YET,
     "turn/started": _SESSION,
@@ -59,9 +59,9 @@ NOTIFICATION_HANDLERS: NotificationHandlers = {
     "item/completed": items.item_completed,
     "item/agentMessage/delta": messages.agent_message_delta,
     "item/plan/delta": _NOT_YET,
-    "command/exec/outputDelta": _OTHER_CLIENTS,
-    "process/outputDelta": _OTHER_CLIENTS,
-    "process/exited": _OTHER_CLIENTS,
+    "command/exec/outputDelta": _UNWANTED,
+    "process/outputDelta": _UNWANTED,
+    "process/exited": _UNWANTED,
     "item/commandExecution/outputDelta": _NOT_YET,
     "item/commandExecution/terminalInteraction": _NOT_YET,
     "item/fileChange/outputDelta": _NOT_YET,
@@ -70,15 +70,15 @@ NOTIFICATION_HANDLERS: NotificationHandlers = {
     "item/mcpToolCall/progress": _NOT_YET,
     "mcpServer/oauthLogin/completed": _NOT_YET,
     "mcpServer/startupStatus/updated": _NOT_YET,
-    "mcpServer/event/stream/notification": _OTHER_CLIENTS,
+    "mcpServer/event/stream/notification": _UNWANTED,
     "account/updated": _NOT_YET,
     "account/gatewayOAuth/changed": _NOT_YET,
     "account/rateLimits/updated": _NOT_YET,
-    "app/list/updated": _OTHER_CLIENTS,
-    "remoteControl/status/changed": _OTHER_CLIENTS,
-    "externalAgentConfig/import/progress": _OTHER_CLIENTS,
-    "externalAgentConfig/import/completed": _OTHER_CLIENTS,
-    "fs/changed": _OTHER_CLIENTS,
+    "app/list/updated": _UNWANTED,
+    "remoteControl/status/changed": _UNWANTED,
+    "externalAgentConfig/import/progress": _UNWANTED,
+    "externalAgentConfig/import/completed": _UNWANTED,
+    "fs/changed": _UNWANTED,
     "item/reasoning/summaryTextDelta": _NOT_YET,
     "item/reasoning/summaryPartAdded": _NOT_YET,
     "item/reasoning/textDelta": _NOT_YET,
@@ -93,36 +93,32 @@ NOTIFICATION_HANDLERS: NotificationHandlers = {
     "guardianWarning": _NOT_YET,
     "deprecationNotice": _NOT_YET,
     "configWarning": _NOT_YET,
-    "fuzzyFileSearch/sessionUpdated": _OTHER_CLIENTS,
-    "fuzzyFileSearch/sessionCompleted": _OTHER_CLIENTS,
-    "thread/realtime/started": _REALTIME,
-    "thread/realtime/itemAdded": _REALTIME,
-    "thread/realtime/item/started": _REALTIME,
-    "thread/realtime/item/transcript/delta": _REALTIME,
-    "thread/realtime/item/completed": _REALTIME,
-    "thread/realtime/transcript/delta": _REALTIME,
-    "thread/realtime/transcript/done": _REALTIME,
-    "thread/realtime/outputAudio/delta": _REALTIME,
-    "thread/realtime/sdp": _REALTIME,
-    "thread/realtime/error": _REALTIME,
-    "thread/realtime/closed": _REALTIME,
-    "windows/worldWritableWarning": _OTHER_CLIENTS,
-    "windowsSandbox/setupCompleted": _OTHER_CLIENTS,
+    "fuzzyFileSearch/sessionUpdated": _UNWANTED,
+    "fuzzyFileSearch/sessionCompleted": _UNWANTED,
+    "thread/realtime/started": _UNWANTED,
+    "thread/realtime/itemAdded": _UNWANTED,
+    "thread/realtime/item/started": _UNWANTED,
+    "thread/realtime/item/transcript/delta": _UNWANTED,
+    "thread/realtime/item/completed": _UNWANTED,
+    "thread/realtime/transcript/delta": _UNWANTED,
+    "thread/realtime/transcript/done": _UNWANTED,
+    "thread/realtime/outputAudio/delta": _UNWANTED,
+    "thread/realtime/sdp": _UNWANTED,
+    "thread/realtime/error": _UNWANTED,
+    "thread/realtime/closed": _UNWANTED,
+    "windows/worldWritableWarning": _UNWANTED,
+    "windowsSandbox/setupCompleted": _UNWANTED,
     "account/login/completed": _NOT_YET,
 }
-
-
-def unwanted_notifications() -> list[str]:
-    """Methods that Codex need not send at all (``optOutNotificationMethods``)."""
-    return [
-        method
-        for method, row in NOTIFICATION_HANDLERS.items()
-        if isinstance(row, Ignored) and row.unwanted
-    ]
 
 
 require_rows(
     "NOTIFICATION_HANDLERS in codex_acp/mapping/notifications.py",
     NOTIFICATION_HANDLERS,
     SERVER_NOTIFICATIONS,
+)
+require_rows(
+    "the _UNWANTED rows of NOTIFICATION_HANDLERS in codex_acp/mapping/notifications.py",
+    [method for method, row in NOTIFICATION_HANDLERS.items() if row is _UNWANTED],
+    UNWANTED_NOTIFICATIONS,
 )

@@ -1,7 +1,7 @@
 """The content blocks of a prompt → the input of a Codex turn.
 
-Source: ACP page "Content", Codex schema ``UserInput``. Which blocks a client may send follows
-from ``PROMPT_CAPABILITIES``, which says what this module can map.
+Source: ACP page "Content", Codex schema ``UserInput``. ``mapping.capabilities`` says which blocks
+a client may send.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, assert_never
 from codex_acp.acp._generated.v1.models import (
     AudioContentBlock,
     ImageContentBlock,
-    PromptCapabilities,
     ResourceContentBlock,
     ResourceLinkContentBlock,
     TextContentBlock,
@@ -26,10 +25,7 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1.models import ContentBlock
     from codex_acp.codex._generated.models import UserInput
 
-__all__ = ["PROMPT_CAPABILITIES", "user_input"]
-
-PROMPT_CAPABILITIES = PromptCapabilities(image=False, audio=False, embedded_context=False)
-"""Text and resource links are the baseline of every agent and are not listed here."""
+__all__ = ["user_input"]
 
 
 def user_input(blocks: Sequence[ContentBlock]) -> list[UserInput]:

@@ -19,5 +19,3 @@ class Ignored(NamedTuple):
     """A notification that causes no update, and why."""
 
     reason: str
-    unwanted: bool = False
-    """Never of use here: Codex is asked at the handshake not to send it."""

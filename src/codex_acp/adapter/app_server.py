@@ -1,0 +1,86 @@
+"""The Codex app-server of an adapter: spawned first, shaken hands with once, replaced when lost."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import anyio
+
+from codex_acp.codex.client import CodexClient
+from codex_acp.codex.launch import spawn_app_server
+from codex_acp.errors import CodexAcpError, LaunchError, RpcError
+from codex_acp.jsonrpc.message import INTERNAL_ERROR
+from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS
+
+if TYPE_CHECKING:
+    from codex_acp.codex._generated.models import ClientInfo
+    from codex_acp.codex.launch import LaunchOptions
+    from codex_acp.transport.child import ChildProcess
+
+__all__ = ["AppServer"]
+
+logger = logging.getLogger(__name__)
+
+
+class AppServer:
+    """One app-server process at a time.
+
+    ``spawned`` is the process that was started before anything was imported, or why it could not
+    be; then the reason is told to whoever needs Codex, and not before.
+    """
+
+    def __init__(
+        self, options: LaunchOptions, spawned: ChildProcess | LaunchError | None = None
+    ) -> None:
+        self._options = options
+        self._spawned = spawned
+        self._client_info: ClientInfo | None = None
+        self._client: CodexClient | None = None
+        self._lock = anyio.Lock()
+
+    def introduce(self, client_info: ClientInfo | None) -> None:
+        """Say on whose behalf Codex is used; counts for handshakes that begin after this."""
+        self._client_info = client_info
+
+    async def client(self) -> CodexClient:
+        """A client that is ready; a Codex that has ended is started again.
+
+        Raises RpcError -32603 that says what is wrong with Codex and what to do.
+        """
+        async with self._lock:
+            if self._client is not None and not self._client.closed:
+                return self._client
+            try:
+                self._client = await self._start()
+            except CodexAcpError as error:
+                logger.warning("Codex could not be started: %s", error)
+                raise RpcError(INTERNAL_ERROR, str(error)) from error
+            return self._client
+
+    async def _start(self) -> CodexClient:
+        if self._client is not None:
+            await self._client.aclose()
+        spawned, self._spawned = self._spawned, None
+        if isinstance(spawned, LaunchError):
+            raise spawned
+        client = CodexClient(
+            spawned or spawn_app_server(self._options, on_stderr_line=_log_stderr),
+            client_info=self._client_info,
+            opt_out_notifications=UNWANTED_NOTIFICATIONS,
+        )
+        await client.start()
+        return client
+
+    async def aclose(self) -> None:
+        """End the process and all of its children; bounded."""
+        with anyio.CancelScope(shield=True):
+            if self._client is not None:
+                await self._client.aclose()
+            elif self._spawned is not None and not isinstance(self._spawned, LaunchError):
+                await self._spawned.aclose()
+            self._spawned = None
+
+
+def _log_stderr(line: str) -> None:
+    logger.info("codex: %s", line)

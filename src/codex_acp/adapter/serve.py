@@ -1,0 +1,75 @@
+"""Run the agent: on this process's standard input and output, or on any link."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codex_acp.acp.agent_side import AgentSide
+from codex_acp.acp.side import acp_connection
+from codex_acp.adapter.agent import CodexAgent
+from codex_acp.adapter.app_server import AppServer
+from codex_acp.errors import TransportError
+from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
+
+if TYPE_CHECKING:
+    from codex_acp.codex.launch import LaunchOptions
+    from codex_acp.errors import LaunchError
+    from codex_acp.transport.child import ChildProcess
+    from codex_acp.transport.link import Link
+
+__all__ = ["run_stdio", "serve_link"]
+
+logger = logging.getLogger(__name__)
+
+END_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""Each ends the agent as the end of its stdin does."""
+
+
+async def serve_link(
+    link: Link, app_server: AppServer, *, line_limit: int = DEFAULT_LINE_LIMIT
+) -> None:
+    """Serve one client until it disconnects, then end Codex and all of its children.
+
+    Raises TransportError if the connection to the client broke.
+    """
+    connection = acp_connection(link, name="the client", line_limit=line_limit)
+    try:
+        async with anyio.create_task_group() as tasks:
+            agent = CodexAgent(app_server, tasks.start_soon)
+            side = AgentSide(connection, agent.requests(), agent.notifications())
+            agent.join(side)
+            try:
+                await side.run()
+            finally:
+                tasks.cancel_scope.cancel()
+    finally:
+        await app_server.aclose()
+
+
+def run_stdio(
+    link: Link,
+    options: LaunchOptions,
+    spawned: ChildProcess | LaunchError | None,
+    *,
+    line_limit: int = DEFAULT_LINE_LIMIT,
+) -> int:
+    """Serve on ``link`` until it ends or a signal comes; the exit code of the process."""
+    return asyncio.run(_main(link, AppServer(options, spawned), line_limit))
+
+
+async def _main(link: Link, app_server: AppServer, line_limit: int) -> int:
+    loop = asyncio.get_running_loop()
+    with anyio.CancelScope() as scope:
+        for number in END_SIGNALS:
+            loop.add_signal_handler(number, scope.cancel)
+        try:
+            await serve_link(link, app_server, line_limit=line_limit)
+        except TransportError as error:
+            logger.warning("the client is gone: %s", error)
+            return 1
+    return 0

@@ -1,0 +1,209 @@
+"""One ACP session: a Codex thread, its prompts, and the updates that its notifications cause."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import anyio
+
+from codex_acp.acp._generated.v1.models import PromptResponse
+from codex_acp.adapter.prompt_run import PromptRun
+from codex_acp.codex._generated.models import TurnInterruptParams, TurnStartParams
+from codex_acp.codex._generated.notifications import UnknownNotification
+from codex_acp.errors import (
+    CodexAcpError,
+    ErrorReply,
+    ProcessExited,
+    RpcError,
+    TransportError,
+)
+from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_REQUEST
+from codex_acp.mapping.messages import message_chunk
+from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
+from codex_acp.mapping.prompt import user_input
+from codex_acp.mapping.state import SessionState
+from codex_acp.mapping.step import Ignored
+from codex_acp.mapping.stop_reasons import PromptFailure, PromptStop, end_of_turn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from codex_acp.acp._generated.v1.models import PromptRequest
+    from codex_acp.adapter.outflow import Outflow
+    from codex_acp.codex._generated.models import Turn
+    from codex_acp.codex.client import CodexClient
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.step import Updates
+    from codex_acp.mapping.stop_reasons import PromptEnd
+
+    Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
+    _Row = Callable[[SessionState, Any], Updates]
+
+__all__ = ["Session"]
+
+logger = logging.getLogger(__name__)
+
+CANCEL_SECONDS: Final = 10.0
+"""How long after a cancel Codex may take to end the turn; then the prompt ends without it."""
+
+INTERRUPT_ATTEMPTS: Final = 3
+"""An interrupt is refused between the answer of ``turn/start`` and ``turn/started``."""
+
+
+class Session:
+    """A thread on one app-server, as a sink of its notifications.
+
+    ``spawn`` starts a task that may outlive a request. All methods run on the event loop's thread.
+    """
+
+    def __init__(self, session_id: str, codex: CodexClient, outflow: Outflow, spawn: Spawn) -> None:
+        self.id = session_id
+        self._codex = codex
+        self._outflow = outflow
+        self._spawn = spawn
+        self._state = SessionState()
+        self._run: PromptRun | None = None
+        self._lost: str | None = None
+        codex.subscribe(session_id, self)
+
+    # What the client asks for.
+
+    async def prompt(self, request: PromptRequest) -> PromptResponse:
+        """Run one turn and return how it ended; all of its updates are sent before.
+
+        Raises RpcError: -32602 for content that was not advertised, -32600 while another prompt
+        runs, -32603 when the turn failed or Codex is gone.
+        """
+        if self._run is not None:
+            message = "a prompt is running in this session; wait for its end, or cancel it"
+            raise RpcError(INVALID_REQUEST, message)
+        if self._lost is not None:
+            raise RpcError(INTERNAL_ERROR, self._lost)
+        params = TurnStartParams(thread_id=self.id, input=user_input(request.prompt))
+        run = self._run = PromptRun()
+        try:
+            end = await self._run_turn(run, params)
+        finally:
+            self._run = None
+        self._show_why(run, end)
+        self._outflow.flush()
+        if isinstance(end, PromptFailure):
+            raise RpcError(end.code, end.message, end.data)
+        return PromptResponse(stop_reason=end.reason)
+
+    def cancel(self) -> None:
+        """End the running prompt, if there is one: interrupt its turn, and wait only so long."""
+        run = self._run
+        if run is None or run.cancelled:
+            return
+        run.cancelled = True
+        self._spawn(lambda: self._interrupt(run))
+
+    # What Codex reports.
+
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        """See `NotificationSink`: show what the table says, and note the turn's start and end."""
+        if method == "turn/started" and self._run is not None:
+            self._run.turn_started.set()
+        row = cast("Mapping[str, Ignored | _Row]", NOTIFICATION_HANDLERS).get(method)
+        if isinstance(row, Ignored):
+            return
+        event = self._codex.decode_notification(method, params)
+        if isinstance(event, UnknownNotification):
+            if method == "turn/completed":
+                self._turn_end_unreadable(params, event.problem)
+            return
+        if row is None:  # a method that the schema does not have is never decoded
+            return
+        for update in row(self._state, event.params):
+            self._outflow.send(self.id, update)
+        if event.method == "turn/completed":
+            self._turn_ended(event.params.turn)
+
+    def on_batch_end(self) -> None:
+        """See `NotificationSink`: updates were sent as they came."""
+
+    def on_closed(self, error: TransportError | None) -> None:
+        """See `NotificationSink`: the thread is gone with its app-server."""
+        self._lost = str(error) if error is not None else "Codex has ended"
+        if self._run is not None:
+            self._run.finish(_codex_gone(error))
+
+    # The turn.
+
+    async def _run_turn(self, run: PromptRun, params: TurnStartParams) -> PromptEnd:
+        try:
+            started = await self._codex.turn_start(params)
+        except TransportError as error:
+            return _codex_gone(error)
+        except ErrorReply as error:
+            if run.cancelled:
+                return PromptStop("cancelled")
+            data = {"message": error.message, "code": error.code, "data": error.data}
+            return PromptFailure(INTERNAL_ERROR, f"Codex refused the turn: {error.message}", data)
+        except asyncio.CancelledError:
+            # The turn may run although nobody waits for it any more.
+            self.cancel()
+            raise
+        run.turn_known(started.turn.id)
+        try:
+            return await run.wait()
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+
+    async def _interrupt(self, run: PromptRun) -> None:
+        """Interrupt the turn as soon as that is possible; end the prompt in any case."""
+        with anyio.move_on_after(CANCEL_SECONDS):
+            for _ in range(INTERRUPT_ATTEMPTS):
+                if run.ended or await self._interrupted(run):
+                    break
+                await run.turn_started.wait()
+            await run.wait()
+        if not run.ended:
+            logger.warning("session %s: Codex did not end the turn after a cancel", self.id)
+            run.finish(PromptStop("cancelled"))
+
+    async def _interrupted(self, run: PromptRun) -> bool:
+        """Whether Codex took the interrupt; not while it has not started the turn."""
+        if run.turn_id is None:
+            return False
+        try:
+            await self._codex.turn_interrupt(
+                TurnInterruptParams(thread_id=self.id, turn_id=run.turn_id)
+            )
+        except CodexAcpError as error:
+            logger.info("session %s: the interrupt was refused: %s", self.id, error)
+            return False
+        return True
+
+    def _turn_ended(self, turn: Turn) -> None:
+        last_error = self._state.turn_errors.pop(turn.id, None)
+        run = self._run
+        if run is not None:
+            run.turn_ended(turn.id, end_of_turn(turn, last_error, cancelled=run.cancelled))
+
+    def _turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
+        """An end that does not fit the schema is still an end: the prompt must return."""
+        turn = params.get("turn") if isinstance(params, dict) else None
+        turn_id = turn.get("id") if isinstance(turn, dict) else None
+        run = self._run
+        if run is not None and isinstance(turn_id, str):
+            message = f"Codex ended the turn in a way that could not be read: {problem}"
+            run.turn_ended(turn_id, PromptFailure(INTERNAL_ERROR, message, {}))
+
+    def _show_why(self, run: PromptRun, end: PromptEnd) -> None:
+        """A stop reason alone does not say why: Codex's message does."""
+        if isinstance(end, PromptStop) and end.message:
+            chunk = message_chunk(end.message, f"{run.turn_id}-end")
+            self._outflow.send(self.id, chunk)
+
+
+def _codex_gone(error: TransportError | None) -> PromptFailure:
+    data: dict[str, object] = {}
+    if isinstance(error, ProcessExited):
+        data = {"exitCode": error.returncode, "stderr": error.stderr_tail}
+    message = "Codex ended while the prompt ran" if error is None else str(error)
+    return PromptFailure(INTERNAL_ERROR, message, data)
