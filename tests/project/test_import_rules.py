@@ -1,0 +1,97 @@
+"""Who may import whom: the table of ARCHITECTURE.md, held."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).resolve().parents[2] / "src" / "codex_acp"
+
+EVERYWHERE = {"errors", "_version"}
+"""Modules without imports of their own that any package may use."""
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "jsonrpc": set(),
+    "wire": {"jsonrpc"},
+    "transport": {"jsonrpc"},
+    "codex": {"jsonrpc", "wire", "transport"},
+    "acp": {"jsonrpc", "wire", "transport"},
+    "routing": {
+        "jsonrpc.message", "wire", "codex._generated", "acp._generated", "acp.capabilities",
+        "codex.classify", "codex.items", "codex.refusals", "transcript.events",
+    },
+    "mapping": {
+        "jsonrpc.message", "wire", "codex._generated", "acp._generated", "acp.capabilities",
+        "codex.classify", "codex.items", "codex.refusals", "transcript.events",
+    },
+    "transcript": {"jsonrpc.message"},
+    "adapter": {"routing", "mapping", "codex", "acp", "transport", "transcript", "jsonrpc", "wire"},
+    "testing": {"jsonrpc", "transport"},
+    "cli": {"adapter", "acp", "codex", "jsonrpc", "transport", "testing", "transcript", "routing"},
+}  # fmt: skip
+"""Package → what of ours it may import besides itself. A dotted entry is one module or package."""
+
+PURE = {"jsonrpc", "routing", "mapping", "wire"}
+"""Packages that do no IO and know no clock, no chance and no event loop."""
+
+IO_MODULES = {
+    "anyio", "asyncio", "os", "subprocess", "time", "random", "logging", "socket", "threading",
+    "pathlib", "io", "sys", "signal", "secrets", "datetime",
+}  # fmt: skip
+
+
+def _modules() -> list[Path]:
+    return sorted(p for p in SRC.rglob("*.py") if p.parent != SRC)
+
+
+def _imports(path: Path) -> Iterator[str]:
+    """Absolute names of all that a module imports, wherever in the file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(SRC).as_posix()
+
+
+@pytest.mark.parametrize("path", _modules(), ids=_name)
+def test_a_module_imports_only_what_its_package_may(path: Path) -> None:
+    package = path.relative_to(SRC).parts[0]
+    allowed = MAY_IMPORT[package] | EVERYWHERE | {package}
+    for name in _imports(path):
+        ours = name.removeprefix("codex_acp.")
+        if not name.startswith("codex_acp.") or ours == "__version__":
+            continue
+        assert any(ours == a or ours.startswith(a + ".") for a in allowed), (
+            f"{package} may not import {name}; see ARCHITECTURE.md"
+        )
+
+
+@pytest.mark.parametrize("path", [p for p in _modules() if p.parts[-2] in PURE], ids=_name)
+def test_pure_code_imports_no_io(path: Path) -> None:
+    for name in _imports(path):
+        assert name.split(".")[0] not in IO_MODULES, f"{name} in pure code"
+
+
+@pytest.mark.parametrize("package", sorted(MAY_IMPORT))
+def test_nobody_outside_uses_what_is_private_to_a_package(package: str) -> None:
+    folder = SRC / package
+    for path in folder.rglob("*.py") if folder.exists() else ():
+        for name in _imports(path):
+            parts = name.split(".")
+            if parts[0] == "codex_acp" and parts[1] != package and "_generated" in parts:
+                assert package in {"routing", "mapping", "adapter", "cli"}, name
+                if package == "cli":
+                    assert parts[-2] == "version" or parts[-1] == "version", name
+
+
+def test_every_package_has_a_rule() -> None:
+    packages = {p.name for p in SRC.iterdir() if p.is_dir() and p.name != "__pycache__"}
+    assert packages <= MAY_IMPORT.keys()
