@@ -65,6 +65,7 @@ class Session:
         self._spawn = spawn
         self._state = SessionState()
         self._run: PromptRun | None = None
+        self._unwanted: set[str] = set()
         self._lost: str | None = None
         codex.subscribe(session_id, self)
 
@@ -96,7 +97,7 @@ class Session:
     def cancel(self) -> None:
         """End the running prompt, if there is one: interrupt its turn, and wait only so long."""
         run = self._run
-        if run is None or run.cancelled:
+        if run is None or run.cancelled or run.ended:
             return
         run.cancelled = True
         self._spawn(lambda: self._interrupt(run))
@@ -105,8 +106,8 @@ class Session:
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         """See `NotificationSink`: show what the table says, and note the turn's start and end."""
-        if method == "turn/started" and self._run is not None:
-            self._run.turn_started.set()
+        if method == "turn/started":
+            self._turn_started(_turn_id(params))
         row = cast("Mapping[str, Ignored | _Row]", NOTIFICATION_HANDLERS).get(method)
         if isinstance(row, Ignored):
             return
@@ -127,78 +128,111 @@ class Session:
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`: the thread is gone with its app-server."""
-        self._lost = str(error) if error is not None else "Codex has ended"
+        why = "it has ended" if error is None else str(error)
+        self._lost = f"the Codex of this session is gone; start a new session ({why})"
         if self._run is not None:
             self._run.finish(_codex_gone(error))
 
     # The turn.
 
     async def _run_turn(self, run: PromptRun, params: TurnStartParams) -> PromptEnd:
-        try:
-            started = await self._codex.turn_start(params)
-        except TransportError as error:
-            return _codex_gone(error)
-        except ErrorReply as error:
-            if run.cancelled:
-                return PromptStop("cancelled")
-            data = {"message": error.message, "code": error.code, "data": error.data}
-            return PromptFailure(INTERNAL_ERROR, f"Codex refused the turn: {error.message}", data)
-        except asyncio.CancelledError:
-            # The turn may run although nobody waits for it any more.
-            self.cancel()
-            raise
-        run.turn_known(started.turn.id)
+        """Start the turn and wait for the end of the prompt, whichever comes first."""
+        # A task of its own: if the client gives the prompt up, the turn must still become known.
+        self._spawn(lambda: self._start_turn(run, params))
         try:
             return await run.wait()
         except asyncio.CancelledError:
             self.cancel()
+            if not self._outflow.client_gone:
+                # The client's `$/cancel_request`: its answer follows the end of the turn, too.
+                with anyio.CancelScope(shield=True):
+                    await run.wait()
+                self._outflow.flush()
             raise
+
+    async def _start_turn(self, run: PromptRun, params: TurnStartParams) -> None:
+        try:
+            started = await self._codex.turn_start(params)
+        except TransportError as error:
+            run.finish(_codex_gone(error))
+        except ErrorReply as error:
+            data = {"message": error.message, "code": error.code, "data": error.data}
+            message = f"Codex refused the turn: {error.message}"
+            run.finish(PromptFailure(INTERNAL_ERROR, message, data))
+        except CodexAcpError as error:
+            run.finish(PromptFailure(INTERNAL_ERROR, f"Codex did not start the turn: {error}", {}))
+        else:
+            run.turn_known(started.turn.id)
+            if run.ended and run.cancelled:  # the end of the wait came before the turn's beginning
+                self._unwanted.add(started.turn.id)
+                await self._interrupted(started.turn.id)
 
     async def _interrupt(self, run: PromptRun) -> None:
         """Interrupt the turn as soon as that is possible; end the prompt in any case."""
         with anyio.move_on_after(CANCEL_SECONDS):
-            for _ in range(INTERRUPT_ATTEMPTS):
-                if run.ended or await self._interrupted(run):
-                    break
-                await run.turn_started.wait()
-            await run.wait()
+            async with anyio.create_task_group() as tasks:
+                # Codex never answers an interrupt of a turn that has just ended.
+                tasks.start_soon(self._try_to_interrupt, run)
+                await run.wait()
+                tasks.cancel_scope.cancel()
         if not run.ended:
             logger.warning("session %s: Codex did not end the turn after a cancel", self.id)
             run.finish(PromptStop("cancelled"))
 
-    async def _interrupted(self, run: PromptRun) -> bool:
+    async def _try_to_interrupt(self, run: PromptRun) -> None:
+        for _ in range(INTERRUPT_ATTEMPTS):
+            if await self._interrupted(run):
+                return
+            await run.turn_started.wait()
+
+    async def _interrupted(self, turn_id: str) -> bool:
         """Whether Codex took the interrupt; not while it has not started the turn."""
-        if run.turn_id is None:
-            return False
         try:
             await self._codex.turn_interrupt(
-                TurnInterruptParams(thread_id=self.id, turn_id=run.turn_id)
+                TurnInterruptParams(thread_id=self.id, turn_id=turn_id)
             )
         except CodexAcpError as error:
             logger.info("session %s: the interrupt was refused: %s", self.id, error)
             return False
         return True
 
+    def _turn_started(self, turn_id: str | None) -> None:
+        if turn_id is None:
+            return
+        if turn_id in self._unwanted:
+            self._unwanted.discard(turn_id)
+            self._spawn(lambda: self._end_unwanted(turn_id))
+        elif self._run is not None:
+            self._run.turn_began(turn_id)
+
+    async def _end_unwanted(self, turn_id: str) -> None:
+        await self._interrupted(turn_id)
+
     def _turn_ended(self, turn: Turn) -> None:
         last_error = self._state.turn_errors.pop(turn.id, None)
-        run = self._run
-        if run is not None:
-            run.turn_ended(turn.id, end_of_turn(turn, last_error, cancelled=run.cancelled))
+        self._unwanted.discard(turn.id)
+        if self._run is not None:
+            self._run.turn_ended(turn.id, end_of_turn(turn, last_error))
 
     def _turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
         """An end that does not fit the schema is still an end: the prompt must return."""
-        turn = params.get("turn") if isinstance(params, dict) else None
-        turn_id = turn.get("id") if isinstance(turn, dict) else None
-        run = self._run
-        if run is not None and isinstance(turn_id, str):
+        turn_id = _turn_id(params)
+        if self._run is not None and turn_id is not None:
             message = f"Codex ended the turn in a way that could not be read: {problem}"
-            run.turn_ended(turn_id, PromptFailure(INTERNAL_ERROR, message, {}))
+            self._run.turn_ended(turn_id, PromptFailure(INTERNAL_ERROR, message, {}))
 
     def _show_why(self, run: PromptRun, end: PromptEnd) -> None:
         """A stop reason alone does not say why: Codex's message does."""
         if isinstance(end, PromptStop) and end.message:
             chunk = message_chunk(end.message, f"{run.turn_id}-end")
             self._outflow.send(self.id, chunk)
+
+
+def _turn_id(params: JsonValue) -> str | None:
+    """The turn that ``turn/started`` and ``turn/completed`` are about, however ill they fit."""
+    turn = params.get("turn") if isinstance(params, dict) else None
+    turn_id = turn.get("id") if isinstance(turn, dict) else None
+    return turn_id if isinstance(turn_id, str) else None
 
 
 def _codex_gone(error: TransportError | None) -> PromptFailure:

@@ -1,1 +1,66 @@
+"""Client library for the Codex app-server: launch it, call it, hear it, answer it.
 
+::
+
+    async with CodexClient.launch(LaunchOptions()) as codex:
+        started = await codex.thread_start(ThreadStartParams(cwd="."))
+        async with NotificationStream(codex, started.thread.id) as events:
+            await codex.turn_start(...)
+            async for event in events:
+                ...
+
+Models, events and server requests are in `codex_acp.codex.types`. Names load when they are first
+used: importing this package loads neither a model nor pydantic nor an event loop.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
+if TYPE_CHECKING:
+    from codex_acp.codex.client import CodexClient as CodexClient
+    from codex_acp.codex.find import CodexBinary as CodexBinary
+    from codex_acp.codex.find import find_codex as find_codex
+    from codex_acp.codex.launch import LaunchOptions as LaunchOptions
+    from codex_acp.codex.launch import codex_version as codex_version
+    from codex_acp.codex.launch import spawn_app_server as spawn_app_server
+    from codex_acp.codex.notifications import NotificationDecoder as NotificationDecoder
+    from codex_acp.codex.notifications import decode_notification as decode_notification
+    from codex_acp.codex.refusals import REFUSALS as REFUSALS
+    from codex_acp.codex.refusals import has_negative_form as has_negative_form
+    from codex_acp.codex.refusals import refusal as refusal
+    from codex_acp.codex.requests import RefusedRequest as RefusedRequest
+    from codex_acp.codex.sinks import NotificationSink as NotificationSink
+    from codex_acp.codex.streams import NotificationStream as NotificationStream
+
+_MODULES = {
+    "client": ("CodexClient",),
+    "find": ("CodexBinary", "find_codex"),
+    "launch": ("LaunchOptions", "codex_version", "spawn_app_server"),
+    "notifications": ("NotificationDecoder", "decode_notification"),
+    "refusals": ("REFUSALS", "has_negative_form", "refusal"),
+    "requests": ("RefusedRequest",),
+    "sinks": ("NotificationSink",),
+    "streams": ("NotificationStream",),
+}
+"""Which module has which names; a test compares it with the imports above."""
+
+_HOME_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [name for names in _MODULES.values() for name in names]
+
+
+def __getattr__(name: str) -> object:
+    """Load the module that has ``name`` (PEP 562)."""
+    module = _HOME_OF.get(name)
+    if module is None:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME_OF})

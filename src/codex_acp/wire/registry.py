@@ -68,4 +68,4 @@ class ModelRegistry:
             from codex_acp.errors import InvalidPayload
             from codex_acp.wire.codec import problems_of
 
-            raise InvalidPayload(what, problems_of(error)) from None
+            raise InvalidPayload(what, problems_of(error, value)) from None

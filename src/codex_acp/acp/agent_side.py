@@ -1,0 +1,97 @@
+"""The agent's side of ACP: the peer is a client.
+
+Owns the rule that ``initialize`` comes first and once. Must not know what any method does.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from codex_acp.acp._generated.v1.calls import ClientCalls
+from codex_acp.acp._generated.v1.methods import (
+    AGENT_NOTIFICATIONS,
+    AGENT_REQUESTS,
+    CLIENT_REQUESTS,
+)
+from codex_acp.acp.answers import answer_rpc_error
+from codex_acp.acp.conventions import Methods
+from codex_acp.acp.side import Side
+from codex_acp.errors import MisuseError, RpcError
+from codex_acp.jsonrpc.message import INVALID_REQUEST
+
+if TYPE_CHECKING:
+    from codex_acp.acp._generated.v1.handlers import (
+        AgentNotificationHandlers,
+        AgentRequestHandlers,
+    )
+    from codex_acp.acp._generated.v1.models import InitializeRequest, InitializeResponse
+    from codex_acp.acp.side import InvalidNotificationCallback
+    from codex_acp.jsonrpc.message import Notification, Request
+    from codex_acp.transport.connection import Connection, Responder
+
+__all__ = ["AgentSide"]
+
+logger = logging.getLogger(__name__)
+
+_METHODS = Methods(AGENT_REQUESTS, AGENT_NOTIFICATIONS, CLIENT_REQUESTS)
+
+
+class AgentSide(Side, ClientCalls):
+    """An ACP agent on a connection, and the client's methods for it to call.
+
+    ``requests`` has one async function for each method that a client can ask for, or None for one
+    that is not offered (answered -32601). A function returns the result's model, or raises
+    RpcError to answer with that error; anything else that it raises is answered -32603. Each runs
+    in a task of its own, which is cancelled when the client sends ``$/cancel_request``.
+    ``notifications`` has a plain function for each, or None to ignore it.
+    ``on_invalid_notification`` is told of those that do not fit the schema.
+
+    A request before ``initialize``, and a second ``initialize``, are answered -32600.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        requests: AgentRequestHandlers,
+        notifications: AgentNotificationHandlers,
+        *,
+        on_invalid_notification: InvalidNotificationCallback | None = None,
+    ) -> None:
+        super().__init__(connection, _METHODS, requests, notifications, on_invalid_notification)
+        initialize = requests["initialize"]
+        if initialize is None:
+            msg = "an agent must handle initialize: without it every other request is refused"
+            raise MisuseError(msg)
+        self._initialize = initialize
+        self._requests = {**self._requests, "initialize": self._initialize_or_reset}
+        self._initialized = False
+
+    def on_request(self, request: Request, responder: Responder) -> None:
+        """See `Side.on_request`; ``initialize`` must be the first, and only once."""
+        first = request.method == "initialize"
+        if first and self._initialized:
+            refusal = "initialize was sent before; it is allowed once per connection"
+            answer_rpc_error(responder, RpcError(INVALID_REQUEST, refusal))
+        elif not first and not self._initialized:
+            refusal = f"{request.method} was sent before initialize"
+            answer_rpc_error(responder, RpcError(INVALID_REQUEST, refusal))
+        else:
+            super().on_request(request, responder)
+            if first:
+                # Requests that follow in the same read run behind it, so they need not wait.
+                self._initialized = not responder.settled
+
+    def on_notification(self, notification: Notification) -> None:
+        """See `Side.on_notification`; before ``initialize`` there is nothing they could be for."""
+        if self._initialized:
+            super().on_notification(notification)
+        else:
+            logger.debug("%s was sent before initialize and ignored", notification.method)
+
+    async def _initialize_or_reset(self, params: InitializeRequest) -> InitializeResponse:
+        try:
+            return await self._initialize(params)
+        except BaseException:
+            self._initialized = False
+            raise

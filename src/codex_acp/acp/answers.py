@@ -1,0 +1,94 @@
+"""How the outcome of a request handler becomes the one answer of its request.
+
+Owns the error codes and their messages. Must not know any method, nor how handlers are run.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, cast
+
+from codex_acp.errors import CodexAcpError, InvalidPayload, RpcError
+from codex_acp.jsonrpc.message import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    REQUEST_CANCELLED,
+)
+from codex_acp.wire.codec import encode
+from codex_acp.wire.model import WireModel
+
+if TYPE_CHECKING:
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.transport.connection import Responder
+
+__all__ = [
+    "answer_failure",
+    "answer_result",
+    "answer_rpc_error",
+    "cancelled",
+    "invalid_params",
+    "not_offered",
+]
+
+logger = logging.getLogger(__name__)
+
+
+def answer_result(responder: Responder, result: object) -> None:
+    """Answer with what a handler returned; raises if that is no model or cannot be encoded."""
+    if responder.settled:
+        return
+    if not isinstance(result, WireModel):
+        msg = f"the handler returned {type(result).__name__} where a result model is needed"
+        raise TypeError(msg)
+    responder.result(encode(result))
+
+
+def answer_rpc_error(responder: Responder, error: RpcError) -> None:
+    """Answer with an error, unless the request is settled; data that is not JSON is left out."""
+    if responder.settled:
+        return
+    try:
+        responder.error(error.code, error.message, cast("JsonValue", error.data))
+    except (TypeError, ValueError):
+        logger.warning("the data of the error for %s is not JSON", responder.method)
+        responder.error(error.code, error.message)
+
+
+def answer_failure(responder: Responder, error: Exception, *, was_cancelled: bool) -> None:
+    """Answer for a handler that raised.
+
+    An RpcError is the answer that the handler chose. Anything else is -32603 with what happened;
+    or -32800 if the peer had cancelled the request, which is all that ACP then allows.
+    """
+    method = responder.method
+    if isinstance(error, RpcError):
+        answer_rpc_error(responder, error)
+        return
+    if isinstance(error, CodexAcpError):
+        what = str(error)
+        # Handlers that end because the connection does are no news.
+        level = logging.DEBUG if responder.settled or was_cancelled else logging.WARNING
+        logger.log(level, "the handler of %s failed: %s", method, what)
+    else:
+        what = f"{type(error).__name__}: {error}"
+        logger.error("the handler of %s failed", method, exc_info=error)
+    if was_cancelled:
+        answer_rpc_error(responder, cancelled(method))
+    else:
+        answer_rpc_error(responder, RpcError(INTERNAL_ERROR, f"{method} failed: {what}"))
+
+
+def cancelled(method: str, why: str = "was cancelled") -> RpcError:
+    """What a request that was given up is answered with."""
+    return RpcError(REQUEST_CANCELLED, f"{method} {why}")
+
+
+def invalid_params(error: InvalidPayload) -> RpcError:
+    """What params that do not fit are answered with; message and data name each wrong field."""
+    return RpcError(INVALID_PARAMS, f"invalid params: {error}", {"problems": list(error.problems)})
+
+
+def not_offered(method: str) -> RpcError:
+    """What a method is answered with that is unknown or that nobody handles here."""
+    return RpcError(METHOD_NOT_FOUND, f"the method {method} is not offered", {"method": method})

@@ -1,0 +1,161 @@
+"""What the peer said at ``initialize`` that it can do, and which protocol version is spoken.
+
+Pure: small frozen values and functions on them. Must not know who asks, and does no IO.
+
+Sources: the definitions ``ClientCapabilities`` and ``AgentCapabilities`` of the schema, and
+https://agentclientprotocol.com/protocol/v1/initialization. A capability that is an object is
+advertised by any object, also an empty one; absent, null and a value of another type (which the
+models read as absent) are not. So ``elicitation: {}`` advertises no mode.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from typing import Any
+
+    from codex_acp.acp._generated.v1.models import AgentCapabilities, ClientCapabilities
+
+__all__ = [
+    "AgentFeatures",
+    "ClientFeatures",
+    "PROTOCOL_VERSION",
+    "SUPPORTED_VERSIONS",
+    "agent_features",
+    "client_features",
+    "is_supported_version",
+    "negotiated_version",
+]
+
+PROTOCOL_VERSION: Final = 1
+"""The highest protocol version that this library speaks; what a client sends."""
+
+SUPPORTED_VERSIONS: Final[frozenset[int]] = frozenset({PROTOCOL_VERSION})
+"""Every protocol version that this library speaks."""
+
+_TERMINAL_OUTPUT: Final = "terminal_output"
+_TERMINAL_AUTH: Final = "terminal-auth"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFeatures:
+    """What a client can do beyond the baseline; by default nothing."""
+
+    elicitation_form: bool = False
+    """``elicitation.form``: ``elicitation/create`` with mode ``form``."""
+    elicitation_url: bool = False
+    """``elicitation.url``: mode ``url``, and ``elicitation/complete``."""
+    read_text_file: bool = False
+    """``fs.readTextFile``."""
+    write_text_file: bool = False
+    """``fs.writeTextFile``."""
+    terminal: bool = False
+    """``terminal``: all five ``terminal/*`` methods."""
+    terminal_auth: bool = False
+    """``auth.terminal``: ``authMethods`` may hold some of type ``terminal``."""
+    notices: bool = False
+    """``session.notices``: updates of kind ``notice``."""
+    compaction: bool = False
+    """``session.compaction``: ``compaction_update`` and ``compaction_summary_chunk``."""
+    boolean_config_options: bool = False
+    """``session.configOptions.boolean``: config options of type ``boolean``."""
+    terminal_output_meta: bool = False
+    """``_meta.terminal_output`` is true: Zed's convention of output in a tool call's ``_meta``."""
+    terminal_auth_meta: bool = False
+    """``_meta["terminal-auth"]`` is true: Zed's older form of ``auth.terminal``."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFeatures:
+    """What an agent can do beyond the baseline; by default nothing."""
+
+    load_session: bool = False
+    """``loadSession``: ``session/load``."""
+    list_sessions: bool = False
+    """``sessionCapabilities.list``."""
+    delete_session: bool = False
+    """``sessionCapabilities.delete``."""
+    resume_session: bool = False
+    """``sessionCapabilities.resume``."""
+    close_session: bool = False
+    """``sessionCapabilities.close``."""
+    additional_directories: bool = False
+    """``sessionCapabilities.additionalDirectories``: the field of that name may be sent."""
+    logout: bool = False
+    """``auth.logout``."""
+    prompt_image: bool = False
+    """``promptCapabilities.image``."""
+    prompt_audio: bool = False
+    """``promptCapabilities.audio``."""
+    prompt_embedded_context: bool = False
+    """``promptCapabilities.embeddedContext``: blocks of type ``resource``."""
+    mcp_http: bool = False
+    """``mcpCapabilities.http``."""
+    mcp_sse: bool = False
+    """``mcpCapabilities.sse``."""
+
+
+def client_features(capabilities: ClientCapabilities | None) -> ClientFeatures:
+    """What ``clientCapabilities`` of an ``initialize`` request advertises; None: nothing."""
+    if capabilities is None:
+        return ClientFeatures()
+    elicitation = capabilities.elicitation
+    fs = capabilities.fs
+    session = capabilities.session
+    options = session.config_options if session is not None else None
+    return ClientFeatures(
+        elicitation_form=elicitation is not None and elicitation.form is not None,
+        elicitation_url=elicitation is not None and elicitation.url is not None,
+        read_text_file=fs is not None and fs.read_text_file,
+        write_text_file=fs is not None and fs.write_text_file,
+        terminal=capabilities.terminal,
+        terminal_auth=capabilities.auth is not None and capabilities.auth.terminal,
+        notices=session is not None and session.notices is not None,
+        compaction=session is not None and session.compaction is not None,
+        boolean_config_options=options is not None and options.boolean is not None,
+        terminal_output_meta=_is_true(capabilities.meta, _TERMINAL_OUTPUT),
+        terminal_auth_meta=_is_true(capabilities.meta, _TERMINAL_AUTH),
+    )
+
+
+def agent_features(capabilities: AgentCapabilities | None) -> AgentFeatures:
+    """What ``agentCapabilities`` of an ``initialize`` response advertises; None: nothing."""
+    if capabilities is None:
+        return AgentFeatures()
+    session = capabilities.session_capabilities
+    prompt = capabilities.prompt_capabilities
+    mcp = capabilities.mcp_capabilities
+    return AgentFeatures(
+        load_session=capabilities.load_session,
+        list_sessions=session is not None and session.list is not None,
+        delete_session=session is not None and session.delete is not None,
+        resume_session=session is not None and session.resume is not None,
+        close_session=session is not None and session.close is not None,
+        additional_directories=session is not None and session.additional_directories is not None,
+        logout=capabilities.auth is not None and capabilities.auth.logout is not None,
+        prompt_image=prompt is not None and prompt.image,
+        prompt_audio=prompt is not None and prompt.audio,
+        prompt_embedded_context=prompt is not None and prompt.embedded_context,
+        mcp_http=mcp is not None and mcp.http,
+        mcp_sse=mcp is not None and mcp.sse,
+    )
+
+
+def negotiated_version(requested: int, supported: Collection[int] = SUPPORTED_VERSIONS) -> int:
+    """What an agent answers to a client's ``protocolVersion``: the same if it speaks it, else its
+    own highest. ``supported`` must not be empty.
+    """
+    return requested if requested in supported else max(supported)
+
+
+def is_supported_version(answered: int, supported: Collection[int] = SUPPORTED_VERSIONS) -> bool:
+    """Whether a client can go on with the version an agent answered; if not, it disconnects."""
+    return answered in supported
+
+
+def _is_true(meta: dict[str, Any] | None, key: str) -> bool:
+    """``_meta`` is free JSON, so only the very value of the convention counts."""
+    return meta is not None and meta.get(key) is True

@@ -1,0 +1,71 @@
+"""What ACP lays down for any connection: its framing options, its methods, its tables.
+
+Knows the generated registries' shape, but no single method except ``$/cancel_request``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from codex_acp.errors import MisuseError
+from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
+from codex_acp.transport.connection import Connection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from codex_acp.transport.connection import Direction
+    from codex_acp.transport.link import Link
+    from codex_acp.wire.registry import MethodInfo
+
+__all__ = ["CANCEL_REQUEST", "Methods", "acp_connection", "check_rows"]
+
+CANCEL_REQUEST: Final = "$/cancel_request"
+"""Either side may send it to give up a request of its own."""
+
+
+def acp_connection(
+    link: Link,
+    *,
+    name: str,
+    line_limit: int = DEFAULT_LINE_LIMIT,
+    on_line: Callable[[Direction, bytes], None] | None = None,
+) -> Connection:
+    """A connection with ACP's conventions. ``name`` stands for the peer in logs and errors.
+
+    ``line_limit`` is in bytes; ``on_line`` sees each line received and sent.
+    """
+    return Connection(
+        link,
+        name=name,
+        version=True,
+        line_limit=line_limit,
+        cancel_method=CANCEL_REQUEST,
+        on_line=on_line,
+    )
+
+
+class Methods(NamedTuple):
+    """The generated registries of one side."""
+
+    handled: Mapping[str, MethodInfo]
+    """Requests that the peer may send."""
+    heard: Mapping[str, MethodInfo]
+    """Notifications that the peer may send."""
+    called: Mapping[str, MethodInfo]
+    """Requests that this side may send."""
+
+
+def check_rows(what: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]) -> None:
+    """Raise MisuseError unless ``rows`` has one row for each method.
+
+    A type checker reports the same; this is for programs that are not checked.
+    """
+    missing = [method for method in methods if method not in rows]
+    unknown = [method for method in rows if method not in methods]
+    if missing:
+        msg = f"the table of {what} handlers has no row for {', '.join(missing)}"
+        raise MisuseError(msg)
+    if unknown:
+        msg = f"the table of {what} handlers has rows for unknown methods: {', '.join(unknown)}"
+        raise MisuseError(msg)

@@ -1,0 +1,298 @@
+"""What the agent's and the client's side of ACP have in common: one peer on one connection.
+
+Owns the tasks of the peer's requests, their cancellation and their one answer each. Must not know
+which methods a side has, what they mean, or what a session is.
+
+Everything that arrives takes effect in the order of arrival. The first step of a request's
+handler, a notification and the wake-up of whoever waits for a response are all put behind each
+other on the event loop, so a ``session/cancel`` finds the prompt it follows, and an update that
+follows the answer to ``session/new`` finds a caller who knows the session's id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from anyio import CancelScope, Event, create_task_group
+
+from codex_acp.acp._generated.v1.methods import MODELS, PROTOCOL_NOTIFICATIONS
+from codex_acp.acp.answers import (
+    answer_failure,
+    answer_result,
+    answer_rpc_error,
+    cancelled,
+    invalid_params,
+    not_offered,
+)
+from codex_acp.acp.conventions import CANCEL_REQUEST, check_rows
+from codex_acp.errors import InvalidPayload, MisuseError, RpcError
+from codex_acp.wire.codec import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from anyio.abc import TaskGroup
+
+    from codex_acp.acp.conventions import Methods
+    from codex_acp.errors import TransportError
+    from codex_acp.jsonrpc.message import EncodedJson, Notification, Request, RequestId
+    from codex_acp.transport.connection import Connection, Responder
+    from codex_acp.wire.model import WireModel
+
+    RequestHandler: TypeAlias = Callable[[Any], Awaitable[object]]
+    NotificationHandler: TypeAlias = Callable[[Any], None]
+    InvalidNotificationCallback: TypeAlias = Callable[[Notification, InvalidPayload], None]
+
+__all__ = ["Side"]
+
+logger = logging.getLogger(__name__)
+
+
+class _OpenRequest:
+    """A request of the peer whose handler has not ended."""
+
+    __slots__ = ("responder", "scope")
+
+    def __init__(self, responder: Responder) -> None:
+        self.responder = responder
+        self.scope = CancelScope()
+
+
+class Side:
+    """One side of ACP; `AgentSide` and `ClientSide` are the two.
+
+    A context manager that starts the connection and, at the end, closes it: handlers that still
+    run are cancelled, their requests answered -32800, and calls in flight raise TransportError.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        methods: Methods,
+        requests: Mapping[str, object],
+        notifications: Mapping[str, object],
+        on_invalid_notification: InvalidNotificationCallback | None,
+    ) -> None:
+        self._connection = connection
+        self._methods = methods
+        self._heard = {**methods.heard, **PROTOCOL_NOTIFICATIONS}
+        check_rows("request", requests, methods.handled)
+        check_rows("notification", notifications, self._heard)
+        self._requests = cast("Mapping[str, RequestHandler | None]", requests)
+        self._notifications = cast("Mapping[str, NotificationHandler | None]", notifications)
+        self._on_invalid_notification = on_invalid_notification
+        self._open: dict[tuple[type, RequestId], _OpenRequest] = {}
+        self._tasks: TaskGroup | None = None
+        self._stack = AsyncExitStack()
+        self._leaving = False
+        self._failure: TransportError | None = None
+
+    async def run(self) -> None:
+        """Serve until the peer disconnects or `aclose` is called, then close.
+
+        Raises the TransportError if the connection broke.
+        """
+        async with self:
+            await self._ended.wait()
+        if self._failure is not None:
+            raise self._failure.with_traceback(None)
+
+    async def wait_closed(self) -> None:
+        """Wait until the connection has ended, and what had arrived before was delivered."""
+        self._must_have_started()
+        await self._ended.wait()
+
+    async def aclose(self) -> None:
+        """Close the connection: `run` returns, calls in flight raise TransportError."""
+        self._leave()
+        await self._connection.aclose()
+
+    async def drain(self) -> None:
+        """Wait until the peer has taken most of what was sent. Raises TransportError."""
+        await self._connection.drain()
+
+    @property
+    def writing_paused(self) -> bool:
+        """Whether the peer is slower than this side; `drain` waits until it has caught up."""
+        return self._connection.writing_paused
+
+    @property
+    def closed(self) -> bool:
+        """Whether messages can no longer travel."""
+        return self._connection.closed
+
+    async def __aenter__(self) -> Self:
+        if self._tasks is not None:
+            msg = "a side of a connection can be started only once"
+            raise MisuseError(msg)
+        self._ended = Event()
+        self._tasks = await self._stack.enter_async_context(create_task_group())
+        self._stack.push_async_callback(self._connection.aclose)
+        self._stack.callback(self._leave)
+        self._loop = asyncio.get_running_loop()
+        self._connection.start(self)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        try:
+            return await self._stack.__aexit__(kind, error, trace)
+        except BaseExceptionGroup as group:
+            # The task group wraps what the body raised; the caller should see it as it was.
+            if len(group.exceptions) == 1 and group.exceptions[0] is error:
+                return False
+            raise
+
+    # What the connection calls.
+
+    def on_request(self, request: Request, responder: Responder) -> None:
+        """Check the request, and put its handler in a task of its own."""
+        assert self._tasks is not None
+        try:
+            handler, params = self._accepted(request)
+        except RpcError as refusal:
+            answer_rpc_error(responder, refusal)
+            return
+        entry = _OpenRequest(responder)
+        self._open[(type(request.id), request.id)] = entry
+        self._tasks.start_soon(self._serve, handler, params, entry, name=f"acp {request.method}")
+
+    def on_notification(self, notification: Notification) -> None:
+        """Put the notification behind whatever arrived before it."""
+        self._loop.call_soon(self._take_notification, notification)
+
+    def on_batch_end(self) -> None:
+        """Nothing waits for the end of a batch."""
+
+    def on_closed(self, error: TransportError | None) -> None:
+        """Stop the handlers; what arrived before this still takes effect before they notice."""
+        self._failure = error
+        for entry in self._open.values():
+            entry.scope.cancel()
+        self._ended.set()
+
+    # What the generated calls call.
+
+    async def _call(self, method: str, params: WireModel | Any | None) -> Any:
+        """Send a request; its result as a model. Raises as `Connection.call`, or InvalidPayload."""
+        model = self._methods.called[method].result
+        result = await self._connection.call(method, _encoded(params))
+        if model is None:
+            return None
+        # Some peers answer null where the schema has an object with nothing required in it.
+        return MODELS.decode(model, {} if result is None else result, f"the result of {method}")
+
+    def _notify(self, method: str, params: WireModel | Any | None) -> None:
+        """Send a notification; dropped if the connection is closed."""
+        self._connection.notify(method, _encoded(params))
+
+    # Requests of the peer.
+
+    def _accepted(self, request: Request) -> tuple[RequestHandler, object]:
+        method = request.method
+        handler = self._requests.get(method)
+        if handler is None:
+            raise not_offered(method)
+        model = self._methods.handled[method].params
+        if model is None:
+            return handler, None
+        try:
+            return handler, _decoded(model, request.params, method)
+        except InvalidPayload as error:
+            logger.warning("%s sent invalid params: %s", self._connection.name, error)
+            raise invalid_params(error) from None
+
+    async def _serve(self, handler: RequestHandler, params: object, entry: _OpenRequest) -> None:
+        responder, scope = entry.responder, entry.scope
+        result: object = None
+        try:
+            with scope:
+                result = await handler(params)
+            if scope.cancelled_caught:
+                answer_rpc_error(responder, cancelled(responder.method))
+            else:
+                answer_result(responder, result)
+        except Exception as error:  # noqa: BLE001 - logged and answered by the next line
+            answer_failure(responder, error, was_cancelled=scope.cancel_called)
+        except asyncio.CancelledError:
+            # The task ends here. Raised on, one that the handler made up (by awaiting what was
+            # cancelled elsewhere) would end the task group, and with it the connection.
+            answer_rpc_error(responder, cancelled(responder.method))
+        except BaseException as error:
+            answer_rpc_error(responder, cancelled(responder.method, f"ended by {error!r}"))
+            raise
+        finally:
+            key = (type(responder.id), responder.id)
+            if self._open.get(key) is entry:
+                del self._open[key]
+
+    def _leave(self) -> None:
+        """This side ends the connection: answer what is open, while that can still be sent."""
+        self._leaving = True
+        for entry in self._open.values():
+            responder = entry.responder
+            why = "was cancelled: the connection is being closed"
+            answer_rpc_error(responder, cancelled(responder.method, why))
+
+    # Notifications of the peer.
+
+    def _take_notification(self, notification: Notification) -> None:
+        if self._leaving:
+            return
+        method = notification.method
+        handler = self._notifications.get(method)
+        if handler is None and method != CANCEL_REQUEST:
+            logger.debug("the notification %s is not handled and was ignored", method)
+            return
+        model = self._heard[method].params
+        try:
+            params = None if model is None else _decoded(model, notification.params, method)
+        except InvalidPayload as error:
+            self._refuse_notification(notification, error)
+            return
+        if method == CANCEL_REQUEST:
+            self._cancel_request(params)
+        if handler is not None:
+            try:
+                handler(params)
+            except Exception:
+                logger.exception("the handler of %s failed", method)
+
+    def _cancel_request(self, params: Any) -> None:
+        request_id = params.request_id
+        entry = self._open.get((type(request_id), request_id))
+        if entry is None:
+            logger.debug("the request %r, to be cancelled, is not open", request_id)
+        else:
+            entry.scope.cancel()
+
+    def _refuse_notification(self, notification: Notification, error: InvalidPayload) -> None:
+        logger.warning("%s sent an invalid notification: %s", self._connection.name, error)
+        if self._on_invalid_notification is not None:
+            try:
+                self._on_invalid_notification(notification, error)
+            except Exception:
+                logger.exception("the callback for invalid notifications failed")
+
+    def _must_have_started(self) -> None:
+        if self._tasks is None:
+            msg = "the connection was not started; use `async with` or run()"
+            raise MisuseError(msg)
+
+
+def _decoded(model: str, params: object, what: str) -> object:
+    """Absent params read as an empty object, so that what is missing is named."""
+    return MODELS.decode(model, {} if params is None else params, what)
+
+
+def _encoded(params: WireModel | Any | None) -> EncodedJson:
+    return encode({} if params is None else params)

@@ -1,0 +1,38 @@
+"""The models of the Agent Client Protocol, version 1, by the names of its schema.
+
+A model's module loads when its name is first used; importing this module loads no model.
+`WireModel` is the base of all; `UnknownVariant` and `UnknownValue` stand for members of open
+unions and enumerations that the schema does not know.
+Source: ``schema/acp/v1.json``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from codex_acp.acp._generated.v1.models import *  # noqa: F403 - as the schema names them
+    from codex_acp.wire.model import UnknownValue as UnknownValue  # noqa: PLC0414 - re-exported
+    from codex_acp.wire.model import UnknownVariant as UnknownVariant  # noqa: PLC0414
+    from codex_acp.wire.model import WireModel as WireModel  # noqa: PLC0414
+else:
+    from codex_acp.acp._generated.v1.models import MODULE_OF as _MODULE_OF
+
+    _SOURCE_OF = dict.fromkeys(_MODULE_OF, "codex_acp.acp._generated.v1.models") | dict.fromkeys(
+        ("UnknownValue", "UnknownVariant", "WireModel"), "codex_acp.wire.model"
+    )
+    """Public name → the module to take it from."""
+
+    __all__ = list(_SOURCE_OF)
+
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        if name not in _SOURCE_OF:
+            msg = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        value = globals()[name] = getattr(import_module(_SOURCE_OF[name]), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted(__all__)

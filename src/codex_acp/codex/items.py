@@ -1,0 +1,150 @@
+"""PURE: which items are in progress, which were asked about, which turns run, whose child is whose.
+
+A fold over the server's notifications, shared by the adapter and by headless policies. Does no IO
+and reads no clock. What Codex reports here is the only proof of where a request comes from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.codex._generated.models import (
+    CollabAgentToolCallThreadItem,
+    FileChangeThreadItem,
+    McpToolCallThreadItem,
+)
+from codex_acp.codex._generated.notifications import (
+    ItemCompletedEvent,
+    ItemFileChangePatchUpdatedEvent,
+    ItemStartedEvent,
+    ThreadStartedEvent,
+    TurnCompletedEvent,
+    TurnStartedEvent,
+)
+from codex_acp.wire.model import UnknownVariant
+
+if TYPE_CHECKING:
+    from codex_acp.codex._generated.models import Thread, ThreadItem
+    from codex_acp.codex._generated.notifications import ServerNotification
+
+__all__ = ["FOLLOWED", "Items", "RunningItem"]
+
+FOLLOWED: Final = frozenset(
+    {
+        "item/completed",
+        "item/fileChange/patchUpdated",
+        "item/started",
+        "thread/started",
+        "turn/completed",
+        "turn/started",
+    }
+)
+"""The notifications that `Items.apply` learns from; all others change nothing."""
+
+MAX_PARENT_STEPS: Final = 64
+"""Sub-agents start sub-agents, but never in a circle; a bound all the same."""
+
+
+@dataclass(slots=True)
+class RunningItem:
+    """An item that started and has not completed, as Codex last reported it."""
+
+    thread_id: str
+    turn_id: str
+    item: ThreadItem
+    asked: bool = False
+    """Whether an approval was shown for it that is still open, or was answered."""
+
+
+@dataclass(slots=True)
+class Items:
+    """The items, turns and parents of all threads of one app-server connection."""
+
+    _items: dict[tuple[str, str], RunningItem] = field(default_factory=dict)
+    _turns: dict[str, str] = field(default_factory=dict)
+    _parents: dict[str, str] = field(default_factory=dict)
+
+    # What Codex reports.
+
+    def apply(self, event: ServerNotification) -> None:
+        """Learn from one notification; those that are not in `FOLLOWED` change nothing."""
+        if isinstance(event, ItemStartedEvent):
+            self._started(event.params.thread_id, event.params.turn_id, event.params.item)
+        elif isinstance(event, ItemCompletedEvent):
+            self._items.pop((event.params.thread_id, _id_of(event.params.item)), None)
+        elif isinstance(event, ItemFileChangePatchUpdatedEvent):
+            running = self._items.get((event.params.thread_id, event.params.item_id))
+            if running is not None and isinstance(running.item, FileChangeThreadItem):
+                changes = list(event.params.changes)
+                running.item = running.item.model_copy(update={"changes": changes})
+        elif isinstance(event, TurnStartedEvent):
+            self._turns[event.params.thread_id] = event.params.turn.id
+        elif isinstance(event, TurnCompletedEvent):
+            self._turn_ended(event.params.thread_id, event.params.turn.id)
+        elif isinstance(event, ThreadStartedEvent):
+            self.learn_thread(event.params.thread)
+
+    def learn_thread(self, thread: Thread) -> None:
+        """Learn a thread's parent, and (after ``thread/resume``) what of it still runs."""
+        if thread.parent_thread_id is not None:
+            self._parents[thread.id] = thread.parent_thread_id
+        for turn in thread.turns:
+            if turn.status == "inProgress":
+                self._turns[thread.id] = turn.id
+                for item in turn.items:
+                    if getattr(item, "status", None) == "inProgress":
+                        self._started(thread.id, turn.id, item)
+
+    def _started(self, thread_id: str, turn_id: str, item: ThreadItem) -> None:
+        self._items.setdefault((thread_id, _id_of(item)), RunningItem(thread_id, turn_id, item))
+        if isinstance(item, CollabAgentToolCallThreadItem):
+            for child in item.receiver_thread_ids:
+                self._parents.setdefault(child, thread_id)
+
+    def _turn_ended(self, thread_id: str, turn_id: str) -> None:
+        if self._turns.get(thread_id) == turn_id:
+            del self._turns[thread_id]
+        gone = [k for k, r in self._items.items() if k[0] == thread_id and r.turn_id == turn_id]
+        for key in gone:
+            del self._items[key]
+
+    # What others ask.
+
+    def is_running(self, thread_id: str, turn_id: str | None) -> bool:
+        """Whether this very turn has started and not ended."""
+        return turn_id is not None and self._turns.get(thread_id) == turn_id
+
+    def get(self, thread_id: str, item_id: str) -> RunningItem | None:
+        """The item, if it is in progress."""
+        return self._items.get((thread_id, item_id))
+
+    def mcp_calls(self, thread_id: str, turn_id: str, server: str) -> list[RunningItem]:
+        """Calls of this server that run in this turn and were not asked about, oldest first."""
+        return [
+            running
+            for (thread, _), running in self._items.items()
+            if thread == thread_id
+            and running.turn_id == turn_id
+            and not running.asked
+            and isinstance(running.item, McpToolCallThreadItem)
+            and running.item.server == server
+        ]
+
+    def parent_of(self, thread_id: str) -> str | None:
+        """The thread that started this one as a sub-agent."""
+        return self._parents.get(thread_id)
+
+    def root_of(self, thread_id: str) -> str:
+        """The thread at the top of this one's line of parents: itself if it has none."""
+        root = thread_id
+        for _ in range(MAX_PARENT_STEPS):
+            parent = self._parents.get(root)
+            if parent is None:
+                break
+            root = parent
+        return root
+
+
+def _id_of(item: ThreadItem) -> str:
+    return str(item.wire().get("id")) if isinstance(item, UnknownVariant) else item.id

@@ -1,0 +1,93 @@
+"""What importing the ACP package loads, and what its lazy modules offer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import codex_acp.acp
+import codex_acp.acp.types
+import codex_acp.acp.unstable
+from codex_acp.acp._generated.v1.models import MODULE_OF
+from codex_acp.acp._generated.v1_unstable.models import MODULE_OF as UNSTABLE_MODULE_OF
+
+HEAVY = ("pydantic", "pydantic_core", "anyio", "asyncio")
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The modules that a new interpreter has after one statement."""
+    code = f"import json, sys\n{statement}\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    return set(json.loads(done.stdout))
+
+
+def models_in(modules: set[str]) -> set[str]:
+    return {
+        name
+        for name in modules
+        if name.startswith("codex_acp.acp._generated.") and ".models." in name
+    }
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import codex_acp.acp",
+        "from codex_acp.acp import ClientFeatures, negotiated_version, PROTOCOL_VERSION",
+        "from codex_acp.acp import types, unstable",
+        "import codex_acp.acp.types",
+    ],
+)
+def test_importing_the_package_loads_nothing_heavy(statement: str) -> None:
+    modules = loaded_by(statement)
+    assert "codex_acp.acp" in modules
+    assert modules.isdisjoint(HEAVY)
+    assert models_in(modules) == set()
+
+
+def test_importing_the_sides_loads_no_model() -> None:
+    modules = loaded_by("from codex_acp.acp import AgentSide, ClientSide, acp_connection")
+    assert "anyio" in modules
+    assert models_in(modules) == set()
+
+
+def test_a_model_loads_its_own_module_only() -> None:
+    modules = loaded_by("from codex_acp.acp.types import InitializeRequest")
+    assert models_in(modules) == {"codex_acp.acp._generated.v1.models.handshake"}
+
+
+def test_the_stable_models_never_load_the_unstable_ones() -> None:
+    modules = loaded_by("from codex_acp.acp.types import *")
+    assert not any("v1_unstable" in name for name in modules)
+    assert "codex_acp.acp._generated.v1.models.turn" in modules
+
+
+def test_every_public_name_can_be_had() -> None:
+    for name in dir(codex_acp.acp):
+        assert getattr(codex_acp.acp, name) is not None
+    assert {"AgentSide", "ClientSide", "types", "unstable"} <= set(dir(codex_acp.acp))
+
+
+def test_the_public_models_are_all_those_of_the_schema() -> None:
+    bases = {"UnknownValue", "UnknownVariant", "WireModel"}
+    assert set(dir(codex_acp.acp.types)) == set(MODULE_OF) | bases
+    assert set(dir(codex_acp.acp.unstable)) == set(UNSTABLE_MODULE_OF) | bases
+    for name in dir(codex_acp.acp.types):
+        assert getattr(codex_acp.acp.types, name) is not None
+    for name in dir(codex_acp.acp.unstable):
+        assert getattr(codex_acp.acp.unstable, name) is not None
+    assert "ForkSessionRequest" not in dir(codex_acp.acp.types)
+    assert "ForkSessionRequest" in dir(codex_acp.acp.unstable)
+
+
+@pytest.mark.parametrize(
+    "module", [codex_acp.acp, codex_acp.acp.types, codex_acp.acp.unstable], ids=lambda m: m.__name__
+)
+def test_an_unknown_name_is_an_attribute_error_that_names_it(module: object) -> None:
+    with pytest.raises(AttributeError, match="Nonsense"):
+        _ = module.Nonsense  # type: ignore[attr-defined] # what must not work

@@ -1,0 +1,86 @@
+"""What importing the Codex packages loads, and their lazy names."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import codex_acp.codex
+from codex_acp.codex import types
+
+HEAVY = (
+    "pydantic",
+    "pydantic_core",
+    "anyio",
+    "asyncio",
+    "typing",
+    "dataclasses",
+    "pathlib",
+    "inspect",
+)
+GENERATED = "codex_acp.codex._generated"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import codex_acp.codex",
+        "import codex_acp.codex.launch",
+        "import codex_acp.codex.launch as l, codex_acp.codex.find as f; f.find_codex('/bin/sh')",
+    ],
+)
+def test_the_start_of_the_process_loads_nothing_heavy(statement: str) -> None:
+    # Without -S, site itself and .pth files of the environment load more than we do.
+    source = Path(codex_acp.codex.__file__).parents[2]
+    code = (
+        f"import sys; sys.path.insert(0, {str(source)!r})\n{statement}\n"
+        f"print([m for m in sys.modules if m.split('.')[0] in {HEAVY!r} or {GENERATED!r} in m])"
+    )
+    command = [sys.executable, "-S", "-P", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_client_loads_no_model_until_one_is_used() -> None:
+    code = (
+        "import sys, codex_acp.codex.client, codex_acp.codex.streams\n"
+        f"print([m for m in sys.modules if m.startswith('{GENERATED}.models.')])"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_lazy_names_are_those_that_type_checkers_see() -> None:
+    tree = ast.parse(Path(codex_acp.codex.__file__).read_text(encoding="utf-8"))
+    seen = {
+        (node.module, alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and node.module != "__future__"
+        for alias in node.names
+        if alias.asname is not None
+    }
+    lazy = {
+        (f"codex_acp.codex.{module}", name)
+        for module, names in codex_acp.codex._MODULES.items()
+        for name in names
+    }
+    assert seen == lazy
+    for name in codex_acp.codex.__all__:
+        assert getattr(codex_acp.codex, name) is not None
+    with pytest.raises(AttributeError, match="no_such_name"):
+        codex_acp.codex.no_such_name  # noqa: B018
+
+
+def test_every_public_type_can_be_loaded() -> None:
+    names = dir(types)
+    assert {"Turn", "TurnCompletedEvent", "CurrentTimeRead", "ServerNotification"} <= set(names)
+    for name in names:
+        assert getattr(types, name) is not None
+    absent = "NoSuchType"
+    with pytest.raises(AttributeError, match=absent):
+        getattr(types, absent)

@@ -1,0 +1,153 @@
+"""Checks every message that an ACP side sends against the vendored schema.
+
+A `SchemaTap` is put on a connection (``on_line=tap.on("agent")``). It knows nothing of this
+library's models: what they write is held against the schema itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["SchemaTap", "SideName", "Sent", "problems_of_message"]
+
+SideName: TypeAlias = Literal["agent", "client"]
+
+_SCHEMA_FILE: Final = Path(__file__).parents[2] / "schema" / "acp" / "v1.json"
+_KINDS: Final = ("Request", "Response", "Notification")
+
+
+class Sent(NamedTuple):
+    """One message, and who sent it."""
+
+    by: SideName
+    message: dict[str, Any]
+
+
+class SchemaTap:
+    """Collects what the watched sides send, and what is wrong with it.
+
+    ``messages`` are those sent by a watched side, in order. Also counts the answers to each
+    request that a watched side received: two are a problem.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[Sent] = []
+        self.problems: list[str] = []
+        self._asked: dict[SideName, dict[str, str]] = {"agent": {}, "client": {}}
+        self._answers: dict[SideName, Counter[str]] = {"agent": Counter(), "client": Counter()}
+
+    def on(self, side: SideName) -> Callable[[Literal["received", "sent"], bytes], None]:
+        """What to give as ``on_line`` to the connection of ``side``."""
+
+        def on_line(direction: Literal["received", "sent"], line: bytes) -> None:
+            if direction == "sent":
+                self._sent(side, line)
+            else:
+                self._received(side, line)
+
+        return on_line
+
+    def sent_by(self, side: SideName) -> list[dict[str, Any]]:
+        """The messages of one side, in order."""
+        return [message for by, message in self.messages if by == side]
+
+    def unanswered(self, side: SideName) -> list[str]:
+        """Methods of the requests that ``side`` received and has not answered."""
+        answers = self._answers[side]
+        return [method for key, method in self._asked[side].items() if not answers[key]]
+
+    def check(self) -> None:
+        """Raise AssertionError if anything sent did not fit, or was answered twice."""
+        assert not self.problems, "\n".join(self.problems)
+
+    def _received(self, side: SideName, line: bytes) -> None:
+        try:
+            message = json.loads(line)
+        except ValueError:
+            return
+        if not isinstance(message, dict) or type(message.get("id")) not in (int, str):
+            return
+        if "result" not in message and "error" not in message:
+            key = json.dumps(message["id"])
+            self._asked[side][key] = str(message.get("method"))
+            self._answers[side][key] = 0
+
+    def _sent(self, side: SideName, line: bytes) -> None:
+        if line.count(b"\n") != 1 or not line.endswith(b"\n"):
+            self.problems.append(f"{side} sent something else than one line: {line!r}")
+        message = json.loads(line)
+        self.messages.append(Sent(side, message))
+        asked: str | None = None
+        if "method" not in message and message.get("id") is not None:
+            key = json.dumps(message["id"])
+            asked = self._asked[side].get(key)
+            self._answers[side][key] += 1
+            if asked is None or self._answers[side][key] > 1:
+                self.problems.append(
+                    f"{side} answered {key} ({asked}) without being asked: {line!r}"
+                )
+                return
+        found = problems_of_message(side, message, asked)
+        self.problems += [f"{side} sent {line!r}: {problem}" for problem in found]
+
+
+def problems_of_message(side: SideName, message: dict[str, Any], asked: str | None) -> list[str]:
+    """What is wrong with a message of ``side``; ``asked`` is the method it answers, if any."""
+    if message.get("jsonrpc") != "2.0":
+        return ['"jsonrpc" is not "2.0"']
+    other: SideName = "client" if side == "agent" else "agent"
+    if "method" in message:
+        kind = "Request" if "id" in message else "Notification"
+        definition = _definitions().get((other, message["method"], kind))
+        if definition is None:
+            return [f"the schema has no such {kind.lower()} to the {other}"]
+        problems = _misfits(definition, message.get("params"))
+        return problems + (_misfits("RequestId", message["id"]) if "id" in message else [])
+    if "error" in message:
+        return _misfits("Error", message["error"]) + _misfits("RequestId", message["id"])
+    definition = _definitions().get((side, asked or "", "Response"))
+    if definition is None:
+        return [f"a result for {asked}, of which the schema knows nothing"]
+    return _misfits(definition, message["result"])
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    schema: dict[str, Any] = json.loads(_SCHEMA_FILE.read_text("utf-8"))
+    return schema
+
+
+@cache
+def _definitions() -> dict[tuple[str, str, str], str]:
+    """(side that handles it, method, kind of message) → the name of its definition."""
+    found: dict[tuple[str, str, str], str] = {}
+    for name, definition in _schema()["$defs"].items():
+        if "x-method" in definition:
+            kind = next(kind for kind in _KINDS if name.endswith(kind))
+            handled_by = definition["x-side"]
+            sides = ("agent", "client") if handled_by == "protocol" else (handled_by,)
+            for side in sides:
+                found[(side, definition["x-method"], kind)] = name
+    return found
+
+
+@cache
+def _validator(definition: str) -> Draft202012Validator:
+    return Draft202012Validator(
+        {"$ref": f"#/$defs/{definition}", "$defs": _schema()["$defs"]},
+    )
+
+
+def _misfits(definition: str, value: object) -> list[str]:
+    error = best_match(_validator(definition).iter_errors(value))
+    return [] if error is None else [f"{definition}: {error.json_path}: {error.message}"]
