@@ -10,7 +10,8 @@ from typing import Any
 import jinja2
 
 from codegen.aliases import alias_source, references
-from codegen.ir import ClassDef, Method, Protocol
+from codegen.errors import CodegenError
+from codegen.ir import ClassDef, EnumDef, Method, Protocol, UnionDef
 from codegen.models import generate_classes
 from codegen.naming import pascal, snake
 from codegen.rewrite import rewrite_class
@@ -151,6 +152,34 @@ def used_names(*groups: list[dict[str, Any]]) -> list[str]:
     return sorted(found)
 
 
+DISCRIMINATORS = {
+    "McpServerElicitationRequestParams": ("ELICITATION_MODES", "Modes of an MCP elicitation."),
+    "CommandExecutionApprovalKind": ("COMMAND_KINDS", "Kinds of a command approval."),
+    "CommandExecutionApprovalDecision": ("COMMAND_DECISIONS", "Decisions on a command."),
+    "FileChangeApprovalDecision": ("FILE_CHANGE_DECISIONS", "Decisions on file changes."),
+    "PermissionGrantScope": ("PERMISSION_SCOPES", "How far a grant of permissions reaches."),
+    "ReviewDecision": ("REVIEW_DECISIONS", "Decisions of the protocol's first version."),
+    "McpServerElicitationAction": ("ELICITATION_ACTIONS", "Answers to an MCP elicitation."),
+}
+"""Definition whose values need a decision each → the name and text of its list."""
+
+
+def discriminators(protocol: Protocol) -> list[tuple[str, list[str], str]]:
+    """(name, values, text) of every list of discriminators."""
+    lists = []
+    for key, (name, doc) in DISCRIMINATORS.items():
+        definition = protocol.definitions[key]
+        if isinstance(definition, EnumDef):
+            values = [str(v) for v in definition.values]
+        elif isinstance(definition, UnionDef):
+            values = [*definition.literals, *(tag for tag, _ in definition.choices)]
+        else:
+            msg = f"{key} is neither an enum nor a union any more; mend DISCRIMINATORS in render.py"
+            raise CodegenError(msg)
+        lists.append((name, values, doc))
+    return lists
+
+
 def codex_files(target: Target) -> dict[str, str]:
     """Everything generated for the Codex app-server, its rows in the mapping included."""
     protocol = target.protocol
@@ -174,6 +203,12 @@ def codex_files(target: Target) -> dict[str, str]:
     )
     files[f"{target.folder}/notifications.py"] = template(
         "notifications.py.jinja", **base, notifications=notes, used=used_names(notes)
+    )
+    files["src/codex_acp/routing/_generated/server_requests.py"] = template(
+        "routing.py.jinja", **base, requests=requests
+    )
+    files["src/codex_acp/codex/_generated/discriminators.py"] = template(
+        "discriminators.py.jinja", **base, lists=discriminators(protocol)
     )
     files["src/codex_acp/mapping/_generated/notifications.py"] = template(
         "mapping.py.jinja", **base, notifications=notes, used=used_names(notes)

@@ -22,6 +22,7 @@ from codex_acp.jsonrpc.message import (
 )
 from codex_acp.mapping.capabilities import agent_capabilities, agent_info
 from codex_acp.mapping.client_info import codex_client_info
+from codex_acp.transcript.log import Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -40,9 +41,12 @@ if TYPE_CHECKING:
     )
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.adapter.app_server import AppServer
+    from codex_acp.adapter.codex_events import CodexEvents
     from codex_acp.adapter.outflow import Outflow
+    from codex_acp.adapter.server_requests import ServerRequestRunner
     from codex_acp.adapter.session import Session
     from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.items import Items
 
     Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
 
@@ -65,9 +69,15 @@ def _preload() -> None:
 class CodexAgent:
     """The agent of one ACP connection. ``spawn`` starts a task that may outlive its request."""
 
-    def __init__(self, app_server: AppServer, spawn: Spawn) -> None:
+    def __init__(
+        self, app_server: AppServer, spawn: Spawn, transcript: Transcript | None = None
+    ) -> None:
         self._app_server = app_server
         self._spawn = spawn
+        self._transcript = transcript or Transcript()
+        self._generation = 0
+        self._events: CodexEvents | None = None
+        app_server.when_started(self._codex_started)
         self._side: AgentSide | None = None
         self._outflow: Outflow | None = None
         self._sessions: dict[str, Session] = {}
@@ -165,7 +175,39 @@ class CodexAgent:
         outflow.when_full(
             lambda full: codex.pause_reading(outflow) if full else codex.resume_reading(outflow)
         )
-        self._sessions[session_id] = Session(session_id, codex, outflow, self._spawn)
+        events = self._events
+        assert events is not None
+        self._sessions[session_id] = Session(
+            session_id,
+            codex,
+            outflow,
+            self._spawn,
+            self.client,
+            lambda: events.prompt_cancelled(session_id),
+        )
+
+    # Server requests of Codex.
+
+    def _codex_started(self, codex: CodexClient) -> None:
+        """A new connection to Codex: its requests and items are told from an earlier one's."""
+        from codex_acp.adapter.codex_events import CodexEvents
+
+        self._generation += 1
+        generation = self._generation
+        self._events = CodexEvents(codex, lambda items: self._runner(generation, items))
+
+    def _runner(self, generation: int, items: Items) -> ServerRequestRunner:
+        from codex_acp.adapter.server_requests import ServerRequestRunner
+        from codex_acp.routing.route import RoutingContext
+
+        assert self._side is not None
+        return ServerRequestRunner(
+            self._side,
+            generation,
+            lambda: RoutingContext(items, self.client, self._sessions),
+            self._sessions.get,
+            self._transcript,
+        )
 
 
 def _session_error(error: CodexAcpError) -> RpcError:

@@ -14,6 +14,8 @@ from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from codex_acp.codex._generated.models import ClientInfo
     from codex_acp.codex.launch import LaunchOptions
     from codex_acp.transport.child import ChildProcess
@@ -37,11 +39,16 @@ class AppServer:
         self._spawned = spawned
         self._client_info: ClientInfo | None = None
         self._client: CodexClient | None = None
+        self._on_client: Callable[[CodexClient], None] | None = None
         self._lock = anyio.Lock()
 
     def introduce(self, client_info: ClientInfo | None) -> None:
         """Say on whose behalf Codex is used; counts for handshakes that begin after this."""
         self._client_info = client_info
+
+    def when_started(self, callback: Callable[[CodexClient], None]) -> None:
+        """Call ``callback`` with each new client, before anything travels on it."""
+        self._on_client = callback
 
     async def client(self) -> CodexClient:
         """A client that is ready; a Codex that has ended is started again.
@@ -69,6 +76,8 @@ class AppServer:
             client_info=self._client_info,
             opt_out_notifications=UNWANTED_NOTIFICATIONS,
         )
+        if self._on_client is not None:
+            self._on_client(client)
         await client.start()
         return client
 

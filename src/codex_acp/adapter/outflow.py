@@ -97,6 +97,13 @@ class Outflow:
     def when_full(self, callback: Callable[[bool], None]) -> None:
         """``callback(True)`` when no more should come, ``callback(False)`` when it may again."""
         self._on_full = callback
+        if self._full:
+            callback(True)
+
+    @property
+    def client_gone(self) -> bool:
+        """Whether nothing that is sent arrives any more."""
+        return self._side.closed
 
     def send(self, session_id: str, update: SessionUpdate) -> None:
         """Send an update behind all that was sent before."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from codex_acp.mapping.stop_reasons import PromptStop
+
 if TYPE_CHECKING:
     from codex_acp.mapping.stop_reasons import PromptEnd
 
@@ -24,8 +26,9 @@ class PromptRun:
         self.cancelled = False
         """Whether the client has cancelled it."""
         self.turn_started = asyncio.Event()
-        """Set when Codex reports the turn as started: from then on it can be interrupted."""
+        """Set when the turn is known and has begun: from then on it can be interrupted."""
         self._end: asyncio.Future[PromptEnd] = asyncio.get_running_loop().create_future()
+        self._begun: set[str] = set()
         self._early: dict[str, PromptEnd] = {}
 
     @property
@@ -34,16 +37,22 @@ class PromptRun:
         return self._end.done()
 
     def finish(self, end: PromptEnd) -> None:
-        """End the prompt so; only the first end counts."""
+        """End the prompt so; only the first end counts. One that was cancelled ends cancelled."""
         if not self._end.done():
-            self._end.set_result(end)
+            self._end.set_result(PromptStop("cancelled") if self.cancelled else end)
 
     def turn_known(self, turn_id: str) -> None:
-        """``turn/start`` was answered; the turn may have ended before."""
+        """``turn/start`` was answered; the turn may have begun, and ended, before."""
         self.turn_id = turn_id
+        self._look_for_start()
         early = self._early.pop(turn_id, None)
         if early is not None:
             self.finish(early)
+
+    def turn_began(self, turn_id: str) -> None:
+        """A turn of the thread began: this prompt's, or perhaps, or another one."""
+        self._begun.add(turn_id)
+        self._look_for_start()
 
     def turn_ended(self, turn_id: str, end: PromptEnd) -> None:
         """A turn of the thread ended: this prompt's, or perhaps, or another one."""
@@ -55,3 +64,7 @@ class PromptRun:
     async def wait(self) -> PromptEnd:
         """The end, whenever it comes. Cancelling the wait changes nothing."""
         return await asyncio.shield(self._end)
+
+    def _look_for_start(self) -> None:
+        if self.turn_id in self._begun:
+            self.turn_started.set()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codex_acp.acp.agent_side import AgentSide
-from codex_acp.acp.side import acp_connection
+from codex_acp.acp.conventions import acp_connection
 from codex_acp.adapter.agent import CodexAgent
 from codex_acp.adapter.app_server import AppServer
 from codex_acp.errors import TransportError
@@ -38,6 +38,7 @@ async def serve_link(
     Raises TransportError if the connection to the client broke.
     """
     connection = acp_connection(link, name="the client", line_limit=line_limit)
+    broken: TransportError | None = None
     try:
         async with anyio.create_task_group() as tasks:
             agent = CodexAgent(app_server, tasks.start_soon)
@@ -45,10 +46,14 @@ async def serve_link(
             agent.join(side)
             try:
                 await side.run()
+            except TransportError as error:  # raised here it would come out in a group
+                broken = error
             finally:
                 tasks.cancel_scope.cancel()
     finally:
         await app_server.aclose()
+    if broken is not None:
+        raise broken
 
 
 def run_stdio(

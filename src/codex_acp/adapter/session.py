@@ -7,8 +7,10 @@ import logging
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
+import anyio.lowlevel
 
 from codex_acp.acp._generated.v1.models import PromptResponse
+from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.prompt_run import PromptRun
 from codex_acp.codex._generated.models import TurnInterruptParams, TurnStartParams
 from codex_acp.codex._generated.notifications import UnknownNotification
@@ -23,14 +25,16 @@ from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_REQUEST
 from codex_acp.mapping.messages import message_chunk
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
 from codex_acp.mapping.prompt import user_input
+from codex_acp.mapping.said import said
 from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.step import Ignored
 from codex_acp.mapping.stop_reasons import PromptFailure, PromptStop, end_of_turn
+from codex_acp.mapping.tool_calls import announce, approval_settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from codex_acp.acp._generated.v1.models import PromptRequest
+    from codex_acp.acp._generated.v1.models import PromptRequest, ToolCallSessionUpdate
     from codex_acp.adapter.outflow import Outflow
     from codex_acp.codex._generated.models import Turn
     from codex_acp.codex.client import CodexClient
@@ -58,9 +62,19 @@ class Session:
     ``spawn`` starts a task that may outlive a request. All methods run on the event loop's thread.
     """
 
-    def __init__(self, session_id: str, codex: CodexClient, outflow: Outflow, spawn: Spawn) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        codex: CodexClient,
+        outflow: Outflow,
+        spawn: Spawn,
+        features: ClientFeatures | None = None,
+        on_cancel: Callable[[], None] | None = None,
+    ) -> None:
         self.id = session_id
         self._codex = codex
+        self._features = features or ClientFeatures()
+        self._on_cancel = on_cancel
         self._outflow = outflow
         self._spawn = spawn
         self._state = SessionState()
@@ -100,7 +114,28 @@ class Session:
         if run is None or run.cancelled or run.ended:
             return
         run.cancelled = True
+        if self._on_cancel is not None:
+            self._on_cancel()
         self._spawn(lambda: self._interrupt(run))
+
+    # What the routing of server requests shows.
+
+    def announce_tool_call(self, call: ToolCallSessionUpdate) -> None:
+        """See `SessionView`: the tool call comes before the question that refers to it."""
+        self._send(announce(self._state, call))
+        self._outflow.flush()
+
+    def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
+        """See `SessionView`."""
+        self._send(approval_settled(self._state, tool_call_id, accepted=accepted))
+
+    def say(self, text: str) -> None:
+        """See `SessionView`."""
+        self._outflow.send(self.id, said(text, self._features))
+
+    def _send(self, updates: Updates) -> None:
+        for update in updates:
+            self._outflow.send(self.id, update)
 
     # What Codex reports.
 
@@ -118,8 +153,7 @@ class Session:
             return
         if row is None:  # a method that the schema does not have is never decoded
             return
-        for update in row(self._state, event.params):
-            self._outflow.send(self.id, update)
+        self._send(row(self._state, event.params))
         if event.method == "turn/completed":
             self._turn_ended(event.params.turn)
 
@@ -142,8 +176,9 @@ class Session:
         try:
             return await run.wait()
         except asyncio.CancelledError:
-            self.cancel()
+            # At the end of all, an interrupt would only hide from us what Codex has started.
             if not self._outflow.client_gone:
+                self.cancel()
                 # The client's `$/cancel_request`: its answer follows the end of the turn, too.
                 with anyio.CancelScope(shield=True):
                     await run.wait()
@@ -181,7 +216,7 @@ class Session:
 
     async def _try_to_interrupt(self, run: PromptRun) -> None:
         for _ in range(INTERRUPT_ATTEMPTS):
-            if await self._interrupted(run):
+            if run.turn_id is not None and await self._interrupted(run.turn_id):
                 return
             await run.turn_started.wait()
 

@@ -1,10 +1,19 @@
-"""The entry point of ``codex-acp-sdk``: reads the arguments and starts the command they name."""
+"""The entry point of ``codex-acp-sdk``: reads the arguments and starts the command they name.
+
+Owns what ends every command alike: Ctrl-C and an output that nobody reads any more.
+"""
 
 from __future__ import annotations
 
 import sys
 
 __all__ = ["main"]
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it."""
+
+OUTPUT_LOST = 1
+"""Exit code when the reader of stdout went away, as in ``codex-acp-sdk demo --yes | head``."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -13,11 +22,29 @@ def main(argv: list[str] | None = None) -> int:
     Without arguments, or with ``serve`` alone, the agent starts without even loading the parser.
     """
     args = sys.argv[1:] if argv is None else argv
-    if args in ([], ["serve"]):
-        from codex_acp.cli.serve import serve
-        from codex_acp.codex.launch import LaunchOptions
+    try:
+        if args in ([], ["serve"]):
+            from codex_acp.cli.serve import serve
+            from codex_acp.codex.launch import LaunchOptions
 
-        return serve(LaunchOptions())
-    from codex_acp.cli.arguments import run
+            return serve(LaunchOptions())
+        from codex_acp.cli.arguments import run
 
-    return run(args)
+        code = run(args)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, where a reader that is gone can still change the code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _drop_output()
+        return OUTPUT_LOST
+    return code
+
+
+def _drop_output() -> None:
+    """Send what is still buffered nowhere: Python would complain of it at its exit."""
+    import os
+
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)

@@ -5,8 +5,12 @@ Order is everything: Codex is spawned before anything heavy is imported.
 
 from __future__ import annotations
 
+import os
+import sys
+
+from codex_acp.cli.logs import chosen_level, open_log, start_logging
 from codex_acp.codex.launch import LaunchOptions, spawn_app_server
-from codex_acp.errors import LaunchError
+from codex_acp.errors import LaunchError, TransportError
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
@@ -14,10 +18,54 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
+FAILED = 1
+"""Exit code when standard input or output cannot be used."""
 
-def serve(options: LaunchOptions, line_limit: int | None = None) -> int:
-    """Serve until stdin ends; the exit code. A Codex that is missing is told to the client."""
+BAD_ARGUMENTS = 2
+"""Exit code for options that make no sense; the same as the parser's."""
+
+TERMINAL_HINT = (
+    "codex-acp-sdk: this is an ACP agent; it speaks JSON-RPC on standard input and output and is "
+    "started by an editor.\nTry `codex-acp-sdk demo` or `codex-acp-sdk --help`; Ctrl-D ends it."
+)
+"""For somebody who starts it by hand and would see nothing at all."""
+
+
+def serve(
+    options: LaunchOptions,
+    *,
+    line_limit: int | None = None,
+    log_level: str | None = None,
+    log_file: str | None = None,
+) -> int:
+    """Serve until stdin ends; the exit code. A Codex that is missing is told to the client.
+
+    ``line_limit`` in bytes, None for the default; the log options as in `codex_acp.cli.logs`.
+    """
+    try:
+        level = chosen_level(log_level)
+        log = None if log_file is None else open_log(log_file)
+    except ValueError as error:
+        _complain(str(error))
+        return BAD_ARGUMENTS
     spawned = _spawn(options)
+    try:
+        start_logging(level, log)
+        return _serve(options, spawned, line_limit)
+    except TransportError as error:
+        _complain(str(error))
+        return FAILED
+    finally:
+        # Does nothing to a process that was ended in good order.
+        if not isinstance(spawned, LaunchError):
+            spawned.kill_tree()
+
+
+def _serve(
+    options: LaunchOptions, spawned: ChildProcess | LaunchError, line_limit: int | None
+) -> int:
+    if os.isatty(0):
+        print(TERMINAL_HINT, file=sys.stderr)
     from codex_acp.adapter.serve import run_stdio
     from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
     from codex_acp.transport.stdio import StdioLink, claim_stdout
@@ -29,6 +77,16 @@ def serve(options: LaunchOptions, line_limit: int | None = None) -> int:
 
 def _spawn(options: LaunchOptions) -> ChildProcess | LaunchError:
     try:
-        return spawn_app_server(options)
+        return spawn_app_server(options, on_stderr_line=_log_stderr)
     except LaunchError as error:
         return error
+
+
+def _log_stderr(line: str) -> None:
+    from logging import getLogger
+
+    getLogger("codex_acp.codex.stderr").info("%s", line)
+
+
+def _complain(message: str) -> None:
+    print(f"codex-acp-sdk: error: {message}", file=sys.stderr)

@@ -56,6 +56,7 @@ __all__ = [
     "Refused",
     "UserInput",
     "classify",
+    "refreshed",
 ]
 
 TOOL_CALL: Final = "mcp_tool_call"
@@ -186,11 +187,40 @@ def classify(request: ServerRequest, items: Items) -> Classified:
         case AccountChatgptAuthTokensRefresh() | AttestationGenerate() | CurrentTimeRead():
             return ProgramOnly(request, f"{request.method} is not offered by this client")
         case ExecCommandApproval():
-            return LegacyCommandApproval(request)
+            return _legacy(request, items) or LegacyCommandApproval(request)
         case ApplyPatchApproval():
-            return LegacyPatchApproval(request)
+            return _legacy(request, items) or LegacyPatchApproval(request)
         case _:
             assert_never(request)
+
+
+def refreshed(approval: Approval, items: Items) -> Approval | None:
+    """The same action as Codex last reported it; None if it is no longer in progress."""
+    match approval:
+        case FileChangeApproval(request=change):
+            running = items.get(change.params.thread_id, change.params.item_id)
+            if running is None or not isinstance(running.item, FileChangeThreadItem):
+                return None
+            return FileChangeApproval(change, running.item)
+        case McpToolApproval(request=request, params=params, item=call):
+            running = items.get(params.thread_id, call.id)
+            if running is None or not isinstance(running.item, McpToolCallThreadItem):
+                return None
+            return McpToolApproval(request, params, running.item)
+        case McpToolQuestion(request=question, item=call):
+            running = items.get(question.params.thread_id, call.id)
+            if running is None or not isinstance(running.item, McpToolCallThreadItem):
+                return None
+            return McpToolQuestion(question, running.item)
+        case (
+            CommandApproval()
+            | PermissionsApproval()
+            | LegacyCommandApproval()
+            | LegacyPatchApproval()
+        ):
+            return approval  # what is asked stands in the request itself
+        case _:
+            assert_never(approval)
 
 
 def _command(request: ItemCommandExecutionRequestApproval, items: Items) -> Classified:
@@ -226,6 +256,12 @@ def _without_turn(
     if items.is_running(params.thread_id, params.turn_id):
         return None
     return Refused(request, "Codex asks for an approval in a turn that is not running")
+
+
+def _legacy(request: ExecCommandApproval | ApplyPatchApproval, items: Items) -> Refused | None:
+    if items.running_turn(request.params.conversation_id) is not None:
+        return None
+    return Refused(request, "Codex asks for an approval while no turn is running")
 
 
 # --- elicitations of MCP servers ---------------------------------------------------------------

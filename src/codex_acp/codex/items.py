@@ -115,6 +115,10 @@ class Items:
         """Whether this very turn has started and not ended."""
         return turn_id is not None and self._turns.get(thread_id) == turn_id
 
+    def running_turn(self, thread_id: str) -> str | None:
+        """The thread's turn that has started and not ended."""
+        return self._turns.get(thread_id)
+
     def get(self, thread_id: str, item_id: str) -> RunningItem | None:
         """The item, if it is in progress."""
         return self._items.get((thread_id, item_id))

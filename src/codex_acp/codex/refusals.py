@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.server_requests import Refusals
     from codex_acp.wire.model import WireModel
 
-__all__ = ["REFUSALS", "has_negative_form", "refusal"]
+__all__ = ["REFUSALS", "cancelled", "has_negative_form", "refusal"]
 
 
 def _command(
@@ -116,6 +116,25 @@ def refusal(method: str, params: object, reason: str) -> WireModel | RpcError:
     """
     row = _rows().get(method, _not_offered)
     return row(params, reason)
+
+
+def cancelled(method: str, params: object, reason: str) -> WireModel | RpcError:
+    """The reply that ends the turn with the action, where the method has one; else the refusal.
+
+    Only for a turn that is being cancelled: it must never be what a plain "no" becomes.
+    """
+    match method:
+        case "item/commandExecution/requestApproval":
+            return models.CommandExecutionRequestApprovalResponse(decision="cancel")
+        case "item/fileChange/requestApproval":
+            return models.FileChangeRequestApprovalResponse(decision="cancel")
+        case "mcpServer/elicitation/request":
+            return models.McpServerElicitationRequestResponse(action="cancel")
+        case "execCommandApproval":
+            return models.ExecCommandApprovalResponse(decision="abort")
+        case "applyPatchApproval":
+            return models.ApplyPatchApprovalResponse(decision="abort")
+    return refusal(method, params, reason)
 
 
 def _rows() -> dict[str, Callable[[object, str], WireModel | RpcError]]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from codex_acp.codex._generated.models import AgentMessageThreadItem
 from codex_acp.mapping.messages import agent_message_completed
+from codex_acp.mapping.tool_calls import item_ended
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import ItemCompletedNotification
@@ -20,4 +21,4 @@ def item_completed(state: SessionState, params: ItemCompletedNotification) -> Up
     item = params.item
     if isinstance(item, AgentMessageThreadItem):
         return agent_message_completed(state, item)
-    return ()
+    return item_ended(state, item)

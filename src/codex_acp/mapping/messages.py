@@ -34,6 +34,8 @@ def agent_message_delta(state: SessionState, params: AgentMessageDeltaNotificati
 
 
 def agent_message_completed(state: SessionState, item: AgentMessageThreadItem) -> Updates:
-    """The rest of a message's text that no delta has carried."""
-    rest = item.text[state.sent_text.pop(item.id, 0) :]
+    """The rest of a message's text that no delta has carried; nothing the second time."""
+    sent = state.sent_text.get(item.id, 0)
+    rest = item.text[sent:]
+    state.sent_text[item.id] = sent + len(rest)
     return (message_chunk(rest, item.id),) if rest else ()

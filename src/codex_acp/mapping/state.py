@@ -20,7 +20,10 @@ class SessionState:
     """One session's memory: text already sent, and the last error of each running turn."""
 
     sent_text: dict[str, int] = field(default_factory=dict)
-    """Item id → characters of it that deltas have sent; gone when the item completes."""
+    """Item id → characters of it that were sent; gone when a turn of the thread completes."""
 
     turn_errors: dict[str, TurnError] = field(default_factory=dict)
     """Turn id → the last error that Codex will not retry; gone when the turn completes."""
+
+    open_calls: set[str] = field(default_factory=set)
+    """Tool calls that were announced and have not ended."""

@@ -47,14 +47,11 @@ _STOPS: dict[str, StopReason] = {
 """``codexErrorInfo`` values that ACP has a stop reason for; every other one is an error."""
 
 
-def end_of_turn(turn: Turn, last_error: TurnError | None, *, cancelled: bool) -> PromptEnd:
-    """How the prompt ends whose turn is ``turn``.
+def end_of_turn(turn: Turn, last_error: TurnError | None) -> PromptEnd:
+    """How the prompt ends whose turn is ``turn``, unless the client has cancelled it.
 
     ``last_error`` is the turn's last ``error`` notification, used when the turn names none.
-    ``cancelled``: the client cancelled the prompt; then it ends so, however the turn did.
     """
-    if cancelled:
-        return PromptStop("cancelled")
     status = turn.status
     match status:
         case "completed":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from codex_acp.mapping.tool_calls import close_open_calls
+
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import ErrorNotification, TurnCompletedNotification
     from codex_acp.mapping.state import SessionState
@@ -20,7 +22,7 @@ def error(state: SessionState, params: ErrorNotification) -> Updates:
 
 
 def turn_completed(state: SessionState, params: TurnCompletedNotification) -> Updates:
-    """``turn/completed``: an item that never completed leaves nothing behind."""
+    """``turn/completed``: what was sent is forgotten, and no tool call of it stays open."""
     del params
     state.sent_text.clear()
-    return ()
+    return close_open_calls(state)

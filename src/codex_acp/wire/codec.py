@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails, SchemaValidator
 
-__all__ = ["decode", "decoder", "encode", "from_json", "problems_of"]
+__all__ = ["decode", "decoder", "encode", "from_json", "plain", "problems_of"]
 
 T = TypeVar("T")
 
@@ -72,6 +72,13 @@ def encode(value: object) -> EncodedJson:
             serializer.to_json(value, exclude_unset=True, by_alias=True, serialize_as_any=True)
         )
     return EncodedJson(_ANY.to_json(value, exclude_unset=True, by_alias=True))
+
+
+def plain(value: object) -> object:
+    """Models and lists of models as plain JSON data: what `encode` would write."""
+    return _ANY.to_python(
+        value, mode="json", exclude_unset=True, by_alias=True, serialize_as_any=True
+    )
 
 
 def problems_of(error: ValidationError, value: object) -> tuple[str, ...]:

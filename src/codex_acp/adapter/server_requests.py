@@ -1,0 +1,308 @@
+"""Runs the route of each server request, and settles it exactly once (contract 1.4, 3, 4.1).
+
+Owns the open dialogs with the client. What a request is, `routing` decides; what an answer may
+do, the ledger decides. Here is only the order of things: the tool call first, then the question,
+then whatever comes first of an answer, a cancel, the turn's end, Codex's own settling, a loss.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, assert_never
+
+import anyio
+
+from codex_acp.acp._generated.v1.models import (
+    CancelledRequestPermissionOutcome,
+    RequestPermissionRequest,
+    SelectedRequestPermissionOutcome,
+)
+from codex_acp.codex.classify import refreshed
+from codex_acp.codex.refusals import refusal
+from codex_acp.errors import CodexAcpError, RpcError
+from codex_acp.routing import records
+from codex_acp.routing.elicitations import cancelled, create_request, declined, reply_to
+from codex_acp.routing.ledger import Failed, Key, Ledger, OutcomeCancelled, Selected
+from codex_acp.routing.route import Approval, Decline, Elicitation, RoutingContext
+from codex_acp.routing.table import route
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codex_acp.acp._generated.v1.models import ToolCallSessionUpdate
+    from codex_acp.acp.agent_side import AgentSide
+    from codex_acp.codex._generated.server_requests import ServerRequest
+    from codex_acp.jsonrpc.message import RequestId
+    from codex_acp.routing.elicitations import ElicitationReply
+    from codex_acp.routing.ledger import Answer, Entry, Settlement
+    from codex_acp.transcript.events import ElicitationSettler
+    from codex_acp.transcript.log import Transcript
+    from codex_acp.wire.model import WireModel
+
+__all__ = ["ServerRequestRunner", "SessionView"]
+
+logger = logging.getLogger(__name__)
+
+
+class SessionView(Protocol):
+    """What a runner may do with the session that a request belongs to."""
+
+    def announce_tool_call(self, call: ToolCallSessionUpdate) -> None:
+        """Send the tool call unless it was sent before; all that waits goes out first."""
+
+    def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
+        """Show what became of it."""
+
+    def say(self, text: str) -> None:
+        """One line for the person: something was declined without asking."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A permission request that the client has not answered."""
+
+    scope: anyio.CancelScope
+    settlement: Settlement | None = None
+    """How its entry was settled by something else than the answer."""
+
+
+@dataclass(slots=True)
+class _Elicited:
+    """An elicitation that the client has not answered."""
+
+    routed: Elicitation
+    scope: anyio.CancelScope
+    by: ElicitationSettler = "person"
+
+
+class ServerRequestRunner:
+    """The requests of one app-server connection; ``generation`` tells it from earlier ones.
+
+    ``context`` gives what is known now; ``session`` finds an open session by its id.
+    """
+
+    def __init__(
+        self,
+        side: AgentSide,
+        generation: int,
+        context: Callable[[], RoutingContext],
+        session: Callable[[str], SessionView | None],
+        transcript: Transcript,
+    ) -> None:
+        self._side = side
+        self._generation = generation
+        self._context = context
+        self._session = session
+        self._transcript = transcript
+        self._ledger = Ledger()
+        self._asked: dict[Key, _Asked] = {}
+        self._elicited: dict[Key, _Elicited] = {}
+        self._elicitations = 0
+
+    async def handle(self, request: ServerRequest) -> WireModel:
+        """Answer one request. Raises RpcError where the method has no negative reply."""
+        routed = route(request, self._context())
+        match routed:
+            case Approval():
+                return await self._approve(routed)
+            case Elicitation():
+                return await self._elicit(routed)
+            case Decline():
+                return self._decline(routed)
+            case _:
+                assert_never(routed)
+
+    # Events that settle what is open.
+
+    def prompt_cancelled(self, session_id: str) -> None:
+        """The client cancelled the session's prompt: all of it, sub-agents too, is cancelled."""
+        pending = self._ledger.pending
+        threads = {e.route.thread_id for e in pending if e.route.session_id == session_id}
+        self._carry_out(self._ledger.turn_cancelled(frozenset(threads)))
+        for elicited in self._elicited.values():
+            if elicited.routed.session_id == session_id:
+                self._withdraw(elicited, "turn_cancelled")
+
+    def turn_ended(self, thread_id: str, turn_id: str) -> None:
+        """A turn is over, and with it whatever it asked."""
+        self._carry_out(self._ledger.turn_ended(thread_id, turn_id))
+        for elicited in self._elicited.values():
+            if (elicited.routed.thread_id, elicited.routed.turn_id) == (thread_id, turn_id):
+                self._withdraw(elicited, "turn_ended")
+
+    def resolved(self, request_id: RequestId) -> None:
+        """Codex settled one of its requests itself (``serverRequest/resolved``)."""
+        key = self._key(request_id)
+        settlement = self._ledger.resolved(key)
+        if settlement is not None:
+            self._carry_out([settlement])
+        elif key in self._elicited:
+            self._withdraw(self._elicited[key], "codex_resolved")
+
+    def codex_lost(self) -> None:
+        """The connection to Codex is gone: nothing can be answered, every dialog is withdrawn."""
+        self._carry_out(self._ledger.codex_lost(self._generation))
+        for elicited in self._elicited.values():
+            self._withdraw(elicited, "disconnected")
+
+    # Approvals.
+
+    async def _approve(self, routed: Approval) -> WireModel:
+        key = self._key(routed.approval.request.id)
+        entry = self._ledger.open(key, routed)
+        if entry is None:
+            return self._refused(routed.approval.request, "the request's id is open already")
+        running = self._context().items.get(routed.thread_id, routed.item_id)
+        if running is not None:
+            running.asked = True
+        session = self._session(routed.session_id)
+        if session is not None:
+            session.announce_tool_call(routed.announcement)
+        self._transcript.record(records.approval_requested(entry))
+        settlement = await self._ask(entry)
+        if session is not None:
+            accepted = settlement.outcome == "accepted"
+            session.approval_settled(routed.shown.tool_call_id, accepted=accepted)
+        if settlement.reply is None:
+            raise RpcError(-32000, settlement.reason)
+        if isinstance(settlement.reply.result, RpcError):
+            raise settlement.reply.result
+        return settlement.reply.result
+
+    async def _ask(self, entry: Entry) -> Settlement:
+        """Send the permission request; how its entry was settled, whoever did it."""
+        asked = self._asked[entry.key] = _Asked(anyio.CancelScope())
+        answer: Answer = Failed("the question was withdrawn")
+        try:
+            with asked.scope:
+                answer = await self._permission(entry)
+            return asked.settlement or self._answered(entry, answer)
+        except BaseException:
+            # Nobody waits any more: the client is gone, or this process ends.
+            abandoned = self._ledger.abandoned(entry.key, "the client is gone")
+            if abandoned is not None:
+                self._record(abandoned)
+            raise
+        finally:
+            del self._asked[entry.key]
+
+    def _answered(self, entry: Entry, answer: Answer) -> Settlement:
+        items, routed = self._context().items, entry.route
+        settlement = self._ledger.answered(
+            entry.key,
+            entry.token,
+            answer,
+            refreshed(routed.approval, items),
+            items.is_running(routed.thread_id, routed.turn_id),
+        )
+        assert settlement is not None, "an open question has a pending entry"
+        self._record(settlement)
+        return settlement
+
+    async def _permission(self, entry: Entry) -> Answer:
+        request = RequestPermissionRequest(
+            session_id=entry.route.session_id,
+            tool_call=entry.route.shown,
+            options=[choice.option for choice in entry.choices],
+        )
+        try:
+            response = await self._side.session_request_permission(request)
+        except CodexAcpError as error:
+            return Failed(f"the client gave no outcome: {error}")
+        outcome = response.outcome
+        match outcome:
+            case SelectedRequestPermissionOutcome():
+                return Selected(outcome.option_id)
+            case CancelledRequestPermissionOutcome():
+                return OutcomeCancelled()
+            case _:
+                assert_never(outcome)
+
+    def _carry_out(self, settlements: list[Settlement]) -> None:
+        """Something else than the client's answer settled these: withdraw their questions."""
+        for settlement in settlements:
+            self._record(settlement)
+            asked = self._asked.get(settlement.entry.key)
+            if asked is not None:
+                asked.settlement = settlement
+                asked.scope.cancel()
+
+    def _record(self, settlement: Settlement) -> None:
+        for event in records.approval_settled(settlement):
+            self._transcript.record(event)
+        if settlement.failed_check is not None:
+            logger.warning(
+                "an answer to %s was refused: %s",
+                settlement.entry.route.approval.request.method,
+                settlement.reason,
+            )
+            self._say(settlement.entry.route.session_id, f"Not approved: {settlement.reason}.")
+
+    # Elicitations.
+
+    async def _elicit(self, routed: Elicitation) -> WireModel:
+        key = self._key(routed.request.id)
+        if key in self._elicited:
+            return self._refused(routed.request, "the request's id is open already")
+        self._elicitations += 1
+        elicitation_id = f"e{self._generation}-{self._elicitations}"
+        elicited = self._elicited[key] = _Elicited(routed, anyio.CancelScope())
+        self._transcript.record(records.elicitation_requested(routed, self._generation))
+        reply = cancelled(routed.asked)
+        try:
+            with elicited.scope, anyio.move_on_after(_time_limit(routed)) as limit:
+                reply = await self._elicitation_answer(routed, elicitation_id)
+            if limit.cancelled_caught:
+                reply = declined(routed.asked, "nobody answered in the time that Codex waits")
+        finally:
+            del self._elicited[key]
+        by: ElicitationSettler = "invalid_answer" if reply.problem is not None else elicited.by
+        self._transcript.record(records.elicitation_answered(routed, self._generation, reply, by))
+        if reply.problem is not None:
+            self._say(routed.session_id, f"An answer was not passed on: {reply.problem}.")
+        return reply.result
+
+    async def _elicitation_answer(
+        self, routed: Elicitation, elicitation_id: str
+    ) -> ElicitationReply:
+        request = create_request(routed.asked, routed.session_id, elicitation_id)
+        try:
+            response = await self._side.elicitation_create(request)
+        except CodexAcpError as error:
+            return declined(routed.asked, f"the client gave no answer: {error}")
+        return reply_to(routed.asked, response)
+
+    def _withdraw(self, elicited: _Elicited, by: ElicitationSettler) -> None:
+        elicited.by = by
+        elicited.scope.cancel()
+
+    # Declines.
+
+    def _decline(self, routed: Decline) -> WireModel:
+        logger.warning("declined %s: %s", routed.request.method, routed.reason)
+        self._transcript.record(records.request_declined(routed, self._generation))
+        if routed.session_id is not None:
+            self._say(routed.session_id, f"Declined without asking: {routed.reason}")
+        return self._refused(routed.request, routed.reason)
+
+    def _say(self, session_id: str, text: str) -> None:
+        session = self._session(session_id)
+        if session is not None:
+            session.say(text)
+
+    def _refused(self, request: ServerRequest, reason: str) -> WireModel:
+        result = refusal(request.method, request.params, reason)
+        if isinstance(result, RpcError):
+            raise result
+        return result
+
+    def _key(self, request_id: RequestId) -> Key:
+        return Key(self._generation, type(request_id).__name__, request_id)
+
+
+def _time_limit(routed: Elicitation) -> float:
+    """Seconds that Codex waits before it answers a question itself; it says so for some."""
+    milliseconds = getattr(routed.request.params, "auto_resolution_ms", None)
+    return math.inf if milliseconds is None else milliseconds / 1000

@@ -1,0 +1,47 @@
+"""What ``codex-acp-sdk --version`` prints: ours, the schemas' and the binary's version."""
+
+from __future__ import annotations
+
+from codex_acp._version import __version__
+from codex_acp.acp._generated.version import SCHEMA_PACKAGE as ACP_PACKAGE
+from codex_acp.acp._generated.version import SCHEMA_VERSION as ACP_VERSION
+from codex_acp.acp.capabilities import PROTOCOL_VERSION
+from codex_acp.codex._generated.version import SCHEMA_PACKAGE as CODEX_PACKAGE
+from codex_acp.codex._generated.version import SCHEMA_VERSION as CODEX_VERSION
+from codex_acp.codex.find import find_codex
+from codex_acp.codex.launch import codex_version
+from codex_acp.errors import LaunchError
+
+__all__ = ["binary_text", "version_text"]
+
+_SOURCES = {
+    "argument": "named by --codex",
+    "CODEX_PATH": "named by CODEX_PATH",
+    "wheel": "from the wheel openai-codex-cli-bin",
+    "PATH": "found on PATH",
+}
+
+
+def version_text(codex: str | None = None) -> str:
+    """Four lines; ``codex`` is the option of that name. A missing Codex is no error here."""
+    try:
+        binary = binary_text(codex)
+    except LaunchError as error:
+        binary = str(error)
+    return (
+        f"codex-acp-sdk {__version__}\n"
+        f"Codex schema  {CODEX_VERSION} ({_shown(CODEX_PACKAGE)})\n"
+        f"ACP schema    v{PROTOCOL_VERSION} ({_shown(ACP_PACKAGE)} {ACP_VERSION})\n"
+        f"Codex binary  {binary}\n"
+    )
+
+
+def binary_text(codex: str | None = None) -> str:
+    """Version and path of the binary that would be used. Raises LaunchError if there is none."""
+    found = find_codex(codex)
+    return f"{codex_version(found.path)} at {found.path} ({_SOURCES[found.source]})"
+
+
+def _shown(package: str) -> str:
+    """``npm:@scope/name`` → ``npm @scope/name``."""
+    return package.replace(":", " ", 1)

@@ -1,0 +1,1 @@
+"""PURE: the contract. What each server request of Codex is, and what may answer it."""

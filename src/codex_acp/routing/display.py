@@ -1,0 +1,118 @@
+"""PURE: text of others made safe and complete for a person's eyes (contract 3.8).
+
+Owns the notation for what cannot be seen. Must not know what the text is about.
+
+A character without a glyph of its own (control, bidirectional, zero-width and other format
+characters, unpaired surrogates, line separators, every space but the plain one, fillers, variation
+selectors, private-use and unassigned code points) is written as its code point in ⟦ ⟧. A ⟦ that
+the text has itself is written that way, too: no two texts look the same because of an invisible
+difference, and nothing that is shown can pretend to be notation. So `visible` is injective, and
+therefore not idempotent: apply it once. Look-alikes that have a glyph are left alone.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from codex_acp.errors import MisuseError
+
+__all__ = ["is_plain", "quotation", "quoted_words", "server_name", "shortened", "visible"]
+
+_OPEN: Final = "\u27e6"
+_CLOSE: Final = "\u27e7"
+_NEWLINE_SIGN: Final = "\u23ce"
+_TAB_SIGN: Final = "\u21e5"
+
+_MAX_REMEMBERED: Final = 4096
+"""Characters a table keeps: enough for one person's scripts, bounded against hostile text."""
+
+_LAYOUT: Final = "\n\t"
+"""What may stay as it is where several lines are allowed."""
+
+_PRINTABLE_WITHOUT_GLYPH: Final = frozenset(
+    {
+        0x034F,  # combining grapheme joiner
+        0x115F, 0x1160, 0x3164, 0xFFA0,  # Hangul fillers
+        0x17B4, 0x17B5,  # Khmer inherent vowels
+        0x180B, 0x180C, 0x180D, 0x180F,  # Mongolian variation selectors
+        0x2800,  # Braille pattern blank
+        *range(0xFE00, 0xFE10),  # variation selectors
+        *range(0xE0100, 0xE01F0),  # variation selectors supplement
+    }
+)  # fmt: skip
+"""What `str.isprintable` lets through although it shows nothing. Source: the property
+Default_Ignorable_Code_Point of the Unicode Character Database, and the blank of Braille."""
+
+
+def visible(text: str, *, multiline: bool = False) -> str:
+    """``text`` with every character that has no glyph written as ⟦U+XXXX⟧.
+
+    Newlines and tabs stay if ``multiline``; otherwise they are shown as ⏎ and ⇥, on one line.
+    A carriage return is always written out.
+    """
+    return text.translate(_LINES if multiline else _ONE_LINE)
+
+
+def is_plain(text: str, *, multiline: bool = False) -> bool:
+    """Whether all of ``text`` can be seen as it is: nothing in it is without a glyph."""
+    return all(_has_glyph(c) or (multiline and c in _LAYOUT) for c in text)
+
+
+def shortened(text: str, limit: int) -> str:
+    """The first ``limit`` characters of ``text``; what was cut is stated, never silent.
+
+    Counts characters (code points) of the text as given, before or after `visible` made it longer.
+    """
+    if limit < 0:
+        message = f"limit is {limit}; it must not be negative"
+        raise MisuseError(message)
+    if len(text) <= limit:
+        return text
+    cut = len(text) - limit
+    return f"{text[:limit]}… [{cut:,} of {len(text):,} characters not shown]"
+
+
+def quoted_words(server: str, text: str) -> str:
+    """What an MCP server says, as its words: each line marked, so that none can pass as ours.
+
+    ``server`` is the name Codex gives it. The text is complete.
+    """
+    return f"{server_name(server)} says:\n{quotation(text)}"
+
+
+def server_name(server: str) -> str:
+    """How a person is told which server it is."""
+    return f'The MCP server "{visible(server)}"'
+
+
+def quotation(text: str) -> str:
+    """``text`` made visible, each of its lines behind a quotation mark."""
+    return "\n".join(f"> {line}" for line in visible(text, multiline=True).split("\n"))
+
+
+def _has_glyph(char: str) -> bool:
+    return char.isprintable() and ord(char) not in _PRINTABLE_WITHOUT_GLYPH
+
+
+def _written_out(code: int) -> str:
+    return f"{_OPEN}U+{code:04X}{_CLOSE}"
+
+
+class _Notation(dict[int, str]):
+    """A table for `str.translate` that looks a character up when it first comes."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        shown = char if _has_glyph(char) else _written_out(code)
+        if len(self) < _MAX_REMEMBERED:
+            self[code] = shown
+        return shown
+
+
+_LINES: Final = _Notation(
+    {ord("\n"): "\n", ord("\t"): "\t", ord(_OPEN): _written_out(ord(_OPEN))},
+)
+_ONE_LINE: Final = _Notation(
+    {ord("\n"): _NEWLINE_SIGN, ord("\t"): _TAB_SIGN}
+    | {ord(sign): _written_out(ord(sign)) for sign in (_OPEN, _NEWLINE_SIGN, _TAB_SIGN)},
+)

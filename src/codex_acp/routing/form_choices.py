@@ -1,0 +1,96 @@
+"""PURE: the choices of a form's field: their values, and the words a person sees for them.
+
+Owns the six ways in which MCP writes choices, and the two of ACP. Must not know what was chosen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias, assert_never
+
+from codex_acp.acp._generated.v1.models import EnumOption
+from codex_acp.codex._generated.models import (
+    McpElicitationConstOption,
+    McpElicitationLegacyTitledEnumSchema,
+    McpElicitationTitledMultiSelectEnumSchema,
+    McpElicitationTitledSingleSelectEnumSchema,
+    McpElicitationUntitledMultiSelectEnumSchema,
+    McpElicitationUntitledSingleSelectEnumSchema,
+)
+from codex_acp.routing.display import is_plain, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Choice", "MultiSelect", "SingleSelect", "choices_of", "distinct", "enum_options"]
+
+SingleSelect: TypeAlias = (
+    McpElicitationUntitledSingleSelectEnumSchema
+    | McpElicitationTitledSingleSelectEnumSchema
+    | McpElicitationLegacyTitledEnumSchema
+)
+MultiSelect: TypeAlias = (
+    McpElicitationUntitledMultiSelectEnumSchema | McpElicitationTitledMultiSelectEnumSchema
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One value to choose, the words for it, and what it means."""
+
+    const: str
+    title: str
+    description: str | None = None
+
+    @property
+    def needs_words(self) -> bool:
+        """Whether the bare value would not show a person what it is."""
+        plain = self.title == self.const and is_plain(self.const)
+        return not plain or self.description is not None
+
+
+def choices_of(asked: SingleSelect | MultiSelect) -> tuple[Choice, ...]:
+    """The choices in their order. A value without a name of its own is its own name."""
+    match asked:
+        case McpElicitationUntitledSingleSelectEnumSchema():
+            return tuple(Choice(value, value) for value in asked.enum)
+        case McpElicitationTitledSingleSelectEnumSchema():
+            return tuple(map(_titled, asked.one_of))
+        case McpElicitationLegacyTitledEnumSchema():
+            names = asked.enum_names or []
+            padded = [*names, *asked.enum[len(names) :]]
+            return tuple(map(Choice, asked.enum, padded))
+        case McpElicitationUntitledMultiSelectEnumSchema():
+            return tuple(Choice(value, value) for value in asked.items.enum)
+        case McpElicitationTitledMultiSelectEnumSchema():
+            return tuple(map(_titled, asked.items.any_of))
+        case _:
+            assert_never(asked)
+
+
+def distinct(choices: Iterable[Choice]) -> tuple[Choice, ...] | None:
+    """Choices without exact repetitions; None if one value has two sets of words: a person who
+    chose by the words could not be told from one who chose by the others.
+    """
+    found: dict[str, Choice] = {}
+    for choice in choices:
+        if found.setdefault(choice.const, choice) != choice:
+            return None
+    return tuple(found.values())
+
+
+def enum_options(choices: Iterable[Choice]) -> list[EnumOption]:
+    """Choices as ACP writes them: words made visible, values unchanged."""
+    return [_option(choice) for choice in choices]
+
+
+def _titled(option: McpElicitationConstOption) -> Choice:
+    description = (option.model_extra or {}).get("description")
+    return Choice(option.const, option.title, description)
+
+
+def _option(choice: Choice) -> EnumOption:
+    option = EnumOption(const=choice.const, title=visible(choice.title))
+    if choice.description is not None:
+        option.description = visible(choice.description, multiline=True)
+    return option

@@ -1,0 +1,120 @@
+"""PURE: what of a requested schema a form over ACP would lose (contract 2.5).
+
+Owns the knowledge of which keywords are carried or checked; must not know how. A keyword that is
+neither makes the whole form unrepresentable: an answer that was not held against it would be
+passed on as if it fitted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, assert_never
+
+from codex_acp.codex._generated.models import (
+    McpElicitationBooleanSchema,
+    McpElicitationLegacyTitledEnumSchema,
+    McpElicitationNumberSchema,
+    McpElicitationSchema,
+    McpElicitationStringSchema,
+    McpElicitationTitledMultiSelectEnumSchema,
+    McpElicitationTitledSingleSelectEnumSchema,
+    McpElicitationUntitledMultiSelectEnumSchema,
+    McpElicitationUntitledSingleSelectEnumSchema,
+)
+from codex_acp.errors import InvalidPayload
+from codex_acp.routing.form_answers import field_label
+from codex_acp.wire.codec import decode
+
+if TYPE_CHECKING:
+    from codex_acp.codex._generated.models import McpElicitationPrimitiveSchema
+    from codex_acp.wire.model import WireModel
+
+__all__ = ["LossError", "no_more", "nothing_lost", "what_does_not_read"]
+
+_KEYWORDS: Final = frozenset(
+    {
+        "type", "title", "description", "default", "minimum", "maximum", "minLength", "maxLength",
+        "format", "enum", "enumNames", "oneOf", "items", "minItems", "maxItems", "uniqueItems",
+    }
+)  # fmt: skip
+"""All that `McpElicitationPrimitiveSchema` knows, and what is harmless."""
+
+
+class LossError(Exception):
+    """Unwinds the conversion of a form; its text is the reason. Never leaves `routing.forms`."""
+
+    def __init__(self, where: str, what: str) -> None:
+        super().__init__(f"{where} {what}")
+
+
+def nothing_lost(at: str, asked: McpElicitationPrimitiveSchema) -> None:
+    """Raise for a keyword that neither the form nor the check of its answer would know."""
+    if "type" not in asked.model_fields_set:
+        raise LossError(at, "does not say its type")
+    match asked:
+        case (
+            McpElicitationStringSchema()
+            | McpElicitationNumberSchema()
+            | McpElicitationBooleanSchema()
+            | McpElicitationUntitledSingleSelectEnumSchema()
+            | McpElicitationLegacyTitledEnumSchema()
+        ):
+            no_more(at, asked)
+        case McpElicitationTitledSingleSelectEnumSchema():
+            no_more(at, asked)
+            for option in asked.one_of:
+                no_more(at, option, description=str)
+        case McpElicitationUntitledMultiSelectEnumSchema():
+            no_more(at, asked, uniqueItems=bool)
+            no_more(at, asked.items)
+        case McpElicitationTitledMultiSelectEnumSchema():
+            no_more(at, asked, uniqueItems=bool)
+            no_more(at, asked.items, type=str)
+            if (asked.items.model_extra or {}).get("type") not in (None, "string"):
+                raise LossError(at, 'has items of another "type" than string')
+            for option in asked.items.any_of:
+                no_more(at, option, description=str)
+        case _:
+            assert_never(asked)
+
+
+def no_more(at: str, model: WireModel, **harmless: type) -> None:
+    """``harmless`` are keywords beyond MCP's that are kept, or that say what is so anyway (no
+    choice twice, choices are strings, no other fields). A null says nothing.
+    """
+    for keyword, value in (model.model_extra or {}).items():
+        if value is None or isinstance(value, harmless.get(keyword, ())):
+            continue
+        raise LossError(at, f"uses {field_label(keyword)}, which an ACP form cannot say")
+
+
+def what_does_not_read(schema: object) -> str:
+    """Why free JSON is no `McpElicitationSchema`: the field and the keyword to blame."""
+    if not isinstance(schema, dict):
+        return "its schema is no JSON object"
+    if schema.get("type") != "object":
+        return "its schema does not say that it is an object"
+    properties = schema.get("properties")
+    if not isinstance(properties, dict):
+        return 'its schema has no "properties"'
+    for name, asked in properties.items():
+        try:
+            decode(McpElicitationSchema, {"type": "object", "properties": {name: asked}})
+        except InvalidPayload:
+            return f"its field {field_label(name)} {_what_is_wrong(asked)}"
+    return 'its "required" or "$schema" does not read'
+
+
+def _what_is_wrong(asked: object) -> str:
+    if not isinstance(asked, dict):
+        return "is no schema"
+    for keyword in asked:
+        if keyword not in _KEYWORDS:
+            return f"uses {field_label(keyword)}, which an ACP form cannot say"
+    kind = asked.get("type")
+    if not isinstance(kind, str):
+        return 'has no single "type"'
+    if kind not in ("string", "number", "integer", "boolean", "array"):
+        return f'has the "type" {field_label(kind)}, and ACP forms are flat'
+    if kind == "array":
+        return 'is a list whose "items" are no choices'
+    return f"is of type {kind}, but a keyword of it does not read"

@@ -1,0 +1,274 @@
+"""PURE: the form an MCP server asks for, as an ACP form (contract 2.2, 2.5).
+
+Owns the conversion of schemas. Must not know who asks, nor what is answered.
+
+A schema is converted only if nothing of it gets lost: what ACP cannot say, or what this library
+could not check in the answer, makes it `Unrepresentable`, and the request is declined. A
+``pattern`` is among these although ACP has it: an answer would have to be matched against a
+hostile server's regular expression, in another dialect. Titles and descriptions are made visible
+(`codex_acp.routing.display`); values are never changed.
+
+Sources: ``McpElicitationSchema`` of ``schema/codex``, ``ElicitationSchema`` of ``schema/acp``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias, assert_never
+
+from codex_acp.acp._generated.v1.models import (
+    ArrayElicitationPropertySchema,
+    BooleanElicitationPropertySchema,
+    ElicitationSchema,
+    IntegerElicitationPropertySchema,
+    NumberElicitationPropertySchema,
+    StringElicitationPropertySchema,
+    StringMultiSelectItems,
+    TitledMultiSelectItems,
+)
+from codex_acp.codex._generated.models import (
+    McpElicitationBooleanSchema,
+    McpElicitationLegacyTitledEnumSchema,
+    McpElicitationNumberSchema,
+    McpElicitationPrimitiveSchema,
+    McpElicitationSchema,
+    McpElicitationStringSchema,
+    McpElicitationTitledMultiSelectEnumSchema,
+    McpElicitationTitledSingleSelectEnumSchema,
+    McpElicitationUntitledMultiSelectEnumSchema,
+    McpElicitationUntitledSingleSelectEnumSchema,
+)
+from codex_acp.errors import InvalidPayload
+from codex_acp.routing.display import is_plain, visible
+from codex_acp.routing.form_answers import MAX_INTEGER, MIN_INTEGER, field_label, fits
+from codex_acp.routing.form_choices import choices_of, distinct, enum_options
+from codex_acp.routing.form_losses import LossError, no_more, nothing_lost, what_does_not_read
+from codex_acp.wire.codec import decode
+from codex_acp.wire.model import UnknownValue
+
+if TYPE_CHECKING:
+    from codex_acp.routing.form_choices import Choice, MultiSelect, SingleSelect
+
+__all__ = ["AcpForm", "AcpProperty", "Unrepresentable", "acp_form", "acp_form_of_json"]
+
+AcpProperty: TypeAlias = (
+    StringElicitationPropertySchema
+    | NumberElicitationPropertySchema
+    | IntegerElicitationPropertySchema
+    | BooleanElicitationPropertySchema
+    | ArrayElicitationPropertySchema
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AcpForm:
+    """A form that ACP can carry without loss. No fields: a yes/no question."""
+
+    schema: ElicitationSchema
+    """For ``elicitation/create``."""
+    asked: McpElicitationSchema
+    """The schema as the server gave it: what an answer is checked against."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unrepresentable:
+    """Not to be asked over ACP; ``reason`` completes the sentence "it was declined because …"."""
+
+    reason: str
+
+
+def acp_form(schema: McpElicitationSchema) -> AcpForm | Unrepresentable:
+    """``schema`` as an ACP form, or why that would lose something."""
+    try:
+        return AcpForm(_form(schema), schema)
+    except LossError as loss:
+        return Unrepresentable(str(loss))
+
+
+def acp_form_of_json(schema: object) -> AcpForm | Unrepresentable:
+    """The same for the free JSON of the modes ``openai/form`` and ``openaiForm``."""
+    try:
+        asked = decode(McpElicitationSchema, schema)
+    except InvalidPayload:
+        return Unrepresentable(what_does_not_read(schema))
+    return acp_form(asked)
+
+
+def _form(schema: McpElicitationSchema) -> ElicitationSchema:
+    no_more("its schema", schema, title=str, description=str, additionalProperties=bool)
+    if "type" not in schema.model_fields_set:
+        raise LossError("its schema", "does not say that it is an object")
+    form = ElicitationSchema(
+        type="object",
+        properties={name: _property(name, p) for name, p in schema.properties.items()},
+    )
+    required = list(dict.fromkeys(schema.required or ()))
+    for name in required:
+        if name not in schema.properties:
+            raise LossError("it", f"requires {field_label(name)}, which is not one of its fields")
+    if required:
+        form.required = required
+    extra = schema.model_extra or {}
+    if extra.get("title") is not None:
+        form.title = visible(extra["title"])
+    if extra.get("description") is not None:
+        form.description = visible(extra["description"], multiline=True)
+    return form
+
+
+def _property(name: str, asked: McpElicitationPrimitiveSchema) -> AcpProperty:
+    at = f"its field {field_label(name)}"
+    nothing_lost(at, asked)
+    made = _converted(at, asked)
+    if asked.title is not None:
+        made.title = visible(asked.title)
+    elif not is_plain(name):
+        made.title = visible(name)
+    if asked.description is not None:
+        made.description = visible(asked.description, multiline=True)
+    return made
+
+
+def _converted(at: str, asked: McpElicitationPrimitiveSchema) -> AcpProperty:
+    match asked:
+        case McpElicitationStringSchema():
+            return _string(at, asked)
+        case McpElicitationNumberSchema():
+            return _integer(at, asked) if asked.type == "integer" else _number(at, asked)
+        case McpElicitationBooleanSchema():
+            boolean = BooleanElicitationPropertySchema()
+            if asked.default is not None:
+                boolean.default = asked.default
+            return boolean
+        case (
+            McpElicitationUntitledSingleSelectEnumSchema()
+            | McpElicitationTitledSingleSelectEnumSchema()
+            | McpElicitationLegacyTitledEnumSchema()
+        ):
+            return _single_choice(at, asked)
+        case (
+            McpElicitationUntitledMultiSelectEnumSchema()
+            | McpElicitationTitledMultiSelectEnumSchema()
+        ):
+            return _several_choices(at, asked)
+        case _:
+            assert_never(asked)
+
+
+# --- values ------------------------------------------------------------------------------------
+
+
+def _string(at: str, asked: McpElicitationStringSchema) -> StringElicitationPropertySchema:
+    made = StringElicitationPropertySchema()
+    _ordered(at, "minLength", asked.min_length, "maxLength", asked.max_length)
+    if asked.min_length is not None:
+        made.min_length = asked.min_length
+    if asked.max_length is not None:
+        made.max_length = asked.max_length
+    match asked.format:
+        case None:
+            pass
+        case UnknownValue():
+            raise LossError(at, f"has the format {field_label(asked.format)}, which is not known")
+        case "email" | "uri" | "date" | "date-time":
+            made.format = asked.format
+        case _:
+            assert_never(asked.format)
+    # A default with something unseen in it would be sent by a person who has not seen it.
+    default = asked.default
+    if default is not None and fits(default, asked) and is_plain(default, multiline=True):
+        made.default = default
+    return made
+
+
+def _number(at: str, asked: McpElicitationNumberSchema) -> NumberElicitationPropertySchema:
+    made = NumberElicitationPropertySchema()
+    _finite(at, asked)
+    _ordered(at, "minimum", asked.minimum, "maximum", asked.maximum)
+    if asked.minimum is not None:
+        made.minimum = asked.minimum
+    if asked.maximum is not None:
+        made.maximum = asked.maximum
+    if asked.default is not None and fits(asked.default, asked):
+        made.default = asked.default
+    return made
+
+
+def _integer(at: str, asked: McpElicitationNumberSchema) -> IntegerElicitationPropertySchema:
+    """Bounds are rounded inwards and kept inside the integers that ACP can carry."""
+    made = IntegerElicitationPropertySchema()
+    _finite(at, asked)
+    low = MIN_INTEGER if asked.minimum is None else max(math.ceil(asked.minimum), MIN_INTEGER)
+    high = MAX_INTEGER if asked.maximum is None else min(math.floor(asked.maximum), MAX_INTEGER)
+    _ordered(at, "minimum", low, "maximum", high)
+    if low != MIN_INTEGER:
+        made.minimum = low
+    if high != MAX_INTEGER:
+        made.maximum = high
+    if asked.default is not None and fits(asked.default, asked):
+        made.default = int(asked.default)
+    return made
+
+
+def _finite(at: str, asked: McpElicitationNumberSchema) -> None:
+    for keyword, bound in (("minimum", asked.minimum), ("maximum", asked.maximum)):
+        if bound is not None and not math.isfinite(bound):
+            raise LossError(at, f"has a {keyword} that is no finite number")
+
+
+def _ordered(at: str, low_name: str, low: float | None, high_name: str, high: float | None) -> None:
+    if low is not None and high is not None and low > high:
+        raise LossError(at, f"can have no value: its {low_name} is above its {high_name}")
+
+
+# --- choices -----------------------------------------------------------------------------------
+
+
+def _single_choice(at: str, asked: SingleSelect) -> StringElicitationPropertySchema:
+    made = StringElicitationPropertySchema()
+    choices = _choices(at, asked)
+    if _need_words(asked, choices):
+        made.one_of = enum_options(choices)
+    else:
+        made.enum = [choice.const for choice in choices]
+    if asked.default is not None and fits(asked.default, asked):
+        made.default = asked.default
+    return made
+
+
+def _several_choices(at: str, asked: MultiSelect) -> ArrayElicitationPropertySchema:
+    choices = _choices(at, asked)
+    _ordered(at, "minItems", asked.min_items, "maxItems", asked.max_items)
+    _ordered(at, "minItems", asked.min_items, "number of choices", len(choices))
+    items: StringMultiSelectItems | TitledMultiSelectItems
+    if _need_words(asked, choices):
+        items = TitledMultiSelectItems(any_of=enum_options(choices))
+    else:
+        items = StringMultiSelectItems(enum=[choice.const for choice in choices])
+    made = ArrayElicitationPropertySchema(items=items)
+    if asked.min_items is not None:
+        made.min_items = asked.min_items
+    if asked.max_items is not None:
+        made.max_items = asked.max_items
+    if asked.default is not None and fits(asked.default, asked):
+        made.default = asked.default
+    return made
+
+
+def _choices(at: str, asked: SingleSelect | MultiSelect) -> tuple[Choice, ...]:
+    choices = distinct(choices_of(asked))
+    if choices is None:
+        raise LossError(at, "offers one value under two names")
+    if not choices:
+        raise LossError(at, "offers nothing to choose from")
+    return choices
+
+
+def _need_words(asked: SingleSelect | MultiSelect, choices: tuple[Choice, ...]) -> bool:
+    """Titled choices stay titled; bare values get words if they cannot be seen as they are."""
+    bare = isinstance(
+        asked,
+        McpElicitationUntitledSingleSelectEnumSchema | McpElicitationUntitledMultiSelectEnumSchema,
+    )
+    return not bare or any(choice.needs_words for choice in choices)

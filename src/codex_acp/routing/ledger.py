@@ -1,0 +1,242 @@
+"""The ledger: every approval from being asked to being settled, as a state machine with no IO.
+
+An entry is tied to one pending action (contract 3.1). It is settled exactly once; an accepting
+reply is made here, and only if all of contract 3.2 holds. Anything else fails closed.
+
+A method takes one event and returns what follows from it: replies to Codex, dialogs to withdraw,
+and why. The caller carries them out; the ledger has forgotten the entry by then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from codex_acp.codex.grants import allows, digest_of, granted
+from codex_acp.codex.refusals import cancelled, refusal
+from codex_acp.routing.approvals import choices
+
+if TYPE_CHECKING:
+    from codex_acp.codex import classify
+    from codex_acp.codex.grants import Grant
+    from codex_acp.errors import RpcError
+    from codex_acp.jsonrpc.message import RequestId
+    from codex_acp.routing.approvals import Choice
+    from codex_acp.routing.route import Approval
+    from codex_acp.transcript.events import ApprovalOutcome, ApprovalSettler
+    from codex_acp.wire.model import WireModel
+
+__all__ = [
+    "Answer",
+    "ApprovalReply",
+    "Entry",
+    "Failed",
+    "Key",
+    "Ledger",
+    "OutcomeCancelled",
+    "Selected",
+    "Settlement",
+]
+
+
+class Key(NamedTuple):
+    """A request of Codex: its connection's generation, and its id with the id's type."""
+
+    generation: int
+    id_type: str
+    id: RequestId
+
+
+class Selected(NamedTuple):
+    """The client's outcome ``selected``."""
+
+    option_id: str
+
+
+class OutcomeCancelled(NamedTuple):
+    """The client's outcome ``cancelled``."""
+
+
+class Failed(NamedTuple):
+    """No usable outcome: an error reply, a malformed one, a time-out, a disconnect."""
+
+    reason: str
+
+
+Answer: TypeAlias = Selected | OutcomeCancelled | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalReply:
+    """The reply to one approval. Made in this module only; no elicitation can have one."""
+
+    result: WireModel | RpcError
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One pending approval."""
+
+    key: Key
+    token: str
+    """Begins every option id of this entry; never used for another one."""
+    route: Approval
+    choices: tuple[Choice, ...]
+
+
+class Settlement(NamedTuple):
+    """An entry that is pending no more."""
+
+    entry: Entry
+    outcome: ApprovalOutcome
+    by: ApprovalSettler
+    reason: str
+    reply: ApprovalReply | None
+    """None only when Codex is gone and no reply can be sent."""
+    withdraw: bool = False
+    """Whether the client's dialog is still open and must be withdrawn."""
+    choice: Choice | None = None
+    failed_check: str | None = None
+    """Which check of contract 3.2 an answer failed; None if no answer failed one."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """All pending approvals of one client."""
+
+    _pending: dict[Key, Entry] = field(default_factory=dict)
+    _opened: int = 0
+
+    @property
+    def pending(self) -> tuple[Entry, ...]:
+        """Every pending entry, oldest first."""
+        return tuple(self._pending.values())
+
+    def open(self, key: Key, route: Approval) -> Entry | None:
+        """Enter a new approval; None if its key is pending already (see `repeated`)."""
+        if key in self._pending:
+            return None
+        self._opened += 1
+        token = f"p{self._opened}"
+        listed = choices(route.offered, route.approval, token)
+        entry = self._pending[key] = Entry(key, token, route, listed)
+        return entry
+
+    def repeated(self, key: Key, digest: str | None) -> Settlement | None:
+        """Codex sent a pending request again: the same is no news, another one fails closed.
+
+        ``digest`` is that of the repetition, None if it is no approval any more.
+        """
+        entry = self._pending.get(key)
+        if entry is None or entry.route.digest == digest:
+            return None
+        why = "Codex used the id of this request for another one"
+        return self._decline(entry, "rejected", "superseded", why, withdraw=True)
+
+    def answered(
+        self, key: Key, token: str, answer: Answer, now: classify.Approval | None, running: bool
+    ) -> Settlement | None:
+        """The client answered the permission request that was opened as ``token``.
+
+        ``now`` is the action as Codex last reported it, None if it is gone; ``running`` says
+        whether its turn still runs. None: the answer is stale, it settles nothing.
+        """
+        entry = self._pending.get(key)
+        if entry is None or entry.token != token:
+            return None
+        if isinstance(answer, Failed):
+            return self._fail(entry, "no_outcome", answer.reason)
+        if isinstance(answer, OutcomeCancelled):
+            return self._decline(entry, "rejected", "person", "the client dismissed the question")
+        choice = next((c for c in entry.choices if c.option.option_id == answer.option_id), None)
+        if choice is None:
+            return self._fail(entry, "unknown_option", "the client chose what was not offered")
+        if choice.grant is None:
+            return self._decline(entry, "rejected", "person", "a person rejected it", choice)
+        if not running:
+            return self._fail(entry, "turn_over", "its turn is over")
+        if now is None or digest_of(now) != entry.route.digest:
+            return self._fail(entry, "changed", "what would run is no longer what was shown")
+        return self._grant(entry, choice, choice.grant)
+
+    def turn_cancelled(self, thread_ids: frozenset[str]) -> list[Settlement]:
+        """The client cancelled the prompt: all of its threads' approvals are cancelled with it."""
+        return [
+            self._cancel(entry) for entry in self.pending if entry.route.thread_id in thread_ids
+        ]
+
+    def turn_ended(self, thread_id: str, turn_id: str) -> list[Settlement]:
+        """A turn is over: nothing of it can be approved any more."""
+        return [
+            self._decline(entry, "cancelled", "turn_ended", "its turn is over", withdraw=True)
+            for entry in self.pending
+            if (entry.route.thread_id, entry.route.turn_id) == (thread_id, turn_id)
+        ]
+
+    def resolved(self, key: Key) -> Settlement | None:
+        """Codex settled the request itself: whatever is replied now, it must not be a grant."""
+        entry = self._pending.get(key)
+        if entry is None:
+            return None
+        why = "Codex settled it itself"
+        return self._decline(entry, "cancelled", "codex_resolved", why, withdraw=True)
+
+    def codex_lost(self, generation: int) -> list[Settlement]:
+        """The connection to Codex is gone: nobody is left to reply to."""
+        return [
+            self._settle(
+                Settlement(entry, "cancelled", "disconnected", "Codex is gone", None, True)
+            )
+            for entry in self.pending
+            if entry.key.generation == generation
+        ]
+
+    def abandoned(self, key: Key, reason: str) -> Settlement | None:
+        """Nobody waits for the client's answer any more (the session or the client is gone)."""
+        entry = self._pending.get(key)
+        if entry is None:
+            return None
+        return self._decline(entry, "rejected", "disconnected", reason, withdraw=True)
+
+    # How an entry ends.
+
+    def _grant(self, entry: Entry, choice: Choice, grant: Grant) -> Settlement:
+        reply = ApprovalReply(granted(entry.route.approval, grant))
+        outcome: ApprovalOutcome = "accepted" if allows(grant) else "rejected"
+        why = "a person allowed it" if outcome == "accepted" else "a person rejected it for good"
+        return self._settle(Settlement(entry, outcome, "person", why, reply, choice=choice))
+
+    def _decline(
+        self,
+        entry: Entry,
+        outcome: ApprovalOutcome,
+        by: ApprovalSettler,
+        reason: str,
+        choice: Choice | None = None,
+        *,
+        withdraw: bool = False,
+    ) -> Settlement:
+        reply = _declining(entry, reason)
+        return self._settle(Settlement(entry, outcome, by, reason, reply, withdraw, choice))
+
+    def _fail(self, entry: Entry, check: str, reason: str) -> Settlement:
+        reply = _declining(entry, reason)
+        return self._settle(
+            Settlement(entry, "rejected", "invalid_answer", reason, reply, failed_check=check)
+        )
+
+    def _cancel(self, entry: Entry) -> Settlement:
+        request, reason = entry.route.approval.request, "the prompt was cancelled"
+        reply = ApprovalReply(cancelled(request.method, request.params, reason))
+        return self._settle(
+            Settlement(entry, "cancelled", "turn_cancelled", reason, reply, withdraw=True)
+        )
+
+    def _settle(self, settlement: Settlement) -> Settlement:
+        del self._pending[settlement.entry.key]
+        return settlement
+
+
+def _declining(entry: Entry, reason: str) -> ApprovalReply:
+    request = entry.route.approval.request
+    return ApprovalReply(refusal(request.method, request.params, reason))

@@ -1,0 +1,168 @@
+"""What happens to a server request → events of the transcript (contract 5.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codex_acp.codex.grants import RememberHost
+from codex_acp.routing.elicitations import FormElicitation
+from codex_acp.transcript.events import (
+    ApprovalDecided,
+    ApprovalRefused,
+    ApprovalRequested,
+    ElicitationAnswered,
+    ElicitationRequested,
+    OfferedOption,
+    RequestDeclined,
+    RequestRef,
+)
+
+if TYPE_CHECKING:
+    from codex_acp.codex._generated.server_requests import ServerRequest
+    from codex_acp.routing.approvals import Choice
+    from codex_acp.routing.elicitations import ElicitationReply
+    from codex_acp.routing.ledger import Entry, Settlement
+    from codex_acp.routing.route import Decline, Elicitation
+    from codex_acp.transcript.events import ElicitationMode, ElicitationSettler
+
+__all__ = [
+    "approval_requested",
+    "approval_settled",
+    "elicitation_answered",
+    "elicitation_requested",
+    "request_declined",
+]
+
+
+def approval_requested(entry: Entry) -> ApprovalRequested:
+    """The permission request that is about to be sent."""
+    return ApprovalRequested(
+        ref=_approval_ref(entry),
+        tool=entry.route.tool,
+        arguments_sha256=entry.route.digest,
+        options=tuple(_option(choice) for choice in entry.choices),
+    )
+
+
+def approval_settled(settlement: Settlement) -> list[ApprovalRefused | ApprovalDecided]:
+    """The failed check of an answer, if one failed; and how the approval was settled."""
+    entry = settlement.entry
+    ref, tool, digest = _approval_ref(entry), entry.route.tool, entry.route.digest
+    events: list[ApprovalRefused | ApprovalDecided] = []
+    if settlement.failed_check is not None:
+        events.append(
+            ApprovalRefused(
+                ref=ref,
+                tool=tool,
+                arguments_sha256=digest,
+                code=settlement.failed_check,
+                reason=settlement.reason,
+            )
+        )
+    events.append(
+        ApprovalDecided(
+            ref=ref,
+            tool=tool,
+            arguments_sha256=digest,
+            outcome=settlement.outcome,
+            by=settlement.by,
+            option=None if settlement.choice is None else _option(settlement.choice),
+            decision=_decision(settlement),
+        )
+    )
+    return events
+
+
+def _decision(settlement: Settlement) -> str:
+    if settlement.reply is None:
+        return "none: Codex is gone"
+    grant = None if settlement.choice is None else settlement.choice.grant
+    if grant is None:
+        return "cancel" if settlement.by == "turn_cancelled" else "decline"
+    if isinstance(grant, RememberHost):
+        return f"RememberHost {grant.action}"
+    return type(grant).__name__
+
+
+def elicitation_requested(routed: Elicitation, generation: int) -> ElicitationRequested:
+    """The elicitation that is about to be sent."""
+    return ElicitationRequested(
+        ref=_elicitation_ref(routed, generation),
+        mode=_mode(routed),
+        server=routed.asked.server,
+        fields=_fields(routed),
+        url=None if isinstance(routed.asked, FormElicitation) else routed.asked.url.url,
+    )
+
+
+def elicitation_answered(
+    routed: Elicitation, generation: int, reply: ElicitationReply, by: ElicitationSettler
+) -> ElicitationAnswered:
+    """How it was settled; names of fields, never what was typed."""
+    accepted = reply.how == "accepted"
+    return ElicitationAnswered(
+        ref=_elicitation_ref(routed, generation),
+        mode=_mode(routed),
+        server=routed.asked.server,
+        action="accept" if accepted else "decline" if reply.how == "declined" else "cancel",
+        by=by,
+        fields=_fields(routed) if accepted else (),
+        problem=reply.problem,
+    )
+
+
+def request_declined(routed: Decline, generation: int) -> RequestDeclined:
+    """A request that nobody was asked about."""
+    return RequestDeclined(
+        ref=_ref(routed.request, routed.session_id, generation),
+        route="decline",
+        discriminator=_discriminator(routed.request),
+        reason=routed.reason,
+        asked=False,
+    )
+
+
+def _ref(
+    request: ServerRequest, session_id: str | None, generation: int, item_id: str | None = None
+) -> RequestRef:
+    params = request.params
+    thread_id = getattr(params, "thread_id", None) or getattr(params, "conversation_id", None)
+    return RequestRef(
+        session_id=session_id,
+        thread_id=thread_id,
+        generation=generation,
+        turn_id=getattr(params, "turn_id", None),
+        codex_request_id=request.id,
+        method=request.method,
+        item_id=item_id or getattr(params, "item_id", None),
+    )
+
+
+def _approval_ref(entry: Entry) -> RequestRef:
+    routed = entry.route
+    return _ref(routed.approval.request, routed.session_id, entry.key.generation, routed.item_id)
+
+
+def _elicitation_ref(routed: Elicitation, generation: int) -> RequestRef:
+    return _ref(routed.request, routed.session_id, generation)
+
+
+def _mode(routed: Elicitation) -> ElicitationMode:
+    return "form" if isinstance(routed.asked, FormElicitation) else "url"
+
+
+def _fields(routed: Elicitation) -> tuple[str, ...]:
+    if not isinstance(routed.asked, FormElicitation):
+        return ()
+    return tuple(routed.asked.form.schema.properties)
+
+
+def _discriminator(request: ServerRequest) -> str | None:
+    mode = getattr(request.params, "mode", None)
+    kind = getattr(request.params, "kind", None)
+    return str(mode or kind) if mode or kind else None
+
+
+def _option(choice: Choice) -> OfferedOption:
+    option = choice.option
+    return OfferedOption(id=option.option_id, kind=option.kind, name=option.name)

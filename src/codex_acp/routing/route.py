@@ -1,0 +1,73 @@
+"""The three things a server request can be (contract 1.1), and what is known when it is decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from codex_acp.acp._generated.v1.models import ToolCallSessionUpdate, ToolCallUpdate
+    from codex_acp.acp.capabilities import ClientFeatures
+    from codex_acp.codex import classify
+    from codex_acp.codex._generated.server_requests import ServerRequest
+    from codex_acp.codex.grants import OfferedGrants
+    from codex_acp.codex.items import Items
+    from codex_acp.routing.elicitations import FormElicitation, UrlElicitation
+    from codex_acp.transcript.events import ToolIdentity
+
+__all__ = ["Approval", "Decline", "Elicitation", "Route", "RoutingContext"]
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingContext:
+    """What is known of the threads, the client and the open sessions."""
+
+    items: Items
+    client: ClientFeatures
+    sessions: Container[str]
+    """Ids of the open sessions, which are the ids of their root threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Asks whether one pending action may run: ``session/request_permission``, and nothing else."""
+
+    approval: classify.Approval
+    session_id: str
+    thread_id: str
+    turn_id: str
+    item_id: str
+    tool: ToolIdentity
+    digest: str
+    """SHA-256 of the arguments as they are shown."""
+    offered: OfferedGrants
+    shown: ToolCallUpdate
+    """What the person sees; stands alone, for a client with no optional capability."""
+    announcement: ToolCallSessionUpdate
+    """The tool call to send first, if none with its id was announced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elicitation:
+    """Asks a person for input: ``elicitation/create``, and nothing else."""
+
+    request: ServerRequest
+    session_id: str
+    thread_id: str
+    turn_id: str | None
+    asked: FormElicitation | UrlElicitation
+
+
+@dataclass(frozen=True, slots=True)
+class Decline:
+    """Answered with the method's refusal at once, and said to the person in one line."""
+
+    request: ServerRequest
+    reason: str
+    session_id: str | None
+    """The session that is told; None if no open session holds the thread."""
+
+
+Route: TypeAlias = Approval | Elicitation | Decline

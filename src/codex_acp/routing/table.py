@@ -1,0 +1,220 @@
+"""Every server request and its route: one row each, checked to be complete (contract 1.1, 1.2).
+
+What a request really is decides `codex.classify`; a row here turns that into an approval, an
+elicitation or a decline. A new method, mode, kind or decision upstream fails the type check, the
+import of this module, and ``nox -s regen``, which names the row to add.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, assert_never
+
+from codex_acp.codex import classify as kinds
+from codex_acp.codex._generated.discriminators import (
+    COMMAND_DECISIONS,
+    COMMAND_KINDS,
+    ELICITATION_MODES,
+    FILE_CHANGE_DECISIONS,
+    PERMISSION_SCOPES,
+    REVIEW_DECISIONS,
+)
+from codex_acp.codex._generated.methods import SERVER_REQUESTS
+from codex_acp.codex.classify import classify
+from codex_acp.codex.grants import digest_of, offered
+from codex_acp.routing.announce import announcement, item_of, tool_call_id
+from codex_acp.routing.approvals import announced_content, identity_of, shown
+from codex_acp.routing.asked import Unaskable, asked_of
+from codex_acp.routing.route import Approval, Decline, Elicitation, Route, RoutingContext
+from codex_acp.wire.registry import require_rows
+
+if TYPE_CHECKING:
+    from codex_acp.codex._generated.server_requests import ServerRequest
+    from codex_acp.routing._generated.server_requests import ServerRequestRoutes
+
+__all__ = ["DISCRIMINATORS", "SERVER_REQUEST_ROUTES", "route"]
+
+
+def _approval_or_decline(request: ServerRequest, context: RoutingContext) -> Route:
+    """Approvals, and what claims to be one; never an elicitation."""
+    what = classify(request, context.items)
+    if isinstance(what, kinds.Refused):
+        return _decline(request, what.reason, context)
+    if isinstance(what, kinds.Approval):
+        return _approval(what, context)
+    return _decline(request, f"{request.method} is no approval", context)
+
+
+def _any(request: ServerRequest, context: RoutingContext) -> Route:
+    """Requests that can be an approval or an elicitation: the classifier tells which."""
+    what = classify(request, context.items)
+    match what:
+        case kinds.Refused() | kinds.ProgramOnly():
+            return _decline(request, what.reason, context)
+        case kinds.McpForm() | kinds.McpUrl() | kinds.UserInput():
+            return _elicitation(what, context)
+        case (
+            kinds.CommandApproval()
+            | kinds.FileChangeApproval()
+            | kinds.PermissionsApproval()
+            | kinds.McpToolApproval()
+            | kinds.McpToolQuestion()
+            | kinds.LegacyCommandApproval()
+            | kinds.LegacyPatchApproval()
+        ):
+            return _approval(what, context)
+        case _:
+            assert_never(what)
+
+
+def _program_only(request: ServerRequest, context: RoutingContext) -> Route:
+    """No person can answer it, only a program's handler: declined."""
+    what = classify(request, context.items)
+    reason = what.reason if isinstance(what, kinds.ProgramOnly) else f"{request.method} is declined"
+    return _decline(request, reason, context)
+
+
+SERVER_REQUEST_ROUTES: Final[ServerRequestRoutes] = {
+    "item/commandExecution/requestApproval": _approval_or_decline,
+    "item/fileChange/requestApproval": _approval_or_decline,
+    "item/tool/requestUserInput": _any,
+    "mcpServer/elicitation/request": _any,
+    "item/permissions/requestApproval": _approval_or_decline,
+    "item/tool/call": _program_only,
+    "account/chatgptAuthTokens/refresh": _program_only,
+    "attestation/generate": _program_only,
+    "currentTime/read": _program_only,
+    "applyPatchApproval": _approval_or_decline,
+    "execCommandApproval": _approval_or_decline,
+}
+"""Method → its route."""
+
+_OFFERED: Final = "offered as an option when the request offers it"
+_NEGATIVE: Final = "a negative reply; never offered as a grant"
+
+DISCRIMINATORS: Final[dict[str, dict[str, str]]] = {
+    "ELICITATION_MODES": {
+        "openai/userVerification": "decline: a proof by this device cannot travel over ACP",
+        "form": "elicitation; approval if Codex's items bear out a claimed tool approval",
+        "openai/form": "elicitation if ACP's form schema holds it without loss, else decline",
+        "openaiForm": "elicitation if ACP's form schema holds it without loss, else decline",
+        "url": "elicitation; approval never",
+    },
+    "COMMAND_KINDS": {
+        "command": "approval",
+        "writeStdin": "approval",
+    },
+    "COMMAND_DECISIONS": {
+        "accept": _OFFERED,
+        "acceptForSession": _OFFERED,
+        "decline": _NEGATIVE,
+        "cancel": f"{_NEGATIVE}: it ends the turn, so only a cancelled prompt sends it",
+        "acceptWithExecpolicyAmendment": f"{_OFFERED}, with the proposed prefix only",
+        "applyNetworkPolicyAmendment": f"{_OFFERED}, for the proposed host and action only",
+    },
+    "FILE_CHANGE_DECISIONS": {
+        "accept": "offered",
+        "acceptForSession": "offered",
+        "decline": _NEGATIVE,
+        "cancel": f"{_NEGATIVE}: it ends the turn, so only a cancelled prompt sends it",
+    },
+    "PERMISSION_SCOPES": {
+        "turn": "offered",
+        "session": "offered",
+    },
+    "REVIEW_DECISIONS": {
+        "approved": "offered",
+        "approved_for_session": "offered",
+        "approved_mcp_policy_amendment": "never sent: MCP calls are asked for in another way",
+        "timed_out": "never sent: a time-out is a refusal",
+        "abort": f"{_NEGATIVE}: it ends the turn, so only a cancelled prompt sends it",
+        "approved_execpolicy_amendment": "never sent: the request proposes none",
+        "network_policy_amendment": "never sent: the request proposes none",
+        "denied": _NEGATIVE,
+    },
+}
+"""List of `codex._generated.discriminators` → each of its values and what becomes of it."""
+
+_TABLE: Final = "codex_acp/routing/table.py"
+require_rows(f"SERVER_REQUEST_ROUTES in {_TABLE}", SERVER_REQUEST_ROUTES, SERVER_REQUESTS)
+for _name, _values in {
+    "ELICITATION_MODES": ELICITATION_MODES,
+    "COMMAND_KINDS": COMMAND_KINDS,
+    "COMMAND_DECISIONS": COMMAND_DECISIONS,
+    "FILE_CHANGE_DECISIONS": FILE_CHANGE_DECISIONS,
+    "PERMISSION_SCOPES": PERMISSION_SCOPES,
+    "REVIEW_DECISIONS": REVIEW_DECISIONS,
+}.items():
+    require_rows(f"DISCRIMINATORS[{_name!r}] in {_TABLE}", DISCRIMINATORS[_name], _values)
+
+
+def route(request: ServerRequest, context: RoutingContext) -> Route:
+    """The route of one request (contract 1.1)."""
+    from codex_acp.routing._generated.server_requests import dispatch
+
+    return dispatch(SERVER_REQUEST_ROUTES, request, context)
+
+
+# --- building the three ------------------------------------------------------------------------
+
+
+def _thread_of(request: ServerRequest) -> str | None:
+    params = request.params
+    return getattr(params, "thread_id", None) or getattr(params, "conversation_id", None)
+
+
+def _session_of(request: ServerRequest, context: RoutingContext) -> str | None:
+    """The open session whose thread, or whose sub-agent's thread, asks (contract 3.9)."""
+    thread_id = _thread_of(request)
+    if thread_id is None:
+        return None
+    root = context.items.root_of(thread_id)
+    return root if root in context.sessions else None
+
+
+def _decline(request: ServerRequest, reason: str, context: RoutingContext) -> Decline:
+    return Decline(request, reason, _session_of(request, context))
+
+
+def _approval(what: kinds.Approval, context: RoutingContext) -> Route:
+    request = what.request
+    session_id, thread_id = _session_of(request, context), _thread_of(request)
+    if session_id is None or thread_id is None:
+        return _decline(request, "no open session holds the thread that asks", context)
+    grants = offered(what)
+    if not grants.grants:
+        return _decline(request, "Codex offers no way to allow it", context)
+    turn_id = getattr(request.params, "turn_id", None) or context.items.running_turn(thread_id)
+    if turn_id is None:
+        return _decline(request, "Codex asks for an approval without a turn", context)
+    item_id, part = item_of(what)
+    child = thread_id if thread_id != session_id else None
+    update = shown(what, tool_call_id(item_id, part, child), child)
+    return Approval(
+        approval=what,
+        session_id=session_id,
+        thread_id=thread_id,
+        turn_id=turn_id,
+        item_id=item_id,
+        tool=identity_of(what),
+        digest=digest_of(what),
+        offered=grants,
+        shown=update,
+        announcement=announcement(update, announced_content(what)),
+    )
+
+
+def _elicitation(what: kinds.Elicitation, context: RoutingContext) -> Route:
+    request = what.request
+    session_id, thread_id = _session_of(request, context), _thread_of(request)
+    if session_id is None or thread_id is None:
+        return _decline(request, "no open session holds the thread that asks", context)
+    asked = asked_of(what, context.client)
+    if isinstance(asked, Unaskable):
+        return _decline(request, asked.reason, context)
+    return Elicitation(
+        request=request,
+        session_id=session_id,
+        thread_id=thread_id,
+        turn_id=getattr(request.params, "turn_id", None),
+        asked=asked,
+    )

@@ -1,0 +1,151 @@
+"""PURE: which URL of a URL elicitation may be shown to a person and opened (contract 2.4).
+
+Owns the decision. The URL is never fetched and never rewritten: it is forwarded as it came, or
+refused. Where browsers read a URL in another way than it looks (backslashes, user info, numbers
+that are addresses, hosts that normalise to other hosts), it is refused.
+
+Sources: RFC 3986, and the host parser of https://url.spec.whatwg.org for what a browser does.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from typing import Final
+
+from codex_acp.routing.display import is_plain
+
+__all__ = ["AllowedUrl", "MAX_URL_BYTES", "RefusedUrl", "allowed_url"]
+
+MAX_URL_BYTES: Final = 8 * 1024
+"""In UTF-8. Longer ones serve no page that a person is asked to open, and nobody can read them."""
+
+_MAX_HOST: Final = 253
+_MAX_LABEL: Final = 63
+"""Limits of the domain name system (RFC 1035), in ASCII characters."""
+
+_SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]{0,30}):", re.IGNORECASE)
+_HTTP: Final = re.compile(r"(https?)://([^/?#]*)(?:[/?#].*)?", re.IGNORECASE)
+_AUTHORITY: Final = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::([0-9]{1,5}))?")
+_ASCII_LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
+_NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
+"""A last label like this makes a browser read the whole host as an IPv4 address."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedUrl:
+    """A URL that may be forwarded."""
+
+    url: str
+    """As it came, unchanged."""
+    host: str
+    """The host that is really contacted, lower case, in ASCII (punycode where it has to be)."""
+    host_as_written: str
+    """Differs from ``host`` if it has letters beyond ASCII: then both are to be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedUrl:
+    """A URL that is not forwarded; ``reason`` completes the sentence "the URL was refused: …"."""
+
+    reason: str
+
+
+def allowed_url(url: str) -> AllowedUrl | RefusedUrl:
+    """``url`` if it is ``https``, or ``http`` to this machine, and reads as what it is."""
+    if len(url) > MAX_URL_BYTES:
+        return RefusedUrl(f"it is longer than {MAX_URL_BYTES} bytes")
+    if " " in url or not is_plain(url):
+        return RefusedUrl("it contains spaces or characters that cannot be seen")
+    if len(url.encode()) > MAX_URL_BYTES:
+        return RefusedUrl(f"it is longer than {MAX_URL_BYTES} bytes")
+    if "\\" in url:
+        return RefusedUrl("it contains a backslash, which browsers read as a slash")
+    match = _HTTP.fullmatch(url)
+    if match is None:
+        return RefusedUrl(_wrong_scheme(url))
+    scheme, authority = match.group(1).lower(), match.group(2)
+    if "@" in authority:
+        return RefusedUrl("it has a user name before its host, which hides where it leads")
+    parts = _AUTHORITY.fullmatch(authority)
+    if parts is None or (parts.group(2) and not 0 < int(parts.group(2)) < 2**16):
+        return RefusedUrl("its host and port cannot be read")
+    host = _ascii_host(parts.group(1))
+    if isinstance(host, RefusedUrl):
+        return host
+    if scheme == "http" and not _is_loopback(host):
+        return RefusedUrl("only https is allowed, and http to this machine")
+    return AllowedUrl(url, host, parts.group(1))
+
+
+def _wrong_scheme(url: str) -> str:
+    scheme = _SCHEME.match(url)
+    if scheme is None:
+        return "it has no scheme; only https is allowed, and http to this machine"
+    if scheme.group(1).lower() in ("http", "https"):
+        return "its scheme is not followed by //"
+    return f"its scheme is {scheme.group(1).lower()}; only https and local http are allowed"
+
+
+def _ascii_host(written: str) -> str | RefusedUrl:
+    """The host in lower case and ASCII."""
+    if not written:
+        return RefusedUrl("it has no host")
+    if written.startswith("["):
+        return _ipv6(written)
+    found: list[str] = []
+    for label in written.split("."):
+        ascii_label = _ascii_label(label)
+        if isinstance(ascii_label, RefusedUrl):
+            return ascii_label
+        found.append(ascii_label)
+    host = ".".join(found)
+    if len(host) > _MAX_HOST:
+        return RefusedUrl("its host is too long")
+    if _NUMBER.fullmatch(found[-1]) and not _is_ipv4(host):
+        return RefusedUrl("its host is a number that browsers read as an address")
+    return host
+
+
+def _ascii_label(label: str) -> str | RefusedUrl:
+    """One part of a host between dots. Anything that a browser would map to something else first
+    (capital, compatibility and full-width letters, other dots) is refused.
+    """
+    if not label:
+        return RefusedUrl("its host has an empty part")
+    if not label.isascii():
+        normal = unicodedata.normalize("NFKC", label).lower() == label
+        letters = all(c == "-" or unicodedata.category(c)[0] in "LMN" for c in label)
+        if not (normal and letters) or label.startswith("-") or label.endswith("-"):
+            return RefusedUrl("its host is not written in the normal form of a host name")
+        label = "xn--" + label.encode("punycode").decode("ascii")
+    label = label.lower()
+    if len(label) > _MAX_LABEL or not _ASCII_LABEL.fullmatch(label):
+        return RefusedUrl("its host is no valid host name")
+    return label
+
+
+def _ipv6(written: str) -> str | RefusedUrl:
+    try:
+        address = IPv6Address(written[1:-1])
+    except AddressValueError:
+        return RefusedUrl("its host is no valid address")
+    if address.scope_id is not None:
+        return RefusedUrl("its host is no valid address")
+    return f"[{address.compressed}]"
+
+
+def _is_ipv4(host: str) -> bool:
+    try:
+        IPv4Address(host)
+    except AddressValueError:
+        return False
+    return True
+
+
+def _is_loopback(host: str) -> bool:
+    if host in ("localhost", "[::1]"):
+        return True
+    return _is_ipv4(host) and IPv4Address(host).is_loopback

@@ -1,0 +1,81 @@
+"""The transcript: what was asked, by whom it was decided, and what was declined, as a log.
+
+::
+
+    transcript = Transcript()
+    with TranscriptWriter(path) as writer:
+        transcript.subscribe(writer.write)
+        ...
+        async with transcript.events() as entries:
+            async for entry in entries:
+                ...
+
+``transcript.schema.json`` beside this file is the format of a written line. Names load when they
+are first used, so that pure code may import ``transcript.events`` without the IO next to it.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from codex_acp.transcript.codec import SCHEMA_VERSION as SCHEMA_VERSION
+    from codex_acp.transcript.codec import from_json as from_json
+    from codex_acp.transcript.codec import to_json as to_json
+    from codex_acp.transcript.events import ApprovalDecided as ApprovalDecided
+    from codex_acp.transcript.events import ApprovalRefused as ApprovalRefused
+    from codex_acp.transcript.events import ApprovalRequested as ApprovalRequested
+    from codex_acp.transcript.events import ElicitationAnswered as ElicitationAnswered
+    from codex_acp.transcript.events import ElicitationRequested as ElicitationRequested
+    from codex_acp.transcript.events import Entry as Entry
+    from codex_acp.transcript.events import OfferedOption as OfferedOption
+    from codex_acp.transcript.events import PromptEnded as PromptEnded
+    from codex_acp.transcript.events import PromptStarted as PromptStarted
+    from codex_acp.transcript.events import RequestDeclined as RequestDeclined
+    from codex_acp.transcript.events import RequestRef as RequestRef
+    from codex_acp.transcript.events import SessionClosed as SessionClosed
+    from codex_acp.transcript.events import SessionOpened as SessionOpened
+    from codex_acp.transcript.events import SessionRef as SessionRef
+    from codex_acp.transcript.events import ToolIdentity as ToolIdentity
+    from codex_acp.transcript.events import TranscriptEvent as TranscriptEvent
+    from codex_acp.transcript.log import Transcript as Transcript
+    from codex_acp.transcript.redaction import redacted as redacted
+    from codex_acp.transcript.stream import Dropped as Dropped
+    from codex_acp.transcript.stream import EntryStream as EntryStream
+    from codex_acp.transcript.writer import TranscriptWriter as TranscriptWriter
+    from codex_acp.transcript.writer import transcript_path as transcript_path
+
+_MODULES = {
+    "codec": ("SCHEMA_VERSION", "from_json", "to_json"),
+    "events": (
+        "ApprovalDecided", "ApprovalRefused", "ApprovalRequested", "ElicitationAnswered",
+        "ElicitationRequested", "Entry", "OfferedOption", "PromptEnded", "PromptStarted",
+        "RequestDeclined", "RequestRef", "SessionClosed", "SessionOpened", "SessionRef",
+        "ToolIdentity", "TranscriptEvent",
+    ),
+    "log": ("Transcript",),
+    "redaction": ("redacted",),
+    "stream": ("Dropped", "EntryStream"),
+    "writer": ("TranscriptWriter", "transcript_path"),
+}  # fmt: skip
+"""Which module has which names; a test compares it with the imports above."""
+
+_HOME_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [name for names in _MODULES.values() for name in names]
+
+
+def __getattr__(name: str) -> object:
+    """Load the module that has ``name`` (PEP 562)."""
+    module = _HOME_OF.get(name)
+    if module is None:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME_OF})

@@ -1,0 +1,296 @@
+"""PURE: the events of the transcript, one class each.
+
+Owns what an event says. Must not know the time (it is added when an event is recorded), how an
+event is written, or who listens. Approvals and elicitations share no event, as they share no
+reply (contract 2.3, 5.1). Events hold what happened as it was; `redaction` takes out what may not
+be recorded before anybody sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 - as below
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Final, Literal, NamedTuple, TypeAlias
+
+# Not for the type checker alone: the codec reads the types of the fields.
+from codex_acp.jsonrpc.message import JsonValue, RequestId  # noqa: TC001
+
+__all__ = [
+    "SessionRef",
+    "RequestRef",
+    "ToolIdentity",
+    "OfferedOption",
+    "ApprovalRequested",
+    "ApprovalDecided",
+    "ApprovalRefused",
+    "ElicitationRequested",
+    "ElicitationAnswered",
+    "RequestDeclined",
+    "PromptStarted",
+    "PromptEnded",
+    "SessionOpened",
+    "SessionClosed",
+    "TranscriptEvent",
+    "Entry",
+    "Pattern",
+    "Sha256",
+    "Timestamp",
+    "ToolKind",
+    "OptionKind",
+    "ApprovalOutcome",
+    "ApprovalSettler",
+    "ElicitationMode",
+    "ElicitationAction",
+    "ElicitationSettler",
+    "RouteName",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """The regular expression that a whole string must match; checked when a line is read."""
+
+    regex: str
+
+
+Sha256: TypeAlias = Annotated[str, Pattern("[0-9a-f]{64}")]
+"""A SHA-256 digest in lower-case hexadecimal."""
+
+_TIME: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{3}Z"
+Timestamp: TypeAlias = Annotated[str, Pattern(_TIME)]
+"""UTC in ISO 8601 with milliseconds: ``2026-01-31T12:00:00.000Z``."""
+
+ToolKind: TypeAlias = Literal["shell", "file_change", "permissions", "mcp_tool"]
+"""What kind of action an approval is for."""
+
+OptionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+"""Source: ACP ``PermissionOptionKind``."""
+
+ApprovalOutcome: TypeAlias = Literal["accepted", "rejected", "cancelled"]
+"""What became of the action; only ``accepted`` lets it run."""
+
+ApprovalSettler: TypeAlias = Literal[
+    "person",
+    "policy",
+    "invalid_answer",
+    "turn_cancelled",
+    "turn_ended",
+    "codex_resolved",
+    "disconnected",
+    "superseded",
+]
+"""Who or what settled an approval. ``invalid_answer``: the answer failed a check, and an
+``approval.refused`` says which."""
+
+ElicitationMode: TypeAlias = Literal["form", "url"]
+"""Source: ACP ``elicitation/create``, ``mode``."""
+
+ElicitationAction: TypeAlias = Literal["accept", "decline", "cancel"]
+"""What Codex was told. Source: MCP and ACP elicitation, ``action``."""
+
+ElicitationSettler: TypeAlias = Literal[
+    "person",
+    "program",
+    "invalid_answer",
+    "turn_cancelled",
+    "turn_ended",
+    "codex_resolved",
+    "disconnected",
+    "superseded",
+]
+"""Who or what settled an elicitation. ``program``: a handler of the embedding program."""
+
+RouteName: TypeAlias = Literal["approval", "elicitation", "decline"]
+"""The route of a server request (contract 1.1)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRef:
+    """What an event belongs to. What does not exist is None, for example a session in headless use.
+
+    ``session_id`` is ACP's; ``thread_id`` and ``turn_id`` are Codex's (of a sub-agent: the
+    child's). ``generation`` counts the app-server connections of this program. ``acp_request_id``
+    is the id, with its JSON type, of the ACP request: ours for a permission or an elicitation,
+    the client's for a prompt.
+    """
+
+    session_id: str | None
+    thread_id: str | None
+    generation: int
+    turn_id: str | None = None
+    acp_request_id: RequestId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRef(SessionRef):
+    """A server request of Codex. ``codex_request_id`` keeps its type: 0 is not "0"."""
+
+    codex_request_id: RequestId
+    method: str
+    item_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolIdentity:
+    """What an approval lets run. ``name`` of an MCP tool is ``server/tool``."""
+
+    kind: ToolKind
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedOption:
+    """One choice of a permission request. Source: ACP ``PermissionOption``."""
+
+    id: str
+    kind: OptionKind
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRequested:
+    """A person or a policy was asked whether one pending action may run.
+
+    ``arguments_sha256`` is the digest of the canonical JSON of the arguments shown.
+    """
+
+    type: ClassVar[Literal["approval.requested"]] = "approval.requested"
+    ref: RequestRef
+    tool: ToolIdentity
+    arguments_sha256: Sha256
+    options: tuple[OfferedOption, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalDecided:
+    """An approval was settled. ``option`` is what was chosen; ``decision`` what Codex was told."""
+
+    type: ClassVar[Literal["approval.decided"]] = "approval.decided"
+    ref: RequestRef
+    tool: ToolIdentity
+    arguments_sha256: Sha256
+    outcome: ApprovalOutcome
+    by: ApprovalSettler
+    option: OfferedOption | None
+    decision: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRefused:
+    """An answer failed a check of contract 3.2. ``code`` names the check, ``reason`` explains."""
+
+    type: ClassVar[Literal["approval.refused"]] = "approval.refused"
+    ref: RequestRef
+    tool: ToolIdentity
+    arguments_sha256: Sha256
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElicitationRequested:
+    """A person was asked for input. ``fields`` are names of the form's properties.
+
+    ``server`` is the MCP server's name, None if Codex itself asks. ``url`` of mode ``url`` is
+    recorded without user, query and fragment.
+    """
+
+    type: ClassVar[Literal["elicitation.requested"]] = "elicitation.requested"
+    ref: RequestRef
+    mode: ElicitationMode
+    server: str | None
+    fields: tuple[str, ...] = ()
+    url: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElicitationAnswered:
+    """An elicitation was settled. ``fields`` are the names of what was answered.
+
+    ``content`` is the answer itself, recorded only on demand. ``problem`` says what was wrong
+    with the answer, naming fields and rules, not values.
+    """
+
+    type: ClassVar[Literal["elicitation.answered"]] = "elicitation.answered"
+    ref: RequestRef
+    mode: ElicitationMode
+    server: str | None
+    action: ElicitationAction
+    by: ElicitationSettler
+    fields: tuple[str, ...] = ()
+    problem: str | None = None
+    content: Mapping[str, JsonValue] | None = field(default=None, repr=False, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestDeclined:
+    """A server request was declined (contract 1.6).
+
+    ``discriminator`` is what made it this case inside its method (an elicitation mode, an
+    approval kind); ``asked`` whether a person had been asked before.
+    """
+
+    type: ClassVar[Literal["request.declined"]] = "request.declined"
+    ref: RequestRef
+    route: RouteName
+    discriminator: str | None
+    reason: str
+    asked: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptStarted:
+    """A prompt came in. The turn is not known yet."""
+
+    type: ClassVar[Literal["prompt.started"]] = "prompt.started"
+    ref: SessionRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptEnded:
+    """A prompt was answered: with ACP's stop reason, or with an error."""
+
+    type: ClassVar[Literal["prompt.ended"]] = "prompt.ended"
+    ref: SessionRef
+    stop_reason: str | None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOpened:
+    """A session and its thread were joined. ``how`` is the way it began."""
+
+    type: ClassVar[Literal["session.opened"]] = "session.opened"
+    ref: SessionRef
+    how: Literal["new", "load", "resume", "fork"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionClosed:
+    """A session ended; ``reason`` is a short text."""
+
+    type: ClassVar[Literal["session.closed"]] = "session.closed"
+    ref: SessionRef
+    reason: str
+
+
+TranscriptEvent: TypeAlias = (
+    ApprovalRequested
+    | ApprovalDecided
+    | ApprovalRefused
+    | ElicitationRequested
+    | ElicitationAnswered
+    | RequestDeclined
+    | PromptStarted
+    | PromptEnded
+    | SessionOpened
+    | SessionClosed
+)
+"""Every event. The union is closed: a new one raises the version of the schema."""
+
+
+class Entry(NamedTuple):
+    """An event and when it was recorded."""
+
+    time: Timestamp
+    event: TranscriptEvent

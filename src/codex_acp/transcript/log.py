@@ -1,0 +1,120 @@
+"""The transcript: takes events, gives them to whoever listens.
+
+Owns the time of an event and the order of the listeners. Must not know what events mean or where
+they end up. Recording never waits and never raises, so it cannot disturb a session.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TypeAlias
+
+from codex_acp.transcript.events import Entry
+from codex_acp.transcript.redaction import redacted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codex_acp.transcript.events import Timestamp, TranscriptEvent
+    from codex_acp.transcript.stream import EntryStream
+
+__all__ = ["Transcript", "Subscriber"]
+
+_log = logging.getLogger(__name__)
+
+Subscriber: TypeAlias = "Callable[[Entry], None]"
+"""Called with each entry, at once and in order. It must not block."""
+
+
+class Transcript:
+    """The semantic log of one adapter or one program. To be used from one event loop's thread.
+
+    ``clock`` gives seconds since the epoch. ``record_content`` keeps what people type into forms;
+    tokens and keys are left out in any case, for every listener.
+    """
+
+    def __init__(
+        self, *, clock: Callable[[], float] = time.time, record_content: bool = False
+    ) -> None:
+        self._clock = clock
+        self._record_content = record_content
+        self._subscribers: tuple[Subscriber, ...] = ()
+        self._streams: tuple[EntryStream, ...] = ()
+        self._complained: set[Subscriber] = set()
+        self._closed = False
+
+    @property
+    def active(self) -> bool:
+        """Whether anybody listens, for callers that would build an event for nothing."""
+        return bool(self._subscribers or self._streams)
+
+    def record(self, event: TranscriptEvent) -> None:
+        """Give ``event`` to all listeners; returns at once when there are none. Never raises."""
+        if not (self._subscribers or self._streams):
+            return
+        try:
+            entry = Entry(
+                utc_timestamp(self._clock()), redacted(event, content=self._record_content)
+            )
+        except Exception as error:  # noqa: BLE001 - whatever is in an event, the session goes on
+            # Its text might quote the event.
+            _log.error("the event %s was not recorded: %s", event.type, type(error).__name__)
+            return
+        for subscriber in self._subscribers:
+            try:
+                subscriber(entry)
+            except Exception:  # noqa: BLE001 - a listener's mistake is not the session's
+                if subscriber not in self._complained:
+                    self._complained.add(subscriber)
+                    _log.exception("a subscriber of the transcript failed; told only once")
+        for stream in self._streams:
+            stream.put(entry)
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        """Call ``subscriber`` with every entry from now on; what is returned ends that.
+
+        What it raises is logged once. After `close` nothing comes.
+        """
+        if not self._closed:
+            self._subscribers = (*self._subscribers, subscriber)
+
+        def unsubscribe() -> None:
+            self._subscribers = tuple(s for s in self._subscribers if s is not subscriber)
+            self._complained.discard(subscriber)
+
+        return unsubscribe
+
+    def events(self, limit: int | None = None) -> EntryStream:
+        """An async iterator over all entries from now on.
+
+        At most ``limit`` entries wait for a slow reader (1024 if not given); then the oldest are
+        dropped, and a `Dropped` with their number comes in their place. Raises MisuseError for a
+        limit below 1.
+        """
+        from codex_acp.transcript.stream import DEFAULT_LIMIT, EntryStream
+
+        stream = EntryStream(DEFAULT_LIMIT if limit is None else limit, self._forget)
+        if self._closed:
+            stream.end()
+        else:
+            self._streams = (*self._streams, stream)
+        return stream
+
+    def close(self) -> None:
+        """Let go of all listeners; iterators end after what waits. Again is fine."""
+        self._closed = True
+        streams, self._streams, self._subscribers = self._streams, (), ()
+        self._complained.clear()
+        for stream in streams:
+            stream.end()
+
+    def _forget(self, stream: EntryStream) -> None:
+        self._streams = tuple(s for s in self._streams if s is not stream)
+
+
+def utc_timestamp(seconds: float) -> Timestamp:
+    """Seconds since the epoch as UTC in ISO 8601 with milliseconds."""
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"

@@ -1,0 +1,106 @@
+"""The transcript as an async iterator.
+
+Owns the buffer between the transcript and one reader. Must never make the transcript wait: when
+the reader is slow, the oldest entries go, and the reader is told how many.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import anyio
+
+from codex_acp.errors import MisuseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Self
+
+    from codex_acp.transcript.events import Entry
+
+__all__ = ["DEFAULT_LIMIT", "Dropped", "EntryStream"]
+
+DEFAULT_LIMIT = 1024
+"""Entries that may wait: hundreds of turns' worth, at a few hundred bytes each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Stands where ``count`` entries were dropped, because they were not read in time."""
+
+    count: int
+
+
+class EntryStream:
+    """Entries in the order they were recorded; made by `Transcript.events`.
+
+    Collects from the moment it is made. Ends, after what waits, when the transcript is closed;
+    at once when it is closed itself, with ``async with`` or `aclose`.
+    """
+
+    def __init__(self, limit: int, forget: Callable[[EntryStream], None]) -> None:
+        if limit < 1:
+            message = f"the limit of a stream must be at least 1, not {limit}"
+            raise MisuseError(message)
+        self._waiting: deque[Entry] = deque(maxlen=limit)
+        self._dropped = 0
+        self._forget = forget
+        self._changed = anyio.Event()
+        self._ended = False
+
+    async def __aenter__(self) -> Self:
+        """The stream itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        await self.aclose()
+
+    def __aiter__(self) -> Self:
+        """The stream itself."""
+        return self
+
+    async def __anext__(self) -> Entry | Dropped:
+        """The next entry, or how many are missing before it; waits for one."""
+        while not self._waiting:
+            if self._ended:
+                raise StopAsyncIteration
+            await self._changed.wait()
+        if self._dropped:
+            marker, self._dropped = Dropped(self._dropped), 0
+            return marker
+        return self._waiting.popleft()
+
+    async def aclose(self) -> None:
+        """Stop collecting and drop what waits; again is fine. An iteration that waits ends."""
+        self._forget(self)
+        self._waiting.clear()
+        self.end()
+
+    # What the transcript calls.
+
+    def put(self, entry: Entry) -> None:
+        """Take one entry; never waits."""
+        if self._ended:
+            return
+        if len(self._waiting) == self._waiting.maxlen:
+            self._dropped += 1
+        self._waiting.append(entry)
+        self._wake()
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        self._ended = True
+        self._wake()
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
