@@ -21,11 +21,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "acp": {"jsonrpc", "wire", "transport"},
     "routing": {
         "jsonrpc.message", "wire", "codex._generated", "acp._generated", "acp.capabilities",
-        "codex.classify", "codex.items", "codex.refusals", "transcript.events",
+        "codex.classify", "codex.grants", "codex.items", "codex.refusals", "transcript.events",
     },
     "mapping": {
         "jsonrpc.message", "wire", "codex._generated", "acp._generated", "acp.capabilities",
-        "codex.classify", "codex.items", "codex.refusals", "transcript.events",
+        "codex.classify", "codex.grants", "codex.items", "codex.refusals", "transcript.events",
     },
     "transcript": {"jsonrpc.message"},
     "adapter": {"routing", "mapping", "codex", "acp", "transport", "transcript", "jsonrpc", "wire"},
