@@ -6,11 +6,13 @@ import argparse
 import sys
 
 from codegen.errors import CodegenError
-from codegen.regen import check, regenerate
+from codegen.regen import check, regenerate, undecided
 
 
 def main() -> int:
-    """0 when done or clean, 1 when the tree differs, 2 when the generator could not run."""
+    """0 when done or clean, 1 when the tree differs, 2 when the generator could not run,
+    4 when the schema has something that a handwritten table does not decide.
+    """
     parser = argparse.ArgumentParser(prog="python -m codegen", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, print a diff")
     args = parser.parse_args()
@@ -19,13 +21,20 @@ def main() -> int:
             diffs = check()
             sys.stdout.write("".join(diffs))
             print(f"{len(diffs)} generated files differ from what the schemas give")
-            return 1 if diffs else 0
+            return 1 if diffs else _report_undecided()
         written, deleted = regenerate()
+        print(f"{written} files written, {deleted} deleted")
+        return _report_undecided()
     except CodegenError as error:
         print(f"codegen: {type(error).__name__}: {error}", file=sys.stderr)
         return 2
-    print(f"{written} files written, {deleted} deleted")
-    return 0
+
+
+def _report_undecided() -> int:
+    problems = undecided()
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 4 if problems else 0
 
 
 if __name__ == "__main__":

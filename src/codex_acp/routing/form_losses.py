@@ -48,8 +48,6 @@ class LossError(Exception):
 
 def nothing_lost(at: str, asked: McpElicitationPrimitiveSchema) -> None:
     """Raise for a keyword that neither the form nor the check of its answer would know."""
-    if "type" not in asked.model_fields_set:
-        raise LossError(at, "does not say its type")
     match asked:
         case (
             McpElicitationStringSchema()
@@ -75,6 +73,8 @@ def nothing_lost(at: str, asked: McpElicitationPrimitiveSchema) -> None:
                 no_more(at, option, description=str)
         case _:
             assert_never(asked)
+    if "type" not in asked.model_fields_set:
+        raise LossError(at, "does not say its type")
 
 
 def no_more(at: str, model: WireModel, **harmless: type) -> None:

@@ -13,6 +13,7 @@ from codex_acp.codex import classify as kinds
 from codex_acp.codex._generated.discriminators import (
     COMMAND_DECISIONS,
     COMMAND_KINDS,
+    ELICITATION_ACTIONS,
     ELICITATION_MODES,
     FILE_CHANGE_DECISIONS,
     PERMISSION_SCOPES,
@@ -111,6 +112,11 @@ DISCRIMINATORS: Final[dict[str, dict[str, str]]] = {
         "acceptWithExecpolicyAmendment": f"{_OFFERED}, with the proposed prefix only",
         "applyNetworkPolicyAmendment": f"{_OFFERED}, for the proposed host and action only",
     },
+    "ELICITATION_ACTIONS": {
+        "accept": "for an approval the ledger's grant; for an elicitation the person's own accept",
+        "decline": _NEGATIVE,
+        "cancel": f"{_NEGATIVE}; for a dismissed form or a cancelled prompt",
+    },
     "FILE_CHANGE_DECISIONS": {
         "accept": "offered",
         "acceptForSession": "offered",
@@ -137,6 +143,7 @@ DISCRIMINATORS: Final[dict[str, dict[str, str]]] = {
 _TABLE: Final = "codex_acp/routing/table.py"
 require_rows(f"SERVER_REQUEST_ROUTES in {_TABLE}", SERVER_REQUEST_ROUTES, SERVER_REQUESTS)
 for _name, _values in {
+    "ELICITATION_ACTIONS": ELICITATION_ACTIONS,
     "ELICITATION_MODES": ELICITATION_MODES,
     "COMMAND_KINDS": COMMAND_KINDS,
     "COMMAND_DECISIONS": COMMAND_DECISIONS,

@@ -1,0 +1,155 @@
+"""What may be written behind the command's name, and what it starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import codex_acp.cli.demo as demo_module
+import codex_acp.cli.serve as serve_module
+from codex_acp.cli.arguments import run
+from codex_acp.cli.main import main
+from codex_acp.codex.launch import LaunchOptions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DEFAULTS: dict[str, object] = {"line_limit": None, "log_level": None, "log_file": None}
+PLAIN = LaunchOptions()
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What would have been started; its exit code is 7."""
+    calls: list[object] = []
+
+    def serve(options: LaunchOptions, **more: Any) -> int:
+        calls.append((options, {**DEFAULTS, **more}))
+        return 7
+
+    def demo(**more: Any) -> int:
+        calls.append(more)
+        return 7
+
+    monkeypatch.setattr(serve_module, "serve", serve)
+    monkeypatch.setattr(demo_module, "demo", demo)
+    return calls
+
+
+@pytest.mark.parametrize("word", [[], ["serve"]], ids=["alone", "serve"])
+@pytest.mark.parametrize(
+    ("options", "launch", "more"),
+    [
+        ([], PLAIN, {}),
+        (["--codex", "/c"], LaunchOptions("/c"), {}),
+        (["--codex=/c"], LaunchOptions("/c"), {}),
+        (["-c", "a=1", "-c", "b.c="], LaunchOptions(args=("-c", "a=1", "-c", "b.c=")), {}),
+        (["--config", 'x="y=z"'], LaunchOptions(args=("-c", 'x="y=z"')), {}),
+        (["--line-limit", "1000"], PLAIN, {"line_limit": 1000}),
+        (["--log-file", "f.log"], PLAIN, {"log_file": "f.log"}),
+        (["--log-level", "debug"], PLAIN, {"log_level": "DEBUG"}),
+    ],
+)
+def test_options_of_the_agent(
+    started: list[object],
+    word: list[str],
+    options: list[str],
+    launch: LaunchOptions,
+    more: dict[str, object],
+) -> None:
+    assert main([*word, *options]) == 7
+    assert started == [(launch, {**DEFAULTS, **more})]
+
+
+def test_the_word_may_follow_the_options(started: list[object]) -> None:
+    assert run(["--codex", "/c", "serve"]) == 7
+    assert started == [(LaunchOptions("/c"), DEFAULTS)]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], {"codex": None, "yes": False, "wire": False}),
+        (["--yes"], {"codex": None, "yes": True, "wire": False}),
+        (["-y", "--wire", "--codex", "c"], {"codex": "c", "yes": True, "wire": True}),
+    ],
+)
+def test_options_of_the_demonstration(
+    started: list[object], options: list[str], expected: dict[str, object]
+) -> None:
+    assert main(["demo", *options]) == 7
+    assert started == [expected]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sreve"], "there is no command 'sreve'; use serve or demo"),
+        (["--codecs", "x"], "unrecognized arguments: --codecs"),
+        (["--log", "x"], "unrecognized arguments: --log"),
+        (["--codex"], "--codex: expected one argument"),
+        (["--codex", ""], "--codex: the path is empty"),
+        (["-c", "model"], "'model' is not of the form KEY=VALUE"),
+        (["-c", "=x"], "'=x' is not of the form KEY=VALUE"),
+        (["--line-limit", "0"], "'0' is not a positive whole number of bytes"),
+        (["--line-limit", "64M"], "'64M' is not a positive whole number of bytes"),
+        (["--log-level", "loud"], "'loud' is not a log level; use one of DEBUG, INFO, WARNING"),
+        (["serve", "more"], "unrecognized arguments: more"),
+        (["--codex", "c", "demo"], "write them behind it: demo [options]"),
+        (["demo", "--log-level", "INFO"], "unrecognized arguments: --log-level INFO"),
+    ],
+)
+def test_bad_arguments_start_nothing_and_are_explained(
+    started: list[object],
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    assert started == []
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert "--help" in err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["serve", "-h"], ["demo", "--help"]])
+def test_help_names_every_option(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    mine = ("--yes", "--wire") if arguments[0] == "demo" else ("-c KEY=VALUE", "--log-file")
+    for option in ("--codex", *mine):
+        assert option in text
+
+
+def test_a_log_level_that_is_none_starts_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(serve_module, "spawn_app_server", None)  # calling it would raise
+    monkeypatch.setenv("CODEX_ACP_LOG", "loud")
+    assert main([]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "CODEX_ACP_LOG: 'loud' is not a log level; use one of DEBUG" in err
+
+
+def test_a_log_file_that_cannot_be_written_starts_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(serve_module, "spawn_app_server", None)
+    assert main(["--log-file", str(tmp_path)]) == 2
+    err = capsys.readouterr().err
+    assert f"--log-file: cannot write {str(tmp_path)!r}: Is a directory" in err
+
+
+def test_ctrl_c_has_the_exit_code_of_shells(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_options: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(serve_module, "serve", interrupted)
+    assert main([]) == 130

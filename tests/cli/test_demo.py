@@ -1,0 +1,252 @@
+"""``codex-acp-sdk demo``: with the real Codex, and every way in which it can fail."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from codex_acp.cli.demo_script import EXPECTED_MESSAGES
+from codex_acp.testing import (
+    Entry,
+    Exit,
+    Expect,
+    ScriptedCodex,
+    StderrText,
+    agent_message,
+    turn_completed,
+    turn_started,
+)
+from tests.cli.command import COMMAND, WAIT_SECONDS, environment, run
+
+
+class RealCodex:
+    """The wheel's binary behind a script that notes the id of each process."""
+
+    def __init__(self, directory: Path) -> None:
+        real = str(import_module("codex_cli_bin").bundled_codex_path())
+        self.path = directory / "codex"
+        self._pids = directory / "pids"
+        self.path.write_text(
+            f"#!/bin/sh\necho $$ >> {shlex.quote(str(self._pids))}\n"
+            f'exec {shlex.quote(real)} "$@"\n',
+            encoding="utf-8",
+        )
+        self.path.chmod(0o755)
+
+    def living(self) -> list[int]:
+        """Those that still run, of at least two: one told its version, one was the app-server."""
+        pids = [int(line) for line in self._pids.read_text(encoding="utf-8").split()]
+        assert len(pids) >= 2
+        return [pid for pid in pids if _runs(pid)]
+
+
+def _runs(pid: int) -> bool:
+    """Whether it lives; one that only its parent's notice keeps in the table does not."""
+    try:
+        os.kill(pid, 0)
+        stat = Path("/proc", str(pid), "stat")
+        return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+@pytest.fixture
+def temporary(tmp_path: Path) -> Path:
+    directory = tmp_path / "temporary"
+    directory.mkdir()
+    return directory
+
+
+@pytest.mark.e2e
+def test_a_prompt_goes_to_the_real_codex_and_back(tmp_path: Path, temporary: Path) -> None:
+    codex = RealCodex(tmp_path)
+    done = run(["demo", "--yes", "--codex", str(codex.path)], environment(temporary))
+    out = done.stdout.decode()
+    assert done.returncode == 0, out + done.stderr.decode()
+    assert done.stderr == b""
+    stages = re.findall(r"^ +[0-9.]+ ([\w-]+) ", out, re.MULTILINE)
+    assert stages == [
+        *("codex", "model", "home", "spawned", "initialize", "session", "prompt", "message"),
+        *("command", "message", "end", "clean-up", "home"),
+    ]
+    streamed = " ".join(re.findall(r"^ {21}\| (.*?) *$", out, re.MULTILINE))
+    for message in EXPECTED_MESSAGES:
+        assert message in streamed
+    # The command really ran: its output, and the status that Codex reported with it.
+    assert "Process exited with code 0" in streamed
+    assert "hello.py notes.md" in streamed
+    assert "stop reason end_turn" in out
+    assert "the adapter has ended" in out
+    assert "\x1b" not in out
+    assert codex.living() == []
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.e2e
+def test_the_wire_shows_each_line_in_both_directions(temporary: Path) -> None:
+    done = run(["demo", "--yes", "--wire"], environment(temporary))
+    assert done.returncode == 0
+    wire = [line for line in done.stdout.decode().splitlines() if line[:4] in ("--> ", "<-- ")]
+    sent = [line for line in wire if line.startswith("-->")]
+    methods = [method for line in sent for method in re.findall(r'"method":"([^"]+)"', line)]
+    assert methods == ["initialize", "session/new", "session/prompt"]
+    chunks = [line for line in wire if '"agent_message_chunk"' in line]
+    assert len(chunks) > 20
+    assert wire[-1] == '<-- {"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}'
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_the_middle_leaves_nothing_behind(
+    tmp_path: Path, temporary: Path, number: signal.Signals
+) -> None:
+    codex = RealCodex(tmp_path)
+    process = subprocess.Popen(
+        [*COMMAND, "demo", "--yes", "--codex", str(codex.path)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(temporary),
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            while b" message " not in (line := process.stdout.readline()):
+                assert line
+            process.send_signal(number)
+            assert process.wait(WAIT_SECONDS) == 128 + number
+            stderr = process.stderr.read()
+        finally:
+            process.kill()
+    assert b"everything that was started is ended" in stderr
+    assert b"Traceback" not in stderr
+    assert codex.living() == []
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.e2e
+def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path, temporary: Path) -> None:
+    codex = RealCodex(tmp_path)
+    process = subprocess.Popen(
+        [*COMMAND, "demo", "--yes", "--wire", "--codex", str(codex.path)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(temporary),
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            while b" initialize " not in (line := process.stdout.readline()):
+                assert line
+            process.stdout.close()
+            assert process.wait(WAIT_SECONDS) == 1
+            assert process.stderr.read() == b""
+        finally:
+            process.kill()
+    assert codex.living() == []
+    assert list(temporary.iterdir()) == []
+
+
+def test_other_text_than_the_scripts_is_a_failure(tmp_path: Path, temporary: Path) -> None:
+    script: list[Entry] = [
+        Expect("thread/start"),
+        Expect("turn/start"),
+        *turn_started(),
+        *agent_message("Some ", "other text."),
+        *turn_completed(),
+    ]
+    codex = ScriptedCodex(tmp_path, script)
+    done = run(["demo", "--yes", "--codex", str(codex.path)], environment(temporary))
+    out = done.stdout.decode()
+    assert done.returncode == 1
+    assert "Some other text." in out
+    assert "stop reason end_turn" in out
+    assert "FAILED: the text that arrived is not the script's" in out
+    assert EXPECTED_MESSAGES[0] in out
+    assert list(temporary.iterdir()) == []
+
+
+def test_another_stop_reason_is_a_failure(tmp_path: Path, temporary: Path) -> None:
+    messages = [agent_message(text, item_id=f"m{n}") for n, text in enumerate(EXPECTED_MESSAGES)]
+    script: list[Entry] = [
+        Expect("thread/start"),
+        Expect("turn/start"),
+        *turn_started(),
+        *(entry for message in messages for entry in message),
+        *turn_completed("interrupted"),
+    ]
+    codex = ScriptedCodex(tmp_path, script)
+    done = run(["demo", "--yes", "--codex", str(codex.path)], environment(temporary))
+    assert done.returncode == 1
+    assert b"FAILED: the turn ended with cancelled, not end_turn" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("before", "message"),
+    [
+        ([], "session/new failed"),
+        ([Expect("thread/start"), Expect("turn/start")], "session/prompt failed"),
+    ],
+    ids=["at the start", "in the turn"],
+)
+def test_a_codex_that_dies_is_a_failure(
+    tmp_path: Path, temporary: Path, before: list[Entry], message: str
+) -> None:
+    codex = ScriptedCodex(tmp_path, [*before, StderrText("out of ink\n"), Exit(3)])
+    done = run(["demo", "--yes", "--codex", str(codex.path)], environment(temporary))
+    assert done.returncode == 1
+    out = done.stdout.decode()
+    assert "FAILED: " in out
+    why = out.partition("FAILED: ")[2]
+    assert message in why
+    assert "out of ink" in why
+    assert b"Traceback" not in done.stderr
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_missing_codex_is_an_error_that_says_how_to_get_one(temporary: Path) -> None:
+    done = run(["demo", "--yes", "--codex", "/none/codex"], environment(temporary))
+    assert done.returncode == 1
+    assert done.stdout == b""
+    assert b"codex-acp-sdk demo: error: no Codex binary was found" in done.stderr
+    assert b"pip install 'codex-acp-sdk[codex]'" in done.stderr
+
+
+def test_it_does_not_start_unasked(temporary: Path) -> None:
+    done = run(["demo"], environment(temporary), b"y\n")
+    assert done.returncode == 2
+    assert done.stdout == b""
+    assert b"use --yes" in done.stderr
+
+
+def test_on_a_terminal_it_says_what_it_will_do_and_asks(tmp_path: Path, temporary: Path) -> None:
+    codex = ScriptedCodex(tmp_path, [])
+    ours, theirs = os.openpty()
+    try:
+        os.write(ours, b"n\n")
+        done = subprocess.run(
+            [*COMMAND, "demo", "--codex", str(codex.path)],
+            stdin=theirs,
+            capture_output=True,
+            env=environment(temporary),
+            timeout=WAIT_SECONDS,
+            check=False,
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == 1
+    out = done.stdout.decode()
+    assert "No account, no network" in out
+    assert out.endswith("Start it? [Y/n] Nothing was started.\n")
+    assert list(temporary.iterdir()) == []

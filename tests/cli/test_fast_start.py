@@ -1,0 +1,69 @@
+"""What is loaded when Codex is spawned: next to nothing, so that it boots while we import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import codex_acp
+
+HEAVY = (
+    "argparse",
+    "anyio",
+    "asyncio",
+    "dataclasses",
+    "inspect",
+    "json",
+    "logging",
+    "pathlib",
+    "pydantic",
+    "pydantic_core",
+    "typing",
+)
+SOURCE = str(Path(codex_acp.__file__).parents[1])
+
+AT_SPAWN = f"""
+import sys
+sys.path.insert(0, {SOURCE!r})
+import os, runpy, subprocess
+def spawned(argv, **options):
+    heavy = [m for m in sys.modules if m.split(".")[0] in {HEAVY!r} or "_generated" in m]
+    print(argv, heavy, flush=True)
+    os._exit(0)
+subprocess.Popen = spawned
+sys.argv[0] = "codex-acp-sdk"
+"""
+"""Without -S, .pth files of the environment load more than we do; runpy loads nothing heavy."""
+
+AS_MODULE = 'runpy.run_module("codex_acp", run_name="__main__")'
+AS_SCRIPT = "from codex_acp.cli.main import main; sys.exit(main())"
+
+
+def at_spawn(start: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-S", "-P", "-c", AT_SPAWN + start, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+        env={"CODEX_PATH": "/bin/sh"},
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("arguments", [[], ["serve"]], ids=["alone", "serve"])
+@pytest.mark.parametrize("start", [AS_MODULE, AS_SCRIPT], ids=["module", "script"])
+def test_codex_is_spawned_before_anything_heavy_is_loaded(start: str, arguments: list[str]) -> None:
+    assert at_spawn(start, *arguments) == "['/bin/sh', 'app-server'] []"
+
+
+def test_options_cost_the_parser_and_no_more_than_that() -> None:
+    found = at_spawn(AS_SCRIPT, "-c", "model=x")
+    command, modules = found.split("] [")
+    assert command == "['/bin/sh', 'app-server', '-c', 'model=x'"
+    assert "'argparse'" in modules
+    for name in ("asyncio", "anyio", "pydantic", "logging", "_generated"):
+        assert name not in modules
