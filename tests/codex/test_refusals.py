@@ -9,9 +9,9 @@ from jsonschema import ValidationError
 
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
 from codex_acp.codex.refusals import REFUSALS, has_negative_form, refusal
-from codex_acp.wire.registry import require_rows
 from codex_acp.errors import MisuseError, RpcError
 from codex_acp.wire.codec import encode
+from codex_acp.wire.registry import require_rows
 from tests.codex.server_request_samples import SAMPLES, assert_fits
 
 EXPECTED = {

@@ -33,6 +33,9 @@ class Recorder:
         if self.answer is not None:
             self.answer(request, responder)
 
+    def on_request_again(self, request: Request) -> None:
+        self.events.append(("again", request))
+
     def on_notification(self, notification: Notification) -> None:
         self.events.append(notification)
         if notification.method == "raise":

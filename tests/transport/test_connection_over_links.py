@@ -63,6 +63,9 @@ class Client:
     def on_request(self, request: Request, responder: Responder) -> None:
         raise AssertionError(request, responder)
 
+    def on_request_again(self, request: Request) -> None:
+        raise AssertionError(request)
+
     def on_notification(self, notification: Notification) -> None:
         self.notifications.append(notification)
         self.news.set()

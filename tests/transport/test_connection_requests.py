@@ -167,21 +167,16 @@ async def test_a_duplicate_id_is_refused_while_the_first_is_open() -> None:
     assert peer.received[1:] == [{"id": 1, "result": None}]
 
 
-async def test_a_peer_that_resends_gets_one_answer_and_no_refusal() -> None:
+@pytest.mark.parametrize("method", ["m", "n"])
+async def test_3_7_a_peer_that_resends_gets_one_answer_and_the_handler_hears_of_it(
+    method: str,
+) -> None:
     handler = Recorder()
     _, peer = joined(handler, peer_resends=True)
-    peer.send({"id": 1, "method": "m"}, {"id": 1, "method": "m"})
+    peer.send({"id": 1, "method": "m"}, {"id": 1, "method": method})
     await settle()
     assert peer.received == []
-    assert handler.messages == [Request(1, "m", None)]
+    assert handler.messages == [Request(1, "m", None), ("again", Request(1, method, None))]
     assert handler.responders[0].result(NULL)
     await settle()
     assert peer.received == [{"id": 1, "result": None}]
-
-
-async def test_a_resent_id_with_another_method_is_refused() -> None:
-    handler = Recorder()
-    _, peer = joined(handler, peer_resends=True)
-    peer.send({"id": 1, "method": "m"}, {"id": 1, "method": "n"})
-    await settle()
-    assert error_of(peer.received[0])[:2] == (1, -32600)

@@ -166,6 +166,9 @@ class Side:
         self._open[(type(request.id), request.id)] = entry
         self._tasks.start_soon(self._serve, handler, params, entry, name=f"acp {request.method}")
 
+    def on_request_again(self, request: Request) -> None:
+        """Never called: a peer of ACP may not use the id of an open request."""
+
     def on_notification(self, notification: Notification) -> None:
         """Put the notification behind whatever arrived before it."""
         self._loop.call_soon(self._take_notification, notification)

@@ -22,6 +22,7 @@ from codex_acp.jsonrpc.message import (
 )
 from codex_acp.mapping.capabilities import agent_capabilities, agent_info
 from codex_acp.mapping.client_info import codex_client_info
+from codex_acp.transcript.events import PromptEnded, PromptStarted, SessionOpened, SessionRef
 from codex_acp.transcript.log import Transcript
 
 if TYPE_CHECKING:
@@ -141,11 +142,22 @@ class CodexAgent:
         except CodexAcpError as error:
             raise _session_error(error) from error
         self._add(started.thread.id, codex)
+        self._transcript.record(SessionOpened(ref=self._ref(started.thread.id), how="new"))
         return NewSessionResponse(session_id=started.thread.id)
 
     async def prompt(self, request: PromptRequest) -> PromptResponse:
         """See `Session.prompt`; -32002 for a session that is not open here."""
-        return await self._session(request.session_id).prompt(request)
+        session = self._session(request.session_id)
+        ref = self._ref(session.id)
+        self._transcript.record(PromptStarted(ref=ref))
+        try:
+            response = await session.prompt(request)
+        except RpcError as error:
+            ended = PromptEnded(ref=ref, stop_reason=None, error=error.message)
+            self._transcript.record(ended)
+            raise
+        self._transcript.record(PromptEnded(ref=ref, stop_reason=response.stop_reason))
+        return response
 
     def cancel(self, notification: CancelNotification) -> None:
         """See `Session.cancel`; one for an unknown session is only logged."""
@@ -156,6 +168,9 @@ class CodexAgent:
             session.cancel()
 
     # Sessions.
+
+    def _ref(self, session_id: str) -> SessionRef:
+        return SessionRef(session_id=session_id, thread_id=session_id, generation=self._generation)
 
     def _session(self, session_id: str) -> Session:
         session = self._sessions.get(session_id)

@@ -19,6 +19,7 @@ from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
 if TYPE_CHECKING:
     from codex_acp.codex.launch import LaunchOptions
     from codex_acp.errors import LaunchError
+    from codex_acp.transcript.log import Transcript
     from codex_acp.transport.child import ChildProcess
     from codex_acp.transport.link import Link
 
@@ -31,17 +32,22 @@ END_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 async def serve_link(
-    link: Link, app_server: AppServer, *, line_limit: int = DEFAULT_LINE_LIMIT
+    link: Link,
+    app_server: AppServer,
+    transcript: Transcript | None = None,
+    *,
+    line_limit: int = DEFAULT_LINE_LIMIT,
 ) -> None:
     """Serve one client until it disconnects, then end Codex and all of its children.
 
+    ``transcript`` hears of every approval, elicitation and decline; ``line_limit`` is in bytes.
     Raises TransportError if the connection to the client broke.
     """
     connection = acp_connection(link, name="the client", line_limit=line_limit)
     broken: TransportError | None = None
     try:
         async with anyio.create_task_group() as tasks:
-            agent = CodexAgent(app_server, tasks.start_soon)
+            agent = CodexAgent(app_server, tasks.start_soon, transcript)
             side = AgentSide(connection, agent.requests(), agent.notifications())
             agent.join(side)
             try:
@@ -60,20 +66,23 @@ def run_stdio(
     link: Link,
     options: LaunchOptions,
     spawned: ChildProcess | LaunchError | None,
+    transcript: Transcript | None = None,
     *,
     line_limit: int = DEFAULT_LINE_LIMIT,
 ) -> int:
     """Serve on ``link`` until it ends or a signal comes; the exit code of the process."""
-    return asyncio.run(_main(link, AppServer(options, spawned), line_limit))
+    return asyncio.run(_main(link, AppServer(options, spawned), transcript, line_limit))
 
 
-async def _main(link: Link, app_server: AppServer, line_limit: int) -> int:
+async def _main(
+    link: Link, app_server: AppServer, transcript: Transcript | None, line_limit: int
+) -> int:
     loop = asyncio.get_running_loop()
     with anyio.CancelScope() as scope:
         for number in END_SIGNALS:
             loop.add_signal_handler(number, scope.cancel)
         try:
-            await serve_link(link, app_server, line_limit=line_limit)
+            await serve_link(link, app_server, transcript, line_limit=line_limit)
         except TransportError as error:
             logger.warning("the client is gone: %s", error)
             return 1

@@ -14,21 +14,23 @@ from codex_acp.cli.logs import DEFAULT_LEVEL, LEVEL_VARIABLE, LEVELS, chosen_lev
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["demo_parser", "run", "serve_parser"]
+__all__ = ["demo_parser", "routes_parser", "run", "serve_parser"]
 
 PROGRAM: Final = "codex-acp-sdk"
 
-COMMANDS: Final = ("serve", "demo")
+COMMANDS: Final = ("serve", "demo", "routes")
 
 EPILOG: Final = """\
 commands:
   serve    the ACP agent on standard input and output (also without the word)
   demo     send one prompt through the real Codex with a scripted model, and show it;
            see `codex-acp-sdk demo --help`
+  routes   print what becomes of every request that Codex can make (--json for programs)
 
 environment:
   CODEX_PATH     the Codex binary, where --codex does not name one
   CODEX_ACP_LOG  the log level, where --log-level does not name one
+  CODEX_ACP_TRANSCRIPT  the transcript, where --transcript does not name one
   CODEX_HOME     Codex's own: its configuration, login and sessions
 """
 
@@ -44,6 +46,8 @@ def run(argv: Sequence[str]) -> int:
     """Parse and run; the exit code. Raises SystemExit for ``--help`` (0) and errors (2)."""
     if argv and argv[0] == "demo":
         return _run_demo(argv[1:])
+    if argv and argv[0] == "routes":
+        return _run_routes(argv[1:])
     parser = serve_parser()
     options, unknown = parser.parse_known_args(argv)
     if unknown:  # before the command: the value of an unknown option reads as one
@@ -57,6 +61,8 @@ def run(argv: Sequence[str]) -> int:
         return 0
     if options.command == "demo":
         parser.error("demo has options of its own; write them behind it: demo [options]")
+    if options.command == "routes":
+        parser.error("routes has options of its own; write them behind it: routes [options]")
     from codex_acp.cli.serve import serve
     from codex_acp.codex.launch import LaunchOptions
 
@@ -66,7 +72,16 @@ def run(argv: Sequence[str]) -> int:
         line_limit=options.line_limit,
         log_level=options.log_level,
         log_file=options.log_file,
+        transcript=options.transcript,
     )
+
+
+def _run_routes(argv: Sequence[str]) -> int:
+    options = routes_parser().parse_args(argv)
+    from codex_acp.routing.catalogue import as_json, as_markdown, catalogue
+
+    sys.stdout.write(as_json(catalogue()) if options.json else as_markdown(catalogue()))
+    return 0
 
 
 def _run_demo(argv: Sequence[str]) -> int:
@@ -77,11 +92,11 @@ def _run_demo(argv: Sequence[str]) -> int:
 
 
 def serve_parser() -> argparse.ArgumentParser:
-    """The parser of everything but ``demo``."""
+    """The parser of everything but ``demo`` and ``routes``."""
     parser = _Parser(
         prog=PROGRAM,
         usage="%(prog)s [serve] [options]\n       %(prog)s demo [options]\n"
-        "       %(prog)s --version",
+        "       %(prog)s routes [--json]\n       %(prog)s --version",
         description="An Agent Client Protocol (ACP) agent, run by the Codex app-server.\n"
         "Editors start it and speak with it on standard input and output.",
         epilog=EPILOG,
@@ -115,6 +130,23 @@ def serve_parser() -> argparse.ArgumentParser:
         type=_level,
         help=f"{', '.join(LEVELS)} (default: {LEVEL_VARIABLE}, else {DEFAULT_LEVEL})",
     )
+    parser.add_argument(
+        "--transcript",
+        metavar="FILE",
+        help="append every approval, elicitation and decline to FILE as JSON lines",
+    )
+    return parser
+
+
+def routes_parser() -> argparse.ArgumentParser:
+    """The parser of what follows ``routes``."""
+    parser = _Parser(
+        prog=f"{PROGRAM} routes",
+        description="Every request that Codex can make of its client: whether it becomes an "
+        "approval, an elicitation or a decline, what a person is shown, and the negative reply.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--json", action="store_true", help="as JSON")
     return parser
 
 

@@ -10,7 +10,7 @@ import sys
 
 from codex_acp.cli.logs import chosen_level, open_log, start_logging
 from codex_acp.codex.launch import LaunchOptions, spawn_app_server
-from codex_acp.errors import LaunchError, TransportError
+from codex_acp.errors import LaunchError, MisuseError, TransportError
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
@@ -37,10 +37,12 @@ def serve(
     line_limit: int | None = None,
     log_level: str | None = None,
     log_file: str | None = None,
+    transcript: str | None = None,
 ) -> int:
     """Serve until stdin ends; the exit code. A Codex that is missing is told to the client.
 
-    ``line_limit`` in bytes, None for the default; the log options as in `codex_acp.cli.logs`.
+    ``line_limit`` in bytes, None for the default; the log options as in `codex_acp.cli.logs`;
+    ``transcript`` names a file, None for what ``CODEX_ACP_TRANSCRIPT`` says.
     """
     try:
         level = chosen_level(log_level)
@@ -51,7 +53,10 @@ def serve(
     spawned = _spawn(options)
     try:
         start_logging(level, log)
-        return _serve(options, spawned, line_limit)
+        return _serve(options, spawned, line_limit, transcript)
+    except MisuseError as error:
+        _complain(str(error))
+        return BAD_ARGUMENTS
     except TransportError as error:
         _complain(str(error))
         return FAILED
@@ -62,17 +67,27 @@ def serve(
 
 
 def _serve(
-    options: LaunchOptions, spawned: ChildProcess | LaunchError, line_limit: int | None
+    options: LaunchOptions,
+    spawned: ChildProcess | LaunchError,
+    line_limit: int | None,
+    transcript_file: str | None,
 ) -> int:
     if os.isatty(0):
         print(TERMINAL_HINT, file=sys.stderr)
     from codex_acp.adapter.serve import run_stdio
     from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
+    from codex_acp.transcript import Transcript, TranscriptWriter, transcript_path
     from codex_acp.transport.stdio import StdioLink, claim_stdout
 
     link = StdioLink(stdout_fd=claim_stdout())
     limit = DEFAULT_LINE_LIMIT if line_limit is None else line_limit
-    return run_stdio(link, options, spawned, line_limit=limit)
+    transcript = Transcript()
+    path = transcript_path(transcript_file, os.environ)
+    if path is None:
+        return run_stdio(link, options, spawned, transcript, line_limit=limit)
+    with TranscriptWriter(path) as writer:
+        transcript.subscribe(writer.write)
+        return run_stdio(link, options, spawned, transcript, line_limit=limit)
 
 
 def _spawn(options: LaunchOptions) -> ChildProcess | LaunchError:

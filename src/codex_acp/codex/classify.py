@@ -59,6 +59,9 @@ __all__ = [
     "refreshed",
 ]
 
+APPROVAL_KIND: Final = "codex_approval_kind"
+"""The key of ``_meta`` by which a request says that it is an approval, whatever its value."""
+
 TOOL_CALL: Final = "mcp_tool_call"
 """The only value of ``_meta.codex_approval_kind`` that can be an approval."""
 
@@ -272,9 +275,9 @@ def _elicitation(request: McpServerElicitationRequest, items: Items) -> Classifi
     if isinstance(params, UnknownVariant):
         mode = params.wire().get("mode")
         return Refused(request, f"an MCP server asks in an unknown mode, {mode!r}")
-    kind = _meta_of(params).get("codex_approval_kind")
-    if kind is not None:
-        return _claimed_approval(request, kind, items)
+    meta = _meta_of(params)
+    if APPROVAL_KIND in meta:
+        return _claimed_approval(request, meta[APPROVAL_KIND], items)
     match params:
         case McpUserVerificationElicitationParams():
             reason = "a proof by this device cannot be given over ACP"

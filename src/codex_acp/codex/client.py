@@ -308,6 +308,10 @@ class CodexClient(CodexCalls):
         """See `Handler.on_request`."""
         self._requests.on_request(request, responder)
 
+    def on_request_again(self, request: Request) -> None:
+        """See `Handler.on_request_again`."""
+        self._requests.on_request_again(request)
+
     def on_notification(self, notification: Notification) -> None:
         """See `Handler.on_notification`."""
         self._router.on_notification(notification.method, notification.params)

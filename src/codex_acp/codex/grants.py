@@ -28,6 +28,7 @@ from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownValue, UnknownVariant
 
 if TYPE_CHECKING:
+    from codex_acp.codex._generated.server_requests import ItemFileChangeRequestApproval
     from codex_acp.codex.classify import Approval
     from codex_acp.wire.model import WireModel
 
@@ -86,7 +87,7 @@ def allows(grant: Grant) -> bool:
 
 
 class OfferedGrants(NamedTuple):
-    """What may be chosen, in Codex's order, and what was offered but is not known here."""
+    """What may be chosen, in Codex's order, and what Codex listed that cannot be offered."""
 
     grants: tuple[Grant, ...]
     unknown: tuple[str, ...] = ()
@@ -103,7 +104,12 @@ _QUESTION_LABELS: Final[dict[str, Grant]] = {
 
 
 def offered(approval: Approval) -> OfferedGrants:
-    """The grants that this request leaves to the person."""
+    """The grants that this request leaves to the person; each once, in Codex's order."""
+    listed = _listed(approval)
+    return OfferedGrants(tuple(dict.fromkeys(listed.grants)), listed.unknown)
+
+
+def _listed(approval: Approval) -> OfferedGrants:
     match approval:
         case CommandApproval(request=request):
             return _of_command(request.params)
@@ -136,17 +142,25 @@ def _of_command(params: models.CommandExecutionRequestApprovalParams) -> Offered
                 pass
             case models.AcceptWithExecpolicyAmendmentDecision():
                 prefix = decision.accept_with_execpolicy_amendment.execpolicy_amendment
-                grants += [g for g in _prefixes(params) if list(g.prefix) == prefix]
+                proposed = [g for g in _prefixes(params) if list(g.prefix) == prefix]
+                grants += proposed
+                unknown += [] if proposed else [_not_proposed(decision)]
             case models.ApplyNetworkPolicyAmendmentDecision():
                 rule = decision.apply_network_policy_amendment.network_policy_amendment
-                grants += [
+                hosts = [
                     h for h in _hosts(params) if (h.host, h.action) == (rule.host, rule.action)
                 ]
+                grants += hosts
+                unknown += [] if hosts else [_not_proposed(decision)]
             case UnknownValue() | UnknownVariant():
                 unknown.append(str(plain(decision)))
             case _:
                 assert_never(decision)
     return OfferedGrants(tuple(grants), tuple(unknown))
+
+
+def _not_proposed(decision: WireModel) -> str:
+    return f"an amendment that was not proposed: {plain(decision)}"
 
 
 def _default_grants(params: models.CommandExecutionRequestApprovalParams) -> list[Grant]:
@@ -193,8 +207,8 @@ def arguments_of(approval: Approval) -> dict[str, object]:
     match approval:
         case CommandApproval(request=command):
             return _object(command.params)
-        case FileChangeApproval(item=change):
-            return {"changes": plain(change.changes), "id": change.id}
+        case FileChangeApproval(request=asked, item=change):
+            return {"changes": plain(change.changes), "id": change.id, **_root(asked)}
         case PermissionsApproval(request=permissions):
             return {"permissions": plain(permissions.params.permissions)}
         case McpToolApproval(item=call) | McpToolQuestion(item=call):
@@ -205,6 +219,12 @@ def arguments_of(approval: Approval) -> dict[str, object]:
             return _object(patch.params)
         case _:
             assert_never(approval)
+
+
+def _root(asked: ItemFileChangeRequestApproval) -> dict[str, object]:
+    """Where accepting the changes lets more be written; nothing for a plain change."""
+    root = asked.params.grant_root
+    return {} if root is None else {"grantRoot": root}
 
 
 def _object(model: object) -> dict[str, object]:

@@ -13,11 +13,13 @@ from codex_acp.codex._generated.models import (
     CollabAgentToolCallThreadItem,
     FileChangeThreadItem,
     McpToolCallThreadItem,
+    SubAgentActivityThreadItem,
 )
 from codex_acp.codex._generated.notifications import (
     ItemCompletedEvent,
     ItemFileChangePatchUpdatedEvent,
     ItemStartedEvent,
+    ThreadClosedEvent,
     ThreadStartedEvent,
     TurnCompletedEvent,
     TurnStartedEvent,
@@ -35,6 +37,7 @@ FOLLOWED: Final = frozenset(
         "item/completed",
         "item/fileChange/patchUpdated",
         "item/started",
+        "thread/closed",
         "thread/started",
         "turn/completed",
         "turn/started",
@@ -44,6 +47,9 @@ FOLLOWED: Final = frozenset(
 
 MAX_PARENT_STEPS: Final = 64
 """Sub-agents start sub-agents, but never in a circle; a bound all the same."""
+
+MAX_PARENTS: Final = 10_000
+"""Sub-agents that are remembered, far more than ever run; a forgotten one's requests decline."""
 
 
 @dataclass(slots=True)
@@ -72,6 +78,7 @@ class Items:
         if isinstance(event, ItemStartedEvent):
             self._started(event.params.thread_id, event.params.turn_id, event.params.item)
         elif isinstance(event, ItemCompletedEvent):
+            self._children(event.params.thread_id, event.params.item)
             self._items.pop((event.params.thread_id, _id_of(event.params.item)), None)
         elif isinstance(event, ItemFileChangePatchUpdatedEvent):
             running = self._items.get((event.params.thread_id, event.params.item_id))
@@ -79,35 +86,71 @@ class Items:
                 changes = list(event.params.changes)
                 running.item = running.item.model_copy(update={"changes": changes})
         elif isinstance(event, TurnStartedEvent):
-            self._turns[event.params.thread_id] = event.params.turn.id
+            self._turn_started(event.params.thread_id, event.params.turn.id)
         elif isinstance(event, TurnCompletedEvent):
-            self._turn_ended(event.params.thread_id, event.params.turn.id)
+            if self._turns.get(event.params.thread_id) == event.params.turn.id:
+                self._turn_over(event.params.thread_id)
         elif isinstance(event, ThreadStartedEvent):
             self.learn_thread(event.params.thread)
+        elif isinstance(event, ThreadClosedEvent):
+            self._turn_over(event.params.thread_id)
+            self._parents.pop(event.params.thread_id, None)
 
     def learn_thread(self, thread: Thread) -> None:
-        """Learn a thread's parent, and (after ``thread/resume``) what of it still runs."""
+        """Learn a thread's parent and sub-agents, and (after ``thread/resume``) what still runs."""
         if thread.parent_thread_id is not None:
-            self._parents[thread.id] = thread.parent_thread_id
+            self._parent_told(thread.parent_thread_id, thread.id)
         for turn in thread.turns:
+            for item in turn.items:
+                self._children(thread.id, item)
             if turn.status == "inProgress":
-                self._turns[thread.id] = turn.id
+                self._turn_started(thread.id, turn.id)
                 for item in turn.items:
                     if getattr(item, "status", None) == "inProgress":
                         self._started(thread.id, turn.id, item)
 
     def _started(self, thread_id: str, turn_id: str, item: ThreadItem) -> None:
-        self._items.setdefault((thread_id, _id_of(item)), RunningItem(thread_id, turn_id, item))
+        self._children(thread_id, item)
+        if not self.is_running(thread_id, turn_id):
+            return  # nothing of it could be approved, and no end would ever take it away
+        running = self._items.setdefault(
+            (thread_id, _id_of(item)), RunningItem(thread_id, turn_id, item)
+        )
+        running.item = item
+
+    def _turn_started(self, thread_id: str, turn_id: str) -> None:
+        if self._turns.get(thread_id) != turn_id:
+            self._turn_over(thread_id)  # a thread runs one turn at a time
+            self._turns[thread_id] = turn_id
+
+    def _turn_over(self, thread_id: str) -> None:
+        self._turns.pop(thread_id, None)
+        for key in [key for key in self._items if key[0] == thread_id]:
+            del self._items[key]
+
+    def _children(self, thread_id: str, item: ThreadItem) -> None:
+        """A sub-agent's thread is named when its item completes, or by what it does later."""
         if isinstance(item, CollabAgentToolCallThreadItem):
             for child in item.receiver_thread_ids:
-                self._parents.setdefault(child, thread_id)
+                self._child(thread_id, child)
+        elif isinstance(item, SubAgentActivityThreadItem):
+            self._child(thread_id, item.agent_thread_id)
 
-    def _turn_ended(self, thread_id: str, turn_id: str) -> None:
-        if self._turns.get(thread_id) == turn_id:
-            del self._turns[thread_id]
-        gone = [k for k, r in self._items.items() if k[0] == thread_id and r.turn_id == turn_id]
-        for key in gone:
-            del self._items[key]
+    def _child(self, parent: str, child: str) -> None:
+        """Remember a parent; never a circle: a sub-agent also writes to the thread above it."""
+        if child in self._parents or child in (parent, *self.ancestors_of(parent)):
+            return
+        self._parents[child] = parent
+        if len(self._parents) > MAX_PARENTS:
+            del self._parents[next(iter(self._parents))]
+
+    def _parent_told(self, parent: str, child: str) -> None:
+        """Codex's own word for a parent: it outweighs what was gathered from items."""
+        line = [parent, *self.ancestors_of(parent)]
+        if child in line[1:]:
+            del self._parents[line[line.index(child) - 1]]
+        self._parents.pop(child, None)
+        self._child(parent, child)
 
     # What others ask.
 
@@ -139,15 +182,18 @@ class Items:
         """The thread that started this one as a sub-agent."""
         return self._parents.get(thread_id)
 
+    def ancestors_of(self, thread_id: str) -> list[str]:
+        """The line of parents of a thread, its own parent first."""
+        line: list[str] = []
+        parent = self._parents.get(thread_id)
+        while parent is not None and len(line) < MAX_PARENT_STEPS:
+            line.append(parent)
+            parent = self._parents.get(parent)
+        return line
+
     def root_of(self, thread_id: str) -> str:
         """The thread at the top of this one's line of parents: itself if it has none."""
-        root = thread_id
-        for _ in range(MAX_PARENT_STEPS):
-            parent = self._parents.get(root)
-            if parent is None:
-                break
-            root = parent
-        return root
+        return [thread_id, *self.ancestors_of(thread_id)][-1]
 
 
 def _id_of(item: ThreadItem) -> str:

@@ -16,6 +16,7 @@ from codex_acp.codex._generated.version import SCHEMA_VERSION
 from codex_acp.codex.refusals import refusal
 from codex_acp.errors import InvalidPayload, MisuseError, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
+from codex_acp.wire.canonical import same_json
 from codex_acp.wire.codec import encode
 
 if TYPE_CHECKING:
@@ -117,6 +118,24 @@ class ServerRequests:
         )
         self._pending[task] = _Pending(request, responder)
         task.add_done_callback(self._ended)
+
+    def on_request_again(self, request: Request) -> None:
+        """A request came again while its handler runs (contract 3.7).
+
+        The same one (after ``thread/resume``) is no news. With another payload nobody can tell
+        any more what an answer would be taken for: the pending one is refused, once.
+        """
+        for task, (pending, responder) in list(self._pending.items()):
+            if type(pending.id) is not type(request.id) or pending.id != request.id:
+                continue
+            same = pending.method == request.method and same_json(pending.params, request.params)
+            if same:
+                logger.info("%s came again while it is open", request.method)
+                return
+            reason = f"{pending.method} was declined: Codex used its id for another request"
+            self._refuse(pending, responder, reason, HANDLER_FAILED)
+            task.cancel()
+            return
 
     def refuse_pending(self, reason: str) -> None:
         """Refuse every request whose handler still runs, and all that come from now on."""

@@ -21,11 +21,12 @@ from codex_acp.codex._generated.discriminators import (
 )
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
 from codex_acp.codex.classify import classify
-from codex_acp.codex.grants import digest_of, offered
+from codex_acp.codex.grants import allows, digest_of, offered
 from codex_acp.routing.announce import announcement, item_of, tool_call_id
 from codex_acp.routing.approvals import announced_content, identity_of, shown
 from codex_acp.routing.asked import Unaskable, asked_of
 from codex_acp.routing.route import Approval, Decline, Elicitation, Route, RoutingContext
+from codex_acp.wire.model import UnknownVariant
 from codex_acp.wire.registry import require_rows
 
 if TYPE_CHECKING:
@@ -166,6 +167,9 @@ def route(request: ServerRequest, context: RoutingContext) -> Route:
 
 def _thread_of(request: ServerRequest) -> str | None:
     params = request.params
+    if isinstance(params, UnknownVariant):
+        thread_id = params.wire().get("threadId")
+        return thread_id if isinstance(thread_id, str) else None
     return getattr(params, "thread_id", None) or getattr(params, "conversation_id", None)
 
 
@@ -174,8 +178,8 @@ def _session_of(request: ServerRequest, context: RoutingContext) -> str | None:
     thread_id = _thread_of(request)
     if thread_id is None:
         return None
-    root = context.items.root_of(thread_id)
-    return root if root in context.sessions else None
+    line = (thread_id, *context.items.ancestors_of(thread_id))
+    return next((thread for thread in line if thread in context.sessions), None)
 
 
 def _decline(request: ServerRequest, reason: str, context: RoutingContext) -> Decline:
@@ -188,7 +192,7 @@ def _approval(what: kinds.Approval, context: RoutingContext) -> Route:
     if session_id is None or thread_id is None:
         return _decline(request, "no open session holds the thread that asks", context)
     grants = offered(what)
-    if not grants.grants:
+    if not any(allows(grant) for grant in grants.grants):
         return _decline(request, "Codex offers no way to allow it", context)
     turn_id = getattr(request.params, "turn_id", None) or context.items.running_turn(thread_id)
     if turn_id is None:

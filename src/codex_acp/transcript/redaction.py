@@ -51,6 +51,8 @@ _PAIR: Final = (
     rf"(?i)((?:{_SECRET_NAME})[\"']?\s{{0,3}}[=:]\s{{0,3}})"
     r"(?:\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|[^\s&\"',;]+)"
 )
+# From one "://" to the next at most, so that a text full of them takes no longer.
+_URL_QUERY: Final = r"(://(?:(?!://)[^\s?#\"'<>])*+[?#])[^\s\"'<>]+"
 _KNOWN_PREFIX: Final = (
     r"(?<![A-Za-z0-9])(?:sk-[A-Za-z0-9_-]{8,}|[sr]k_(?:live|test)_[A-Za-z0-9]{8,}"
     r"|gh[opsur]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}"
@@ -65,7 +67,7 @@ _RULES: Final = tuple(
         (_HEADER, rf"\1\2 {REDACTED}"),  # to the end of its line
         (r"(?i)\b(bearer)\s+[^\s\"',;]+", rf"\1 {REDACTED}"),
         (r"(://)[^\s/@?#]+@", rf"\1{REDACTED}@"),  # the user of a URL
-        (r"(://[^\s?#\"'<>]*[?#])[^\s\"'<>]+", rf"\1{REDACTED}"),  # the query of a URL
+        (_URL_QUERY, rf"\1{REDACTED}"),
         (r"\?(?=[\w.%~-]+=)[^\s\"'<>]+", f"?{REDACTED}"),  # a query on its own
         (_PAIR, rf"\1{REDACTED}"),  # name=value, name: value, "name": "value"
         (r"\beyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)*", REDACTED),  # a JWT

@@ -62,6 +62,10 @@ class Handler(Protocol):
     def on_request(self, request: Request, responder: Responder) -> None:
         """Answer through ``responder``, now or later; exactly once."""
 
+    def on_request_again(self, request: Request) -> None:
+        """A request came whose id is still open; only with ``peer_resends``. Not to be answered:
+        what answers the open one answers this one, too."""
+
     def on_notification(self, notification: Notification) -> None:
         """Take a notification."""
 
@@ -87,8 +91,9 @@ class Connection:
     ``name`` stands for the peer in logs and errors. ``version`` says whether sent messages carry
     ``"jsonrpc":"2.0"``. ``line_limit`` is in bytes. ``cancel_method`` is the notification sent
     when a call is given up. ``peer_resends`` is for a peer that may send a request again while it
-    is still open, with the same id and method (Codex, after ``thread/resume``): the copy is then
-    dropped, since an error would be taken as the answer to the first. ``on_line`` sees each line.
+    is still open, with the same id (Codex, after ``thread/resume``): the handler is told, and
+    nothing is answered, since an error would be taken as the answer to the first. ``on_line`` sees
+    each line.
     """
 
     def __init__(
@@ -291,8 +296,8 @@ class Connection:
     def _take_request(self, handler: Handler, request: Request) -> None:
         open_method = self._incoming.open(request.id, request.method)
         if open_method is not None:
-            if self._peer_resends and open_method == request.method:
-                logger.info("%s sent %s again, still open", self._name, request.method)
+            if self._peer_resends:
+                self._take_again(handler, request)
                 return
             logger.warning("%s reused the id %r of an open request", self._name, request.id)
             self._send_error(request.id, INVALID_REQUEST, "a request with this id is still open")
@@ -302,6 +307,12 @@ class Connection:
             handler.on_request(request, responder)
         except Exception as error:  # noqa: BLE001 - logged and answered by the next line
             self._answer_failure(responder, error)
+
+    def _take_again(self, handler: Handler, request: Request) -> None:
+        try:
+            handler.on_request_again(request)
+        except Exception:
+            logger.exception("the repetition of %s was not handled", request.method)
 
     def _answer_failure(self, responder: Responder, error: Exception) -> None:
         if responder.settled:
