@@ -8,6 +8,7 @@ made visible. Nothing is cut without saying so.
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
 from codex_acp.acp._generated.v1.models import (
@@ -21,6 +22,9 @@ from codex_acp.acp._generated.v1.models import (
 from codex_acp.codex._generated.models import (
     AddPatchChangeKind,
     DeletePatchChangeKind,
+    GlobPatternFileSystemPath,
+    PathFileSystemPath,
+    SpecialFileSystemPath,
     UpdatePatchChangeKind,
 )
 from codex_acp.codex.classify import (
@@ -41,13 +45,18 @@ from codex_acp.codex.grants import (
     allows,
     arguments_of,
 )
-from codex_acp.routing.display import quoted_words, shortened, visible
+from codex_acp.routing.display import is_plain, quoted_words, shortened, visible
 from codex_acp.transcript.events import ToolIdentity
+from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
     from codex_acp.acp._generated.v1.models import PermissionOptionKind, ToolCallContent, ToolKind
-    from codex_acp.codex._generated.models import FileUpdateChange
+    from codex_acp.codex._generated.models import (
+        FileChangeThreadItem,
+        FileSystemPath,
+        FileUpdateChange,
+    )
     from codex_acp.codex.classify import Approval
     from codex_acp.codex.grants import Grant, OfferedGrants
 
@@ -60,6 +69,9 @@ CONTENT_LIMIT: Final = 1_000_000
 """Characters of one piece of content; more would only freeze the client."""
 
 
+_NETWORK: Final[dict[bool | None, str]] = {True: "network", False: "no network"}
+
+
 class Choice(NamedTuple):
     """One option of a permission request; ``grant`` None is the plain rejection."""
 
@@ -68,9 +80,10 @@ class Choice(NamedTuple):
 
 
 def choices(offered: OfferedGrants, approval: Approval, token: str) -> tuple[Choice, ...]:
-    """The options for one ledger entry: its grants, then the rejection.
+    """The options for one ledger entry: its grants, the plain rejection, then lasting rejections.
 
-    Option ids begin with the entry's ``token``: one entry's id never fits another's.
+    Option ids begin with the entry's ``token``: one entry's id never fits another's. The plain
+    rejection is the first, for clients that take the first one whose kind rejects.
     """
     listed = [
         Choice(_option(f"{token}:{number}", grant, approval), grant)
@@ -79,7 +92,9 @@ def choices(offered: OfferedGrants, approval: Approval, token: str) -> tuple[Cho
     reject = PermissionOption(
         option_id=f"{token}:reject", name="Reject and go on", kind="reject_once"
     )
-    return (*listed, Choice(reject, None))
+    allowing = [choice for choice in listed if choice.grant is not None and allows(choice.grant)]
+    lasting = [choice for choice in listed if choice not in allowing]
+    return (*allowing, Choice(reject, None), *lasting)
 
 
 def _option(option_id: str, grant: Grant, approval: Approval) -> PermissionOption:
@@ -148,11 +163,12 @@ def shown(approval: Approval, tool_call_id: str, child: str | None) -> ToolCallU
     A file change that Codex announced keeps the diff that was sent with it: content is left out.
     """
     title, kind = _title(approval)
-    if child is not None:
+    title = shortened(title, TITLE_LIMIT)
+    if child is not None:  # after the cut: it is never what a long command pushes out
         title = f"{title} (asked by sub-agent {visible(child)})"
     update = ToolCallUpdate(
         tool_call_id=tool_call_id,
-        title=shortened(title, TITLE_LIMIT),
+        title=title,
         kind=kind,
         status="pending",
         raw_input=_raw_input(approval),
@@ -170,27 +186,43 @@ def announced_content(approval: Approval) -> list[ToolCallContent]:
     """Content of the tool call itself: of a file change the diffs, else what the question shows."""
     if not isinstance(approval, FileChangeApproval):
         return _content(approval)
-    return [_diff(change) for change in approval.item.changes]
+    return [content for change in approval.item.changes for content in _diff(change)]
 
 
-def _diff(change: FileUpdateChange) -> ToolCallContent:
-    """A new or deleted file as a whole, which Codex sends as its text; an edit as its patch."""
+def _diff(change: FileUpdateChange) -> list[ToolCallContent]:
+    """A new or deleted file as a whole, which Codex sends as its text; an edit as its patch.
+
+    A diff is data that a client may open or apply, so it stays as it is; what cannot be seen in
+    it follows as text.
+    """
     kind = change.kind
     match kind:
         case AddPatchChangeKind():
-            return DiffToolCallContent(path=change.path, old_text=None, new_text=change.diff)
+            diff = DiffToolCallContent(path=change.path, old_text=None, new_text=change.diff)
+            return [diff, *_unseen(change)]
         case DeletePatchChangeKind():
-            return DiffToolCallContent(path=change.path, old_text=change.diff, new_text="")
+            diff = DiffToolCallContent(path=change.path, old_text=change.diff, new_text="")
+            return [diff, *_unseen(change)]
         case UpdatePatchChangeKind() | UnknownVariant():
             lines = [visible(change.path)]
             if isinstance(kind, UpdatePatchChangeKind) and kind.move_path is not None:
                 lines.append(f"moved to {visible(kind.move_path)}")
-            text = "\n".join([*lines, visible(change.diff, multiline=True)])
-            return ContentToolCallContent(
-                content=TextContentBlock(text=shortened(text, CONTENT_LIMIT))
-            )
+            return [_text("\n".join([*lines, visible(change.diff, multiline=True)]))]
         case _:
             assert_never(kind)
+
+
+def _unseen(change: FileUpdateChange) -> list[ToolCallContent]:
+    """The file's text with what is invisible in it written out; nothing if all can be seen."""
+    text = change.diff.replace("\r\n", "\n")
+    if is_plain(change.path) and is_plain(text, multiline=True):
+        return []
+    shown = f"{visible(change.path)}\n{visible(text, multiline=True)}"
+    return [_text(f"With its invisible characters written out:\n{shown}")]
+
+
+def _text(text: str) -> ToolCallContent:
+    return ContentToolCallContent(content=TextContentBlock(text=shortened(text, CONTENT_LIMIT)))
 
 
 def _title(approval: Approval) -> tuple[str, ToolKind]:
@@ -204,9 +236,11 @@ def _title(approval: Approval) -> tuple[str, ToolKind]:
             verb = "Write to a running command" if params.kind == "writeStdin" else "Run"
             return f"{verb}: {visible(params.command or '(no command given)')}", "execute"
         case LegacyCommandApproval(request=legacy):
-            return f"Run: {visible(' '.join(legacy.params.command))}", "execute"
-        case FileChangeApproval(item=item):
-            return f"Change {_files([c.path for c in item.changes])}", "edit"
+            return f"Run: {visible(shlex.join(legacy.params.command))}", "execute"
+        case FileChangeApproval(request=change, item=item):
+            root = change.params.grant_root
+            also = "" if root is None else f", and from now on write below {visible(root)}"
+            return f"Change {_changes(item)}{also}", "edit"
         case LegacyPatchApproval(request=patch):
             return f"Change {_files(list(patch.params.file_changes))}", "edit"
         case PermissionsApproval():
@@ -217,6 +251,15 @@ def _title(approval: Approval) -> tuple[str, ToolKind]:
             assert_never(approval)
 
 
+def _changes(item: FileChangeThreadItem) -> str:
+    names = []
+    for change in item.changes:
+        target = change.kind.move_path if isinstance(change.kind, UpdatePatchChangeKind) else None
+        moved = "" if target is None else f" (moved to {visible(target)})"
+        names.append(f"{visible(change.path)}{moved}")
+    return ", ".join(names) or "no file"
+
+
 def _files(paths: list[str]) -> str:
     return ", ".join(visible(path) for path in paths) or "no file"
 
@@ -225,14 +268,25 @@ def _permissions(approval: PermissionsApproval) -> str:
     asked = approval.request.params.permissions
     parts = []
     if asked.network is not None:
-        parts.append("network" if asked.network.enabled else "no network")
+        parts.append(_NETWORK.get(asked.network.enabled, "network as listed below"))
     files = asked.file_system
     if files is not None:
         parts += [f"read {visible(path)}" for path in files.read or ()]
         parts += [f"write {visible(path)}" for path in files.write or ()]
-        if not files.read and not files.write:
-            parts.append("files as listed below")
-    return ", ".join(parts) or "none named"
+        parts += [f"{visible(entry.access)} {_place(entry.path)}" for entry in files.entries or ()]
+    return ", ".join(dict.fromkeys(parts)) or "none named"
+
+
+def _place(path: FileSystemPath) -> str:
+    match path:
+        case PathFileSystemPath():
+            return visible(path.path)
+        case GlobPatternFileSystemPath():
+            return f"all that matches {visible(path.pattern)}"
+        case SpecialFileSystemPath() | UnknownVariant():
+            return visible(json.dumps(plain(path), ensure_ascii=False))
+        case _:
+            assert_never(path)
 
 
 def _raw_input(approval: Approval) -> dict[str, object]:
@@ -270,8 +324,12 @@ def _content(approval: Approval) -> list[ToolCallContent]:
                 texts.append(quoted_words(call.server, reason))
         case CommandApproval(request=request):
             texts += _command_lines(request.params.command, request.params.cwd)
+            more = request.params.additional_permissions
+            if more is not None:
+                listed = json.dumps(plain(more), indent=2, ensure_ascii=False)
+                texts.append(f"With more permissions:\n{visible(listed, multiline=True)}")
         case LegacyCommandApproval(request=legacy):
-            texts += _command_lines(" ".join(legacy.params.command), legacy.params.cwd)
+            texts += _command_lines(shlex.join(legacy.params.command), legacy.params.cwd)
         case FileChangeApproval():
             # A permission request's fields replace: content here would erase the announced diff.
             return []
@@ -282,10 +340,7 @@ def _content(approval: Approval) -> list[ToolCallContent]:
             assert_never(approval)
     if reason and not isinstance(approval, McpToolApproval | McpToolQuestion):
         texts.append(f"Reason given: {visible(reason, multiline=True)}")
-    return [
-        ContentToolCallContent(content=TextContentBlock(text=shortened(text, CONTENT_LIMIT)))
-        for text in texts
-    ]
+    return [_text(text) for text in texts]
 
 
 def _command_lines(command: str | None, cwd: str | None) -> list[str]:

@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from codex_acp.codex.grants import allows, digest_of, granted
 from codex_acp.codex.refusals import cancelled, refusal
 from codex_acp.routing.approvals import choices
+from codex_acp.wire.canonical import same_json
+from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
     from codex_acp.codex import classify
+    from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.grants import Grant
     from codex_acp.errors import RpcError
     from codex_acp.jsonrpc.message import RequestId
@@ -122,13 +125,13 @@ class Ledger:
         entry = self._pending[key] = Entry(key, token, route, listed)
         return entry
 
-    def repeated(self, key: Key, digest: str | None) -> Settlement | None:
+    def repeated(self, key: Key, request: ServerRequest) -> Settlement | None:
         """Codex sent a pending request again: the same is no news, another one fails closed.
 
-        ``digest`` is that of the repetition, None if it is no approval any more.
+        Ask before routing it: an item that was asked about never bears out a second request.
         """
         entry = self._pending.get(key)
-        if entry is None or entry.route.digest == digest:
+        if entry is None or _same_request(entry.route.approval.request, request):
             return None
         why = "Codex used the id of this request for another one"
         return self._decline(entry, "rejected", "superseded", why, withdraw=True)
@@ -235,6 +238,10 @@ class Ledger:
     def _settle(self, settlement: Settlement) -> Settlement:
         del self._pending[settlement.entry.key]
         return settlement
+
+
+def _same_request(one: ServerRequest, other: ServerRequest) -> bool:
+    return one.method == other.method and same_json(plain(one.params), plain(other.params))
 
 
 def _declining(entry: Entry, reason: str) -> ApprovalReply:

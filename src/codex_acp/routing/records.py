@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from codex_acp.codex.classify import APPROVAL_KIND
 from codex_acp.codex.grants import RememberHost
 from codex_acp.routing.elicitations import FormElicitation
+from codex_acp.routing.route import thread_of
 from codex_acp.transcript.events import (
     ApprovalDecided,
     ApprovalRefused,
@@ -16,6 +18,7 @@ from codex_acp.transcript.events import (
     RequestDeclined,
     RequestRef,
 )
+from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.server_requests import ServerRequest
@@ -32,6 +35,9 @@ __all__ = [
     "elicitation_requested",
     "request_declined",
 ]
+
+_MAX_KIND: Final = 60
+"""Characters of a claimed approval kind that are recorded: a server may write anything there."""
 
 
 def approval_requested(entry: Entry) -> ApprovalRequested:
@@ -126,10 +132,9 @@ def _ref(
     request: ServerRequest, session_id: str | None, generation: int, item_id: str | None = None
 ) -> RequestRef:
     params = request.params
-    thread_id = getattr(params, "thread_id", None) or getattr(params, "conversation_id", None)
     return RequestRef(
         session_id=session_id,
-        thread_id=thread_id,
+        thread_id=thread_of(request),
         generation=generation,
         turn_id=getattr(params, "turn_id", None),
         codex_request_id=request.id,
@@ -158,8 +163,16 @@ def _fields(routed: Elicitation) -> tuple[str, ...]:
 
 
 def _discriminator(request: ServerRequest) -> str | None:
-    mode = getattr(request.params, "mode", None)
-    kind = getattr(request.params, "kind", None)
+    """What made it this case inside its method: a claimed approval kind, the mode, the kind."""
+    params = request.params
+    if isinstance(params, UnknownVariant):
+        mode = params.wire().get("mode")
+        return mode if isinstance(mode, str) else None
+    meta = getattr(params, "meta", None)
+    if isinstance(meta, dict) and APPROVAL_KIND in meta:
+        return f"{APPROVAL_KIND} {meta[APPROVAL_KIND]!r:.{_MAX_KIND}}"
+    mode = getattr(params, "mode", None)
+    kind = getattr(params, "kind", None)
     return str(mode or kind) if mode or kind else None
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from codex_acp.wire.model import UnknownVariant
+
 if TYPE_CHECKING:
     from collections.abc import Container
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from codex_acp.routing.elicitations import FormElicitation, UrlElicitation
     from codex_acp.transcript.events import ToolIdentity
 
-__all__ = ["Approval", "Decline", "Elicitation", "Route", "RoutingContext"]
+__all__ = ["Approval", "Decline", "Elicitation", "Route", "RoutingContext", "thread_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +73,12 @@ class Decline:
 
 
 Route: TypeAlias = Approval | Elicitation | Decline
+
+
+def thread_of(request: ServerRequest) -> str | None:
+    """The thread that asks, also of a request in a mode that the schema does not know."""
+    params = request.params
+    if isinstance(params, UnknownVariant):
+        thread_id = params.wire().get("threadId")
+        return thread_id if isinstance(thread_id, str) else None
+    return getattr(params, "thread_id", None) or getattr(params, "conversation_id", None)

@@ -25,8 +25,14 @@ from codex_acp.codex.grants import allows, digest_of, offered
 from codex_acp.routing.announce import announcement, item_of, tool_call_id
 from codex_acp.routing.approvals import announced_content, identity_of, shown
 from codex_acp.routing.asked import Unaskable, asked_of
-from codex_acp.routing.route import Approval, Decline, Elicitation, Route, RoutingContext
-from codex_acp.wire.model import UnknownVariant
+from codex_acp.routing.route import (
+    Approval,
+    Decline,
+    Elicitation,
+    Route,
+    RoutingContext,
+    thread_of,
+)
 from codex_acp.wire.registry import require_rows
 
 if TYPE_CHECKING:
@@ -165,17 +171,9 @@ def route(request: ServerRequest, context: RoutingContext) -> Route:
 # --- building the three ------------------------------------------------------------------------
 
 
-def _thread_of(request: ServerRequest) -> str | None:
-    params = request.params
-    if isinstance(params, UnknownVariant):
-        thread_id = params.wire().get("threadId")
-        return thread_id if isinstance(thread_id, str) else None
-    return getattr(params, "thread_id", None) or getattr(params, "conversation_id", None)
-
-
 def _session_of(request: ServerRequest, context: RoutingContext) -> str | None:
     """The open session whose thread, or whose sub-agent's thread, asks (contract 3.9)."""
-    thread_id = _thread_of(request)
+    thread_id = thread_of(request)
     if thread_id is None:
         return None
     line = (thread_id, *context.items.ancestors_of(thread_id))
@@ -188,7 +186,7 @@ def _decline(request: ServerRequest, reason: str, context: RoutingContext) -> De
 
 def _approval(what: kinds.Approval, context: RoutingContext) -> Route:
     request = what.request
-    session_id, thread_id = _session_of(request, context), _thread_of(request)
+    session_id, thread_id = _session_of(request, context), thread_of(request)
     if session_id is None or thread_id is None:
         return _decline(request, "no open session holds the thread that asks", context)
     grants = offered(what)
@@ -216,7 +214,7 @@ def _approval(what: kinds.Approval, context: RoutingContext) -> Route:
 
 def _elicitation(what: kinds.Elicitation, context: RoutingContext) -> Route:
     request = what.request
-    session_id, thread_id = _session_of(request, context), _thread_of(request)
+    session_id, thread_id = _session_of(request, context), thread_of(request)
     if session_id is None or thread_id is None:
         return _decline(request, "no open session holds the thread that asks", context)
     asked = asked_of(what, context.client)

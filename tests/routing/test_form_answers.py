@@ -1,0 +1,220 @@
+"""2.5: what comes back from a form is held against what was asked. 5.2: no value is repeated."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codex_acp.codex._generated.models import McpElicitationSchema
+from codex_acp.routing.form_answers import (
+    MAX_INTEGER,
+    MAX_PROBLEMS,
+    MIN_INTEGER,
+    InvalidContent,
+    ValidContent,
+    validate,
+)
+from codex_acp.wire.codec import decode
+from tests.routing.form_strategies import askable
+
+
+def _schema(properties: dict[str, Any], *required: str) -> McpElicitationSchema:
+    value = {"type": "object", "properties": properties, "required": list(required)}
+    return decode(McpElicitationSchema, value)
+
+
+ENUM = {"type": "string", "enum": ["a", "b", ""]}
+TITLED = {"type": "string", "oneOf": [{"const": "a", "title": "A"}]}
+LEGACY = {"type": "string", "enum": ["a", "b"], "enumNames": ["A"]}
+LIST = {"type": "array", "items": {"type": "string", "enum": ["a", "b", "c"]}}
+TITLED_LIST = {"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}}
+INTEGER = {"type": "integer", "minimum": 0.5, "maximum": 9.5}
+NUMBER = {"type": "number", "minimum": 0.5, "maximum": 9.5}
+
+FITS: list[tuple[dict[str, Any], object]] = [
+    ({"type": "string"}, ""),
+    ({"type": "string"}, "any\nthing\u202e \x1b"),
+    ({"type": "string", "minLength": 2, "maxLength": 2}, "🙂🙂"),
+    ({"type": "string", "minLength": 2}, "e\u0301"),
+    (ENUM, "a"),
+    (ENUM, ""),
+    (TITLED, "a"),
+    (LEGACY, "b"),
+    (LIST, []),
+    (LIST, ["c", "a"]),
+    ({**LIST, "minItems": 1, "maxItems": 2}, ["a", "b"]),
+    (TITLED_LIST, ["a"]),
+    ({"type": "boolean"}, True),
+    ({"type": "boolean"}, False),
+    (INTEGER, 1),
+    (INTEGER, 9),
+    ({"type": "integer"}, MAX_INTEGER),
+    ({"type": "integer"}, MIN_INTEGER),
+    ({"type": "number"}, 1),
+    ({"type": "number"}, 10**20),
+    ({"type": "number"}, -0.0),
+    (NUMBER, 0.5),
+    (NUMBER, 9.5),
+]
+
+
+@pytest.mark.parametrize(("asked", "value"), FITS, ids=str)
+def test_2_5_a_value_that_fits_is_passed_on_unchanged(asked: dict[str, Any], value: object) -> None:
+    valid = validate({"p": value}, _schema({"p": asked}, "p"))
+    assert valid == ValidContent({"p": value})
+    assert type(valid.value["p"]) is type(value)
+
+
+MISFITS: list[tuple[dict[str, Any], object, str]] = [
+    ({"type": "string"}, 5, "text"),
+    ({"type": "string"}, True, "text"),
+    ({"type": "string"}, ["a"], "text"),
+    ({"type": "string"}, {"a": "b"}, "text"),
+    ({"type": "string"}, "\ud800", "broken"),
+    ({"type": "string", "minLength": 3}, "🙂🙂", "at least 3"),
+    ({"type": "string", "maxLength": 1}, "e\u0301", "at most 1"),
+    ({"type": "string", "format": "date"}, "tomorrow", "a date"),
+    ({"type": "string", "format": "new-one"}, "x", "not known"),
+    (ENUM, "c", "one of its choices"),
+    (ENUM, "A", "one of its choices"),
+    (ENUM, 1, "one of its choices"),
+    (ENUM, ["a"], "one of its choices"),
+    (TITLED, "A", "one of its choices"),
+    (LEGACY, "A", "one of its choices"),
+    (LIST, "a", "a list"),
+    (LIST, [1], "a list"),
+    (LIST, {"a": 1}, "a list"),
+    (LIST, ["a", None], "a list"),
+    (LIST, ["a", "d"], "nothing but"),
+    (LIST, ["a", "a"], "twice"),
+    ({**LIST, "minItems": 1}, [], "at least 1"),
+    ({**LIST, "maxItems": 1}, ["a", "b"], "at most 1"),
+    (TITLED_LIST, ["A"], "nothing but"),
+    ({"type": "boolean"}, 1, "true or false"),
+    ({"type": "boolean"}, "true", "true or false"),
+    ({"type": "integer"}, True, "a number"),
+    ({"type": "integer"}, "3", "a number"),
+    ({"type": "integer"}, 3.5, "whole"),
+    ({"type": "integer"}, MAX_INTEGER + 1, "64 bits"),
+    ({"type": "integer"}, MIN_INTEGER - 1, "64 bits"),
+    ({"type": "integer"}, 1e300, "64 bits"),
+    (INTEGER, 0, "at least 0.5"),
+    (INTEGER, 10, "at most 9.5"),
+    ({"type": "integer", "minimum": 1234567}, 1, "at least 1234567"),
+    ({"type": "number"}, False, "a number"),
+    ({"type": "number"}, float("nan"), "carried"),
+    ({"type": "number"}, float("inf"), "carried"),
+    ({"type": "number"}, 10**400, "carried"),
+    (NUMBER, 0.49, "at least 0.5"),
+    (NUMBER, 10, "at most 9.5"),
+]
+
+
+@pytest.mark.parametrize(("asked", "value", "rule"), MISFITS, ids=str)
+def test_2_5_a_value_that_does_not_fit_names_field_and_rule(
+    asked: dict[str, Any], value: object, rule: str
+) -> None:
+    invalid = validate({"p": value}, _schema({"p": asked}))
+    assert isinstance(invalid, InvalidContent)
+    (problem,) = invalid.problems
+    assert problem.startswith('"p" ')
+    assert rule in problem
+
+
+def test_a_whole_number_is_an_integer_however_it_is_written() -> None:
+    valid = validate({"p": 3.0}, _schema({"p": {"type": "integer"}}))
+    assert valid == ValidContent({"p": 3})
+    assert type(valid.value["p"]) is int
+
+
+@pytest.mark.parametrize("content", [None, {}, {"p": None}])
+def test_2_5_content_without_a_field_fits_unless_it_is_required(
+    content: dict[str, object] | None,
+) -> None:
+    asked = {"p": {"type": "string"}}
+    assert validate(content, _schema(asked)) == ValidContent({})
+    assert validate(content, _schema(asked, "p")) == InvalidContent(('"p" is required',))
+
+
+def test_2_5_a_field_that_was_not_asked_is_refused_without_its_name() -> None:
+    for extra in ({"secret-name": 1}, {"secret-name": None}, {"_meta": {"persist": "always"}}):
+        invalid = validate({"p": "x", **extra}, _schema({"p": {"type": "string"}}))
+        assert invalid == InvalidContent(("1 field the form does not have",))
+    invalid = validate({"a": 1, "b": 2}, _schema({}))
+    assert invalid == InvalidContent(("2 fields the form does not have",))
+
+
+def test_2_5_a_required_name_that_is_no_field_can_never_be_given() -> None:
+    invalid = validate({"gone": "x"}, _schema({}, "gone"))
+    assert isinstance(invalid, InvalidContent)
+    assert invalid.problems[0] == '"gone" is required but is no field of the form'
+
+
+def test_problems_are_few_and_their_names_visible() -> None:
+    names = {f"n\u202e{i}": {"type": "string"} for i in range(MAX_PROBLEMS + 5)}
+    invalid = validate({}, _schema(names, *names))
+    assert isinstance(invalid, InvalidContent)
+    assert len(invalid.problems) == MAX_PROBLEMS + 1
+    assert invalid.problems[0] == '"n⟦U+202E⟧0" is required'
+    assert str(invalid).endswith("; and 5 more")
+
+
+@given(askable())
+def test_2_5_content_made_to_fit_is_accepted(case: tuple[McpElicitationSchema, Any]) -> None:
+    schema, content = case
+    valid = validate(content, schema)
+    assert isinstance(valid, ValidContent), valid
+    assert valid.value == content
+    assert validate(valid.value, schema) == valid
+
+
+@given(askable(), st.data())
+def test_2_5_a_field_may_be_left_out_exactly_if_it_is_not_required(
+    case: tuple[McpElicitationSchema, Any], data: st.DataObject
+) -> None:
+    schema, content = case
+    kept = {name: value for name, value in content.items() if data.draw(st.booleans())}
+    missing = set(schema.required or ()) - kept.keys()
+    assert isinstance(validate(kept, schema), InvalidContent if missing else ValidContent)
+
+
+NEVER: tuple[object, ...] = (object(), {}, (), ["\x00", "\x00"], b"x", 10**400, float("nan"))
+"""Values that no field of a form can have."""
+
+
+@given(askable().filter(lambda case: bool(case[1])), st.data())
+def test_2_5_content_with_one_wrong_value_is_refused(
+    case: tuple[McpElicitationSchema, Any], data: st.DataObject
+) -> None:
+    schema, content = case
+    name = data.draw(st.sampled_from(sorted(content)))
+    wrong = data.draw(st.sampled_from(NEVER))
+    invalid = validate({**content, name: wrong}, schema)
+    assert isinstance(invalid, InvalidContent)
+    assert len(invalid.problems) == 1
+
+
+@given(askable())
+def test_2_5_content_with_one_field_too_many_is_refused(
+    case: tuple[McpElicitationSchema, Any],
+) -> None:
+    schema, content = case
+    assert isinstance(validate({**content, "not asked": ""}, schema), InvalidContent)
+
+
+MARK = "hunter2-5550199"
+
+
+@pytest.mark.parametrize("asked", [a for a, _, _ in MISFITS], ids=json.dumps)
+@pytest.mark.parametrize(
+    "value", [MARK, [MARK, MARK], {MARK: MARK}, 5550199.25, -5550199, [[MARK]]]
+)
+def test_5_2_a_problem_never_contains_what_was_typed(asked: dict[str, Any], value: object) -> None:
+    answer = validate({"p": value, MARK: value}, _schema({"p": asked}, "p"))
+    assert isinstance(answer, InvalidContent)
+    assert "5550199" not in str(answer)
+    assert "hunter2" not in repr(answer)
