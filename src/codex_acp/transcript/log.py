@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from codex_acp.transcript.events import Entry
-from codex_acp.transcript.redaction import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +53,8 @@ class Transcript:
         """Give ``event`` to all listeners; returns at once when there are none. Never raises."""
         if not (self._subscribers or self._streams):
             return
+        from codex_acp.transcript.redaction import redacted  # its patterns cost milliseconds
+
         try:
             entry = Entry(
                 utc_timestamp(self._clock()), redacted(event, content=self._record_content)
