@@ -1,0 +1,93 @@
+"""Import cost of our modules over bare Python: ``python -m benchmarks.imports``.
+
+Each is imported in a process of its own; bare Python, whose median is taken off, is one of them.
+See README.md for what the numbers mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from benchmarks.report import as_json, table, write_json
+
+if TYPE_CHECKING:
+    from benchmarks.report import Samples
+
+BARE = "bare Python"
+
+STATEMENTS = {
+    BARE: "pass",
+    "asyncio": "import asyncio",
+    "pydantic, one class": "from pydantic import BaseModel; type('A', (BaseModel,), {})",
+    "codex_acp": "import codex_acp",
+    "codex_acp.codex": "import codex_acp.codex",
+    "CodexClient": "from codex_acp.codex import CodexClient",
+    "codex_acp.acp": "import codex_acp.acp",
+    "cli.serve, until Codex is spawned": "import codex_acp.cli.serve",
+    "adapter.serve, until initialize": "import codex_acp.adapter.serve",
+    "adapter.session, for a prompt": "import codex_acp.adapter.session",
+    "models: acp handshake": "import codex_acp.acp._generated.v1.models.handshake",
+    "models: acp turn": "import codex_acp.acp._generated.v1.models.turn",
+    "models: codex handshake": "import codex_acp.codex._generated.models.handshake",
+    "models: codex turn": "import codex_acp.codex._generated.models.turn",
+}
+
+WALL = "wall time over bare Python, ms"
+CPU = "CPU time over bare Python, ms"
+
+NOT_PASSED_ON = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYTHONPROFILEIMPORTTIME")
+"""The first would measure the compiler, and the others themselves."""
+
+
+def measure_import(statement: str) -> tuple[float, float]:
+    """Wall and CPU milliseconds of one Python that runs ``statement``."""
+    env = {name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON}
+    cpu, wall = _children_cpu(), time.perf_counter()
+    subprocess.run([sys.executable, "-c", statement], env=env, check=True)
+    return 1e3 * (time.perf_counter() - wall), 1e3 * (_children_cpu() - cpu)
+
+
+def _children_cpu() -> float:
+    # Not os.times(), which counts in ticks of 10 ms.
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def run(statements: dict[str, str], rounds: int) -> Samples:
+    """Interleaved rounds after one that only writes the byte code; bare Python is taken off."""
+    raw: Samples = {name: {WALL: [], CPU: []} for name in statements}
+    for number in range(-1, rounds):
+        for name, statement in statements.items():
+            wall, cpu = measure_import(statement)
+            if number >= 0:
+                raw[name][WALL].append(wall)
+                raw[name][CPU].append(cpu)
+    bare = {measure: statistics.median(values) for measure, values in raw[BARE].items()}
+    return {
+        name: {m: [value - bare[m] for value in values] for m, values in rows.items()}
+        for name, rows in raw.items()
+    }
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print the table, and write the JSON if it is wanted."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-n", "--rounds", type=int, default=9, help="default: %(default)s")
+    parser.add_argument("--json", metavar="FILE", help="write all samples to FILE")
+    options = parser.parse_args(argv)
+    samples = run(STATEMENTS, options.rounds)
+    print(table(samples))
+    if options.json:
+        write_json(options.json, as_json("imports", {"rounds": options.rounds}, samples))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,172 @@
+"""One measured process and the JSON-RPC lines to and from it.
+
+Owns the pipes and reads them as fast as they fill; what arrives is parsed only when it is asked
+for, so that the reader costs the measured process nothing. Linux only: it reads /proc.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import tempfile
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+    from benchmarks.agents import Agent
+
+__all__ = ["AgentProcess", "Memory"]
+
+READ_BYTES = 1 << 20
+"""The most that one read takes; a pipe holds 64 KiB by default."""
+
+END_SECONDS = 10.0
+"""How long a process may take to end after its stdin was closed; then it is killed."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What one process holds, in MB of 10^6 bytes, without its children.
+
+    ``rss`` counts shared pages fully, ``pss`` by share, ``uss`` not at all.
+    """
+
+    rss: float
+    pss: float
+    uss: float
+
+
+class AgentProcess:
+    """A started agent; a context manager that ends it. ``started`` is when it was spawned."""
+
+    def __init__(self, agent: Agent, env: Mapping[str, str], cwd: Path) -> None:
+        self._agent = agent
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
+        self._buffer = b""
+        self._lines: deque[bytes] = deque()
+        self._next_id = 0
+        self.skipped: list[bytes] = []
+        """Lines that were read while something else was waited for."""
+        self.started = time.perf_counter()
+        self._process = subprocess.Popen(
+            agent.argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env=dict(env),
+            cwd=cwd,
+            bufsize=0,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._stdin = self._process.stdin
+        self._stdout = self._process.stdout.fileno()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close stdin and wait; whoever does not end in time is killed."""
+        self._stdin.close()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._log.close()
+
+    def request(self, method: str, params: object, *, timeout: float = 60.0) -> dict[str, Any]:
+        """Send a request and return its result. Raises RuntimeError for anything else."""
+        request_id = self._next_id
+        self._next_id += 1
+        self._send({"id": request_id, "method": method, "params": params})
+        end = b'"id":%d' % request_id
+        deadline = time.monotonic() + timeout
+        while True:
+            line = self._line(deadline, method)
+            # The cheap test first: of a stream of updates not one is parsed here.
+            if end in line.replace(b'"id": ', b'"id":') and b'"method"' not in line[:80]:
+                message = json.loads(line)
+                if message.get("id") == request_id and "method" not in message:
+                    return self._result(method, message)
+            self.skipped.append(line)
+
+    def wait_for(self, method: str, *, timeout: float = 60.0) -> None:
+        """Wait for a notification. Raises RuntimeError if it does not come."""
+        name = json.dumps(method).encode()
+        deadline = time.monotonic() + timeout
+        while name not in self._line(deadline, method)[:80]:
+            pass
+
+    def notify(self, method: str) -> None:
+        """Send a notification without params."""
+        self._send({"method": method})
+
+    def cpu_seconds(self) -> float:
+        """User and system time of the process so far, all its threads and no children.
+
+        The same as utime and stime of /proc/PID/stat, in nanoseconds in place of ticks of 10 ms.
+        """
+        # Linux: CPUCLOCK_SCHED of a process, see clock_getcpuclockid(3).
+        return time.clock_gettime((~self._process.pid << 3) | 2)
+
+    def memory(self) -> Memory:
+        """What the process holds now."""
+        found: dict[str, int] = {}
+        with open(f"/proc/{self._process.pid}/smaps_rollup", encoding="ascii") as file:  # noqa: PTH123
+            for line in file:
+                name, _, rest = line.partition(":")
+                if rest.endswith("kB\n"):
+                    found[name] = int(rest.split()[0]) * 1024
+        uss = found["Private_Clean"] + found["Private_Dirty"]
+        return Memory(found["Rss"] / 1e6, found["Pss"] / 1e6, uss / 1e6)
+
+    def _send(self, message: dict[str, object]) -> None:
+        head: dict[str, object] = {"jsonrpc": "2.0"} if self._agent.protocol == "acp" else {}
+        # Whoever waits for the answer finds out that the process has ended, and why.
+        with contextlib.suppress(BrokenPipeError):
+            self._stdin.write(json.dumps(head | message).encode() + b"\n")
+
+    def _line(self, deadline: float, method: str) -> bytes:
+        while not self._lines:
+            wait = max(0.0, deadline - time.monotonic())
+            ready, _, _ = select.select([self._stdout], [], [], wait)
+            if not ready:
+                problem = f"did not answer {method} in time"
+                raise self._failure(problem)
+            data = os.read(self._stdout, READ_BYTES)
+            if not data:
+                problem = f"ended before it answered {method}"
+                raise self._failure(problem)
+            *lines, self._buffer = (self._buffer + data).split(b"\n")
+            self._lines.extend(lines)
+        return self._lines.popleft()
+
+    def _result(self, method: str, message: dict[str, Any]) -> dict[str, Any]:
+        result = message.get("result")
+        if not isinstance(result, dict):
+            problem = f"answered {method} with {json.dumps(message)[:500]}"
+            raise self._failure(problem)
+        return result
+
+    def _failure(self, what: str) -> RuntimeError:
+        self._log.seek(0)
+        tail = self._log.read()[-2000:].decode(errors="replace")
+        return RuntimeError(f"{self._agent.name} {what}; its stderr ends with:\n{tail}")

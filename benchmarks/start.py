@@ -1,0 +1,103 @@
+"""Time from the start of the process to its first answers: ``python -m benchmarks.start``.
+
+Every agent drives the same Codex binary in the same throw-away home; rounds are interleaved, so
+that a slow moment of the machine hits all of them. See README.md for what the numbers mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.agents import add_agent_options, agents_from
+from benchmarks.process import AgentProcess
+from benchmarks.report import as_json, table, write_json
+from codex_acp.codex.find import find_codex
+from codex_acp.testing import CodexHome, ModelResponse, ScriptedModel, Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from benchmarks.agents import Agent
+    from benchmarks.report import Samples
+
+INITIALIZE = "to initialize answered, ms"
+SESSION = "to first session, ms"
+PROMPT_ANSWERED = "to first prompt answered, ms"
+
+CLIENT_INFO = {"name": "codex-acp-benchmark", "version": "1"}
+PROMPT = [{"type": "text", "text": "say something"}]
+
+
+def measure_start(agent: Agent, env: Mapping[str, str], workspace: Path) -> dict[str, float]:
+    """Milliseconds from spawning ``agent`` to each of its first answers."""
+    found: dict[str, float] = {}
+    steps = _acp_steps if agent.protocol == "acp" else _codex_steps
+    with AgentProcess(agent, env, workspace) as process:
+        for measure in steps(process, str(workspace)):
+            found[measure] = 1e3 * (time.perf_counter() - process.started)
+    return found
+
+
+def _acp_steps(process: AgentProcess, cwd: str) -> Iterator[str]:
+    """Does a step, then yields the name of the measure that ends with it."""
+    params = {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": CLIENT_INFO}
+    process.request("initialize", params)
+    yield INITIALIZE
+    session = process.request("session/new", {"cwd": cwd, "mcpServers": []})["sessionId"]
+    yield SESSION
+    process.request("session/prompt", {"sessionId": session, "prompt": PROMPT})
+    yield PROMPT_ANSWERED
+
+
+def _codex_steps(process: AgentProcess, cwd: str) -> Iterator[str]:
+    process.request("initialize", {"clientInfo": CLIENT_INFO})
+    yield INITIALIZE
+    process.notify("initialized")
+    thread = process.request("thread/start", {"cwd": cwd})["thread"]["id"]
+    yield SESSION
+    process.request("turn/start", {"threadId": thread, "input": PROMPT})
+    process.wait_for("turn/completed")
+    yield PROMPT_ANSWERED
+
+
+def run(agents: list[Agent], env: Mapping[str, str], workspace: Path, rounds: int) -> Samples:
+    """Interleaved rounds after one that only warms the caches (byte code, disk, Codex's files)."""
+    samples: Samples = {agent.name: {} for agent in agents}
+    for number in range(-1, rounds):
+        # Not always the same one behind the same other.
+        turn = number % len(agents)
+        for agent in agents[turn:] + agents[:turn]:
+            for measure, value in measure_start(agent, env, workspace).items():
+                if number >= 0:
+                    samples[agent.name].setdefault(measure, []).append(value)
+    return samples
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print the table, and write the JSON if it is wanted."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-n", "--rounds", type=int, default=15, help="default: %(default)s")
+    parser.add_argument("--json", metavar="FILE", help="write all samples to FILE")
+    add_agent_options(parser)
+    options = parser.parse_args(argv)
+    answer = ModelResponse(Text("Hello."), repeat=True)
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        ScriptedModel([answer]) as model,
+        CodexHome(model.base_url) as home,
+    ):
+        agents = agents_from(options, Path(scratch), with_codex=True)
+        env = home.env | {"CODEX_PATH": find_codex().path}
+        samples = run(agents, env, home.workspace, options.rounds)
+    print(table(samples, reference="official"))
+    if options.json:
+        write_json(options.json, as_json("start", {"rounds": options.rounds}, samples))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

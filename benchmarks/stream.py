@@ -1,0 +1,157 @@
+"""Cost of a streamed answer and memory at rest: ``python -m benchmarks.stream``.
+
+One prompt is answered with thousands of small deltas, once as fast as they go and once paced.
+Counted is the adapter process alone, without Codex. See README.md for what the numbers mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.agents import add_agent_options, agents_from
+from benchmarks.process import AgentProcess
+from benchmarks.report import as_json, table, write_json
+from codex_acp.codex.find import find_codex
+from codex_acp.testing import CodexHome, ModelResponse, ModelScript, ScriptedModel, Text, When
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from benchmarks.agents import Agent
+    from benchmarks.report import Samples
+
+PAUSE_SECONDS = 0.001
+"""Between two deltas of the paced prompt: long enough that each one is read alone."""
+
+SETTLE_SECONDS = 1.0
+"""Before memory at rest is read: some agents load more after they have answered."""
+
+PROMPT_SECONDS = 300.0
+"""A prompt that takes longer than this has failed."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is streamed: deltas of the burst and of the paced prompt, seconds of rest."""
+
+    burst: int
+    paced: int
+    settle: float = SETTLE_SECONDS
+
+
+def deltas(count: int) -> tuple[str, ...]:
+    """``count`` pieces of text, each different, so that a lost or swapped one shows."""
+    return tuple(f"w{number} " for number in range(count))
+
+
+def measure_stream(
+    agent: Agent, env: Mapping[str, str], workspace: Path, plan: Plan
+) -> dict[str, float]:
+    """All measures of one agent. Raises RuntimeError if its text is not what the model said."""
+    found: dict[str, float] = {}
+    with AgentProcess(agent, env, workspace) as process:
+        process.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        new = process.request("session/new", {"cwd": str(workspace), "mcpServers": []})
+        time.sleep(plan.settle)
+        _note_memory(found, process, "at rest before a prompt")
+        _prompt(process, new["sessionId"], "warm up", deltas(1))
+        for kind, count in (("burst", plan.burst), ("paced", plan.paced)):
+            cpu, wall = _prompt(process, new["sessionId"], kind, deltas(count))
+            found[f"CPU per delta, {kind}, us"] = 1e6 * cpu / count
+            found[f"wall time, {kind}, s"] = wall
+            if kind == "burst":
+                time.sleep(plan.settle)
+                _note_memory(found, process, "at rest after the burst")
+    return found
+
+
+def _prompt(
+    process: AgentProcess, session: str, text: str, expected: tuple[str, ...]
+) -> tuple[float, float]:
+    """CPU and wall seconds of one prompt; what was streamed is checked afterwards."""
+    process.skipped.clear()
+    cpu, wall = process.cpu_seconds(), time.perf_counter()
+    params = {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
+    result = process.request("session/prompt", params, timeout=PROMPT_SECONDS)
+    cpu, wall = process.cpu_seconds() - cpu, time.perf_counter() - wall
+    if result.get("stopReason") != "end_turn":
+        message = f"the prompt {text!r} ended with {result}"
+        raise RuntimeError(message)
+    said = "".join(map(_chunk, process.skipped))
+    if said != "".join(expected):
+        message = f"{text}: {len(said)} characters are not what the model said: {said[:200]!r}"
+        raise RuntimeError(message)
+    return cpu, wall
+
+
+def _chunk(line: bytes) -> str:
+    """The text of an ``agent_message_chunk``, of any other line nothing."""
+    message = json.loads(line)
+    if message.get("method") != "session/update":
+        return ""
+    update = message["params"]["update"]
+    return str(update["content"]["text"]) if _is_message(update) else ""
+
+
+def _is_message(update: dict[str, object]) -> bool:
+    return update.get("sessionUpdate") == "agent_message_chunk"
+
+
+def _note_memory(found: dict[str, float], process: AgentProcess, when: str) -> None:
+    for name, megabytes in vars(process.memory()).items():
+        found[f"{name.upper()} {when}, MB"] = megabytes
+
+
+def run(agents: list[Agent], plan: Plan, rounds: int) -> Samples:
+    """Interleaved rounds; each agent starts anew in each, with a model of its own."""
+    samples: Samples = {agent.name: {} for agent in agents}
+    script = _script(plan)
+    for number in range(rounds):
+        turn = number % len(agents)
+        for agent in agents[turn:] + agents[:turn]:
+            with ScriptedModel(script) as model, CodexHome(model.base_url) as home:
+                env = home.env | {"CODEX_PATH": find_codex().path}
+                measured = measure_stream(agent, env, home.workspace, plan)
+            for name, value in measured.items():
+                samples[agent.name].setdefault(name, []).append(value)
+    return samples
+
+
+def _script(plan: Plan) -> ModelScript:
+    """One response a prompt, and one for whatever else an agent asks the model in between."""
+    return ModelScript(
+        ModelResponse(Text(*deltas(1)), when=When(user_text="warm up")),
+        ModelResponse(Text(*deltas(plan.burst)), when=When(user_text="burst")),
+        ModelResponse(Text(*deltas(plan.paced), pause=PAUSE_SECONDS), when=When(user_text="paced")),
+        ModelResponse(Text("other"), repeat=True),
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print the table, and write the JSON if it is wanted."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-n", "--rounds", type=int, default=5, help="default: %(default)s")
+    parser.add_argument("--deltas", type=int, default=20_000, help="default: %(default)s")
+    parser.add_argument("--paced-deltas", type=int, default=2_000, help="default: %(default)s")
+    parser.add_argument("--json", metavar="FILE", help="write all samples to FILE")
+    add_agent_options(parser)
+    options = parser.parse_args(argv)
+    plan = Plan(options.deltas, options.paced_deltas)
+    with tempfile.TemporaryDirectory() as scratch:
+        agents = agents_from(options, Path(scratch), with_codex=False)
+        samples = run(agents, plan, options.rounds)
+    print(table(samples, reference="official"))
+    if options.json:
+        settings: dict[str, object] = vars(plan) | {"rounds": options.rounds}
+        write_json(options.json, as_json("stream", settings, samples))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
