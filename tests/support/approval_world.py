@@ -87,6 +87,8 @@ class Asked:
     kind: str
     item_id: str
     turn_id: str
+    sent: Json = field(default_factory=dict)
+    """The request as it was sent."""
     dialog: Json | None = None
     """The client's request for it, once it came."""
     may_accept: bool = True
@@ -132,6 +134,7 @@ class World:
             ),
         )
         self._next_id = 0
+        self._forbidden: list[Asked] = []
         self.asked: list[Asked] = []
 
     @staticmethod
@@ -197,23 +200,38 @@ class World:
         item_of = {**base, "itemId": asked.item_id, "startedAtMs": 1}
         method, params = _REQUESTS[kind](base, item_of, asked)
         self.asked.append(asked)
-        self.codex.send({"id": asked.codex_id, "method": method, "params": params})
+        asked.sent = {"id": asked.codex_id, "method": method, "params": params}
+        self.codex.send(asked.sent)
         return asked
 
     def end_turn(self, status: str = "completed") -> None:
         turn = {"id": self.turn_id, "items": [], "status": status}
         self.notify("turn/completed", {"threadId": THREAD, "turn": turn})
-        self.forbid(self.asked)
+        self.forbid(self.asked, on_arrival=True)
 
     # What the oracle knows.
 
-    def forbid(self, asked: list[Asked]) -> None:
+    def forbid(self, asked: list[Asked], *, on_arrival: bool = False) -> None:
+        """From now on these may not be accepted; ``on_arrival``: once what was sent has arrived.
+
+        Until then an answer of the client, which travels on another link, may still win.
+        """
+        if on_arrival:
+            self._forbidden += asked
+            return
         for one in asked:
             if not one.answered:
                 one.may_accept = False
 
+    def is_open(self, asked: Asked) -> bool:
+        """Whether nothing has happened, or is under way, that settles it."""
+        free = asked.answered or not asked.may_accept or asked in self._forbidden
+        return not free and not asked.replies
+
     def collect(self) -> None:
-        """Sort what came out: dialogs to their requests, replies to theirs."""
+        """All has arrived. Sort what came out: dialogs to their requests, replies to theirs."""
+        forbidden, self._forbidden = self._forbidden, []
+        self.forbid(forbidden)
         by_id = {one.codex_id: one for one in self.asked}
         for reply in self.codex.take():
             if "method" not in reply:
@@ -286,7 +304,7 @@ KINDS: Final = tuple(_REQUESTS)
 APPROVALS: Final = ("command", "file", "tool_m", "tool_n")
 
 
-def accepts(asked: Asked, reply: Json) -> bool:
+def accepts(reply: Json) -> bool:
     """Whether a reply to Codex lets the action run, or passes an answer on."""
     result = reply.get("result")
     if not isinstance(result, dict):
