@@ -75,6 +75,9 @@ class QuietSession:
     def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
         assert tool_call_id in self.announced or not accepted
 
+    def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
+        assert tool_call_id in self.announced or not ended_well
+
     def say(self, text: str) -> None:
         assert text
 

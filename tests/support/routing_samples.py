@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, cast
 
 from codex_acp.acp.capabilities import ClientFeatures
+from codex_acp.codex import classify as kinds
 from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS, SERVER_REQUESTS
 from codex_acp.codex._generated.models import Thread
 from codex_acp.codex._generated.notifications import (
-    EVENT_CLASSES,
+    NOTIFICATION_CLASSES,
     ServerNotification,
 )
 from codex_acp.codex._generated.server_requests import (
@@ -20,11 +22,13 @@ from codex_acp.codex._generated.server_requests import (
     McpServerElicitationRequest,
     ServerRequest,
 )
+from codex_acp.codex.grants import Grant, granted
 from codex_acp.codex.items import Items
 from codex_acp.jsonrpc.message import RequestId
 from codex_acp.routing.route import Approval, RoutingContext
 from codex_acp.routing.table import route
-from codex_acp.wire.codec import decode
+from codex_acp.wire.codec import decode, encode, plain
+from tests.codex.server_request_samples import assert_fits
 
 ALL_FEATURES = ClientFeatures(elicitation_form=True, elicitation_url=True)
 NO_FEATURES = ClientFeatures()
@@ -84,41 +88,41 @@ PARAMS: dict[str, dict[str, Any]] = {
 """Params of every server request that route to something else than a decline, where one can."""
 
 
-def request(method: str, id: RequestId = 0, **changes: Any) -> ServerRequest:  # noqa: A002
+def request(method: str, request_id: RequestId = 0, **changes: Any) -> ServerRequest:
     """A typed request: `PARAMS` with some members changed, by their names on the wire."""
-    return request_of(method, {**PARAMS[method], **changes}, id)
+    return request_of(method, {**PARAMS[method], **changes}, request_id)
 
 
-def request_of(method: str, params: dict[str, Any], id: RequestId = 0) -> ServerRequest:  # noqa: A002
+def request_of(method: str, params: dict[str, Any], request_id: RequestId = 0) -> ServerRequest:
     """A typed request from the params of the wire."""
     name = SERVER_REQUESTS[method].params
     assert name is not None
-    return REQUEST_CLASSES[method](id, MODELS.decode(name, params, method))
+    return REQUEST_CLASSES[method](request_id, MODELS.decode(name, params, method))
 
 
-def command(id: RequestId = 0, **changes: Any) -> ItemCommandExecutionRequestApproval:  # noqa: A002
-    made = request("item/commandExecution/requestApproval", id, **changes)
+def command(request_id: RequestId = 0, **changes: Any) -> ItemCommandExecutionRequestApproval:
+    made = request("item/commandExecution/requestApproval", request_id, **changes)
     return cast("ItemCommandExecutionRequestApproval", made)
 
 
-def file_change(id: RequestId = 0, **changes: Any) -> ItemFileChangeRequestApproval:  # noqa: A002
-    made = request("item/fileChange/requestApproval", id, **changes)
+def file_change(request_id: RequestId = 0, **changes: Any) -> ItemFileChangeRequestApproval:
+    made = request("item/fileChange/requestApproval", request_id, **changes)
     return cast("ItemFileChangeRequestApproval", made)
 
 
-def permissions(id: RequestId = 0, **changes: Any) -> ItemPermissionsRequestApproval:  # noqa: A002
-    made = request("item/permissions/requestApproval", id, **changes)
+def permissions(request_id: RequestId = 0, **changes: Any) -> ItemPermissionsRequestApproval:
+    made = request("item/permissions/requestApproval", request_id, **changes)
     return cast("ItemPermissionsRequestApproval", made)
 
 
-def elicitation(id: RequestId = 0, **changes: Any) -> McpServerElicitationRequest:  # noqa: A002
-    made = request("mcpServer/elicitation/request", id, **changes)
+def elicitation(request_id: RequestId = 0, **changes: Any) -> McpServerElicitationRequest:
+    made = request("mcpServer/elicitation/request", request_id, **changes)
     return cast("McpServerElicitationRequest", made)
 
 
 def tool_approval(
     arguments: Any = None,
-    id: RequestId = 0,  # noqa: A002
+    request_id: RequestId = 0,
     *,
     meta: dict[str, Any] | None = None,
     **changes: Any,
@@ -126,14 +130,17 @@ def tool_approval(
     """An elicitation as Codex sends it to have a tool call approved."""
     claimed = {APPROVAL_KIND: "mcp_tool_call", "tool_params": arguments, **(meta or {})}
     return elicitation(
-        id, **{"_meta": claimed, "requestedSchema": EMPTY_FORM, "message": "Allow it?", **changes}
+        request_id,
+        **{"_meta": claimed, "requestedSchema": EMPTY_FORM, "message": "Allow it?", **changes},
     )
 
 
-def questions(*asked: dict[str, Any], id: RequestId = 0, **changes: Any) -> ItemToolRequestUserInput:  # noqa: A002
+def questions(
+    *asked: dict[str, Any], request_id: RequestId = 0, **changes: Any
+) -> ItemToolRequestUserInput:
     made = request(
         "item/tool/requestUserInput",
-        id,
+        request_id,
         questions=[{"header": "H", "question": "Allow?", **one} for one in asked],
         **changes,
     )
@@ -150,7 +157,7 @@ def options(*labels: str) -> list[dict[str, str]]:
 def event(method: str, params: dict[str, Any]) -> ServerNotification:
     name = SERVER_NOTIFICATIONS[method].params
     assert name is not None
-    return EVENT_CLASSES[method](MODELS.decode(name, params, method))
+    return NOTIFICATION_CLASSES[method](MODELS.decode(name, params, method))
 
 
 def turn_started(thread: str = "root", turn: str = "turn") -> ServerNotification:
@@ -196,9 +203,7 @@ def thread_closed(thread: str) -> ServerNotification:
     return event("thread/closed", {"threadId": thread})
 
 
-def thread_of(
-    thread_id: str, *turns: dict[str, Any], parent: str | None = None
-) -> Thread:
+def thread_of(thread_id: str, *turns: dict[str, Any], parent: str | None = None) -> Thread:
     return decode(
         Thread,
         {
@@ -221,8 +226,6 @@ def thread_of(
 
 
 def thread_started(thread_id: str, parent: str | None = None) -> ServerNotification:
-    from codex_acp.wire.codec import plain
-
     thread = plain(thread_of(thread_id, parent=parent))
     return event("thread/started", {"thread": thread})
 
@@ -276,9 +279,7 @@ def running(*items: dict[str, Any], thread: str = "root", turn: str = "turn") ->
     return known
 
 
-def context(
-    items: Items, *sessions: str, client: ClientFeatures = ALL_FEATURES
-) -> RoutingContext:
+def context(items: Items, *sessions: str, client: ClientFeatures = ALL_FEATURES) -> RoutingContext:
     return RoutingContext(items, client, frozenset(sessions or ("root",)))
 
 
@@ -287,3 +288,19 @@ def approval_route(asked: ServerRequest, items: Items, *sessions: str) -> Approv
     routed = route(asked, context(items, *sessions))
     assert isinstance(routed, Approval), routed
     return routed
+
+
+def approval_of(asked: ServerRequest, *items: dict[str, Any]) -> kinds.Approval:
+    """What a request is that must be an approval when these items run."""
+    what = kinds.classify(asked, running(*items))
+    assert isinstance(what, kinds.Approval), what
+    return what
+
+
+def reply_of(approval: kinds.Approval, grant: Grant) -> Any:
+    """The accepting reply as it goes over the wire; it fits the schema of its method."""
+    value = json.loads(encode(granted(approval, grant)))
+    name = SERVER_REQUESTS[approval.request.method].result
+    assert name is not None
+    assert_fits(name, value)
+    return value

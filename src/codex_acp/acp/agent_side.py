@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from codex_acp.acp._generated.v1.models import InitializeRequest, InitializeResponse
     from codex_acp.acp.side import InvalidNotificationCallback
-    from codex_acp.jsonrpc.message import Notification, Request
+    from codex_acp.jsonrpc.message import EncodedJson, Notification, Request
     from codex_acp.transport.connection import Connection, Responder
 
 __all__ = ["AgentSide"]
@@ -88,6 +88,10 @@ class AgentSide(Side, ClientCalls):
             super().on_notification(notification)
         else:
             logger.debug("%s was sent before initialize and ignored", notification.method)
+
+    def session_update_encoded(self, params: EncodedJson) -> None:
+        """`session_update` with its params as JSON: for a sender that has most of it ready."""
+        self._connection.notify("session/update", params)
 
     async def _initialize_or_reset(self, params: InitializeRequest) -> InitializeResponse:
         try:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.acp._generated.v1.models import (
     AgentMessageChunkSessionUpdate,
     AgentThoughtChunkSessionUpdate,
-    SessionNotification,
     TextContentBlock,
 )
 from codex_acp.errors import TransportError
+from codex_acp.jsonrpc.message import EncodedJson
+from codex_acp.wire.codec import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -65,8 +66,8 @@ class _Waiting:
             return update.content.text
         return None
 
-    def notification(self) -> SessionNotification:
-        """What is sent in the end."""
+    def joined(self) -> SessionUpdate:
+        """The update with all of its text."""
         update = self.update
         if self.pieces and isinstance(
             update, AgentMessageChunkSessionUpdate | AgentThoughtChunkSessionUpdate
@@ -74,8 +75,8 @@ class _Waiting:
             content = update.content
             first = content.text if isinstance(content, TextContentBlock) else ""
             joined = TextContentBlock(text="".join([first, *self.pieces]))
-            update = update.model_copy(update={"content": joined})
-        return SessionNotification(session_id=self.session_id, update=update)
+            return update.model_copy(update={"content": joined})
+        return update
 
 
 class Outflow:
@@ -91,6 +92,7 @@ class Outflow:
         self._waiting: deque[_Waiting] = deque()
         self._text = 0
         self._draining = False
+        self._prefixes: dict[str, bytes] = {}
         self._on_full: Callable[[bool], None] | None = None
         self._full = False
 
@@ -108,7 +110,7 @@ class Outflow:
     def send(self, session_id: str, update: SessionUpdate) -> None:
         """Send an update behind all that was sent before."""
         if not self._waiting and not self._side.writing_paused:
-            self._side.session_update(SessionNotification(session_id=session_id, update=update))
+            self._write_one(session_id, update)
             return
         text = self._waiting[-1].takes(session_id, update) if self._waiting else None
         if text is not None:
@@ -129,8 +131,16 @@ class Outflow:
         for _ in range(min(count, len(self._waiting))):
             waiting = self._waiting.popleft()
             self._text -= sum(map(len, waiting.pieces))
-            self._side.session_update(waiting.notification())
+            self._write_one(waiting.session_id, waiting.joined())
         self._tell_if_full()
+
+    def _write_one(self, session_id: str, update: SessionUpdate) -> None:
+        """``SessionNotification`` around the update, which is encoded by itself."""
+        before = self._prefixes.get(session_id)
+        if before is None:
+            before = b'{"sessionId":' + encode(session_id) + b',"update":'
+            self._prefixes[session_id] = before
+        self._side.session_update_encoded(EncodedJson(before + encode(update) + b"}"))
 
     async def _drain(self) -> None:
         try:

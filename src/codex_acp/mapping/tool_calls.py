@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from codex_acp.mapping.state import SessionState
     from codex_acp.mapping.step import Updates
 
-__all__ = ["announce", "approval_settled", "close_open_calls", "item_ended"]
+__all__ = ["announce", "approval_settled", "call_ended", "close_open_calls", "item_ended"]
 
 _COMPLETED: Final = "completed"
 
@@ -38,11 +38,18 @@ def approval_settled(state: SessionState, tool_call_id: str, *, accepted: bool) 
 
 def item_ended(state: SessionState, item: ThreadItem) -> Updates:
     """An item completed: its tool call, if it is open, ends as the item did."""
-    if isinstance(item, UnknownVariant) or item.id not in state.open_calls:
+    if isinstance(item, UnknownVariant):
         return ()
-    state.open_calls.discard(item.id)
     ended_well = getattr(item, "status", _COMPLETED) == _COMPLETED
-    return (_status(item.id, "completed" if ended_well else "failed"),)
+    return call_ended(state, item.id, ended_well=ended_well)
+
+
+def call_ended(state: SessionState, tool_call_id: str, *, ended_well: bool) -> Updates:
+    """What a tool call stands for is over; nothing if it has ended before."""
+    if tool_call_id not in state.open_calls:
+        return ()
+    state.open_calls.discard(tool_call_id)
+    return (_status(tool_call_id, "completed" if ended_well else "failed"),)
 
 
 def close_open_calls(state: SessionState) -> Updates:

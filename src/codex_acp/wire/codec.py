@@ -97,10 +97,9 @@ def problems_of(error: ValidationError, value: object) -> tuple[str, ...]:
 def _problem(detail: ErrorDetails, value: object) -> str:
     path: list[str] = []
     for part in detail["loc"]:
-        if isinstance(value, dict) and part in value:
-            value = value[part]
-        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
-            value = value[part]
+        in_list = isinstance(value, list) and isinstance(part, int) and part < len(value)
+        if in_list or (isinstance(value, dict) and part in value):
+            value = value[part]  # type: ignore[index] # a list or a dict that has it
         elif part is not detail["loc"][-1] or detail["type"] != "missing":
             continue  # the label of a union member, not a field
         path.append(str(part))

@@ -1,0 +1,121 @@
+"""The agent's messages: each character is sent once, whether deltas carried it or not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codex_acp.acp.types import AgentMessageChunkSessionUpdate, SessionUpdate, TextContentBlock
+from codex_acp.codex.types import (
+    AgentMessageDeltaNotification,
+    AgentMessageThreadItem,
+    ItemCompletedNotification,
+    Turn,
+    TurnCompletedNotification,
+)
+from codex_acp.mapping.items import item_completed
+from codex_acp.mapping.messages import agent_message_delta
+from codex_acp.mapping.state import SessionState
+from codex_acp.mapping.turns import turn_completed
+
+
+def delta(state: SessionState, text: str, item: str = "m1") -> Sequence[SessionUpdate]:
+    return agent_message_delta(
+        state,
+        AgentMessageDeltaNotification(delta=text, item_id=item, thread_id="t", turn_id="u"),
+    )
+
+
+def completed(state: SessionState, text: str, item: str = "m1") -> Sequence[SessionUpdate]:
+    return item_completed(
+        state,
+        ItemCompletedNotification(
+            item=AgentMessageThreadItem(id=item, text=text),
+            thread_id="t",
+            turn_id="u",
+            completed_at_ms=0,
+        ),
+    )
+
+
+def texts(updates: Sequence[SessionUpdate]) -> list[tuple[str | None, str]]:
+    found = []
+    for update in updates:
+        assert isinstance(update, AgentMessageChunkSessionUpdate)
+        assert isinstance(update.content, TextContentBlock)
+        found.append((update.message_id, update.content.text))
+    return found
+
+
+def test_a_delta_is_a_chunk_of_its_items_message() -> None:
+    assert texts(delta(SessionState(), "Hel")) == [("m1", "Hel")]
+
+
+def test_an_empty_delta_sends_nothing() -> None:
+    assert delta(SessionState(), "") == ()
+
+
+def test_a_completed_message_whose_deltas_said_all_sends_nothing() -> None:
+    state = SessionState()
+    delta(state, "Hello")
+
+    assert completed(state, "Hello") == ()
+
+
+def test_a_completed_message_sends_only_what_no_delta_carried() -> None:
+    state = SessionState()
+    delta(state, "Hel")
+
+    assert texts(completed(state, "Hello")) == [("m1", "lo")]
+
+
+def test_a_completed_message_without_deltas_is_sent_whole() -> None:
+    assert texts(completed(SessionState(), "Hello")) == [("m1", "Hello")]
+
+
+def test_a_message_that_completes_twice_is_sent_once() -> None:
+    state = SessionState()
+    completed(state, "Hello")
+
+    assert completed(state, "Hello") == ()
+
+
+def test_a_completed_message_that_is_shorter_than_its_deltas_sends_nothing() -> None:
+    state = SessionState()
+    delta(state, "Hello <citation>")
+
+    assert completed(state, "Hello") == ()
+
+
+def test_two_messages_do_not_count_for_each_other() -> None:
+    state = SessionState()
+    delta(state, "one", "m1")
+
+    assert texts(completed(state, "two", "m2")) == [("m2", "two")]
+
+
+def test_the_end_of_the_turn_forgets_what_was_sent() -> None:
+    state = SessionState()
+    delta(state, "never completed")
+    turn = Turn(id="u", items=[], status="completed")
+    turn_completed(state, TurnCompletedNotification(thread_id="t", turn=turn))
+
+    assert state == SessionState()
+
+
+@given(st.text(), st.lists(st.integers(0, 40), max_size=6), st.integers(0, 40))
+def test_however_a_text_is_cut_it_arrives_whole_and_once(
+    text: str, cuts: list[int], streamed: int
+) -> None:
+    state = SessionState()
+    places = sorted({0, *(c for c in cuts if c < streamed), streamed})
+    sent = ""
+    for begin, end in pairwise(places):
+        sent += "".join(t for _, t in texts(delta(state, text[begin:end])))
+    for _ in range(2):
+        sent += "".join(t for _, t in texts(completed(state, text)))
+
+    assert sent == text

@@ -1,0 +1,78 @@
+"""Every Codex notification has a row, and a person sees in review what becomes of it.
+
+``CODEX_ACP_UPDATE_GOLDEN=1 pytest tests/mapping`` rewrites the golden file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from codex_acp.codex._generated.methods import SERVER_NOTIFICATIONS
+from codex_acp.errors import CodexAcpError
+from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
+from codex_acp.mapping.step import Ignored
+from codex_acp.mapping.unwanted import UNWANTED_FAMILIES, UNWANTED_NOTIFICATIONS
+from codex_acp.wire.registry import require_rows
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "notifications.md"
+
+UPDATE = "CODEX_ACP_UPDATE_GOLDEN"
+"""Environment variable: rewrite the golden file instead of comparing with it."""
+
+ROWS = cast("Mapping[str, Any]", NOTIFICATION_HANDLERS)
+
+
+def rendered() -> str:
+    lines = [
+        "# What becomes of each Codex notification",
+        "",
+        f"Made by `{UPDATE}=1 pytest tests/mapping`; a test compares it with the table.",
+        "",
+        "| notification | becomes |",
+        "| --- | --- |",
+    ]
+    for method in sorted(ROWS):
+        row = ROWS[method]
+        if isinstance(row, Ignored):
+            what = f"ignored: {row.reason}"
+        else:
+            what = f"`{row.__module__.removeprefix('codex_acp.')}.{row.__name__}`"
+        lines.append(f"| `{method}` | {what} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_golden_table_is_what_the_code_does() -> None:
+    if os.environ.get(UPDATE) == "1":
+        GOLDEN.parent.mkdir(exist_ok=True)
+        GOLDEN.write_text(rendered(), encoding="utf-8")
+
+    assert GOLDEN.read_text("utf-8") == rendered()
+
+
+def test_every_method_of_the_schema_has_one_row() -> None:
+    assert set(ROWS) == set(SERVER_NOTIFICATIONS)
+
+
+def test_a_missing_and_a_needless_row_are_named() -> None:
+    rows = [*list(ROWS)[1:], "made/up"]
+
+    with pytest.raises(CodexAcpError, match=rf"{next(iter(ROWS))}(.|\n)*made/up"):
+        require_rows("the table", rows, SERVER_NOTIFICATIONS)
+
+
+def test_every_ignored_row_has_a_reason() -> None:
+    assert all(row.reason for row in ROWS.values() if isinstance(row, Ignored))
+
+
+def test_what_codex_is_asked_not_to_send_is_ignored() -> None:
+    assert all(isinstance(ROWS[method], Ignored) for method in UNWANTED_NOTIFICATIONS)
+
+
+def test_every_unwanted_family_has_members() -> None:
+    for family in UNWANTED_FAMILIES:
+        assert any(method.startswith(family) for method in UNWANTED_NOTIFICATIONS), family
