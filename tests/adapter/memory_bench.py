@@ -1,0 +1,118 @@
+"""The adapter in memory, between a raw ACP client and a scripted app-server."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import anyio
+
+from codex_acp.adapter.app_server import AppServer
+from codex_acp.adapter.serve import serve_link
+from codex_acp.codex.launch import LaunchOptions
+from codex_acp.testing import AppServerScript, Notify, RawLine, ScriptedAppServer
+from codex_acp.testing.app_server_defaults import turn_object
+from codex_acp.transport.memory import memory_pair
+from tests.acp.raw_peer import RawPeer
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from codex_acp.testing import Entry
+    from codex_acp.transport.child import ChildProcess
+
+__all__ = ["THREAD", "MemoryBench", "turn_note"]
+
+THREAD = "thread-1"
+"""The thread, and session, of every bench."""
+
+WAIT = 5.0
+"""Seconds; in memory everything comes within milliseconds."""
+
+
+def turn_note(method: str, turn_id: str, status: str = "inProgress") -> Notify:
+    """``turn/started`` or ``turn/completed`` of a turn that the script names itself."""
+    return Notify(method, {"threadId": THREAD, "turn": turn_object(turn_id, status)})
+
+
+class MemoryBench:
+    """``async with MemoryBench(*entries) as bench:`` has a session open, ``THREAD``."""
+
+    def __init__(self, *script: Entry) -> None:
+        self.server = ScriptedAppServer(AppServerScript(*script, defaults=True))
+        self._link, far = memory_pair()
+        self._far = far
+        self._tasks = anyio.create_task_group()
+
+    async def __aenter__(self) -> Self:
+        """Start everything and open the session."""
+        await self.server.__aenter__()
+        await self._tasks.__aenter__()
+        self.client = RawPeer(self._far)
+        app_server = AppServer(LaunchOptions(), cast("ChildProcess", self.server.link))
+        self._tasks.start_soon(serve_link, self._link, app_server)
+        await self.client.ask("init", "initialize", {"protocolVersion": 1})
+        params = {"cwd": "/scripted/workspace", "mcpServers": []}
+        answer = await self.client.ask("new", "session/new", params)
+        assert answer["result"]["sessionId"] == THREAD
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """The client disconnects; the adapter has to end."""
+        await self._far.aclose()
+        scope = self._tasks.cancel_scope
+        scope.deadline = anyio.current_time() + WAIT
+        if kind is not None:
+            scope.cancel()
+        await self._tasks.__aexit__(kind, error, trace)
+        await self.server.__aexit__(kind, error, trace)
+        assert not scope.cancelled_caught, "the adapter does not end when its client has gone"
+
+    def start_prompt(self, request_id: str = "p1", text: str = "hi") -> None:
+        """Send ``session/prompt``."""
+        prompt = [{"type": "text", "text": text}]
+        params = {"sessionId": THREAD, "prompt": prompt}
+        self.client.send({"id": request_id, "method": "session/prompt", "params": params})
+
+    async def end_of(self, request_id: str = "p1") -> Any:
+        """The stop reason of a prompt, or the error object."""
+        answer = await self.client.reply(request_id)
+        return answer["result"]["stopReason"] if "result" in answer else answer["error"]
+
+    async def prompt(self, request_id: str = "p1") -> Any:
+        """Run a prompt; see `end_of`."""
+        self.start_prompt(request_id)
+        return await self.end_of(request_id)
+
+    def cancel(self) -> None:
+        """Send ``session/cancel``."""
+        self.client.send({"method": "session/cancel", "params": {"sessionId": THREAD}})
+
+    def said(self) -> str:
+        """The text of all updates so far."""
+        return "".join(
+            message["params"]["update"]["content"]["text"]
+            for message in self.client.messages
+            if message.get("method") == "session/update"
+        )
+
+    async def asked_codex(self, method: str, times: int = 1) -> list[Any]:
+        """Wait until Codex was asked so often; gives the params of each."""
+
+        def found() -> list[Any]:
+            received = self.server.player.received
+            return [message["params"] for message in received if message.get("method") == method]
+
+        await self.server.wait_for(lambda: len(found()) >= times)
+        return found()
+
+    async def answer_turn_start(self, turn_id: str, *before: Entry) -> None:
+        """Answer the ``turn/start`` that the script left open, in one read behind ``before``."""
+        request = await self.server.wait_for_message("turn/start")
+        answer = {"id": request["id"], "result": {"turn": turn_object(turn_id)}}
+        self.server.play(*before, RawLine(json.dumps(answer)))

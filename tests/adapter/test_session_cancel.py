@@ -1,0 +1,214 @@
+"""A cancel at every moment of a prompt: it ends ``cancelled``, and no turn runs on unwatched."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from codex_acp.adapter import session
+from codex_acp.testing import Expect, RawLine, agent_message, turn_completed, turn_started
+from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note
+
+TOO_EARLY = {"code": -32600, "message": "no active turn to interrupt"}
+
+
+@pytest.fixture
+def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "CANCEL_SECONDS", 0.05)
+
+
+async def test_a_cancel_while_the_turn_runs_interrupts_it() -> None:
+    turn = [Expect("turn/start"), *turn_started(), *agent_message("Begin.")]
+    interrupted = [Expect("turn/interrupt"), *turn_completed("interrupted")]
+    async with MemoryBench(*turn, *interrupted) as bench:
+        bench.start_prompt()
+        await bench.client.sent("session/update")
+        bench.cancel()
+
+        assert await bench.end_of() == "cancelled"
+        (params,) = await bench.asked_codex("turn/interrupt")
+        assert params == {"threadId": THREAD, "turnId": "turn-1"}
+
+
+async def test_a_cancel_in_one_read_with_its_prompt_is_for_that_prompt() -> None:
+    turn = [Expect("turn/start"), *turn_started()]
+    interrupted = [Expect("turn/interrupt"), *turn_completed("interrupted")]
+    async with MemoryBench(*turn, *interrupted) as bench:
+        prompt = [{"type": "text", "text": "hi"}]
+        bench.client.send(
+            {
+                "id": "p1",
+                "method": "session/prompt",
+                "params": {"sessionId": THREAD, "prompt": prompt},
+            },
+            {"method": "session/cancel", "params": {"sessionId": THREAD}},
+        )
+
+        assert await bench.end_of() == "cancelled"
+
+
+@pytest.mark.parametrize("began_first", [True, False])
+async def test_a_cancel_before_turn_start_is_answered_interrupts_the_turn_then(
+    began_first: bool,
+) -> None:
+    began = turn_note("turn/started", "mine")
+    async with MemoryBench(Expect("turn/start", silent=True)) as bench:
+        bench.start_prompt()
+        await bench.asked_codex("turn/start")
+        bench.cancel()
+        await bench.client.settle()
+        if began_first:
+            await bench.answer_turn_start("mine", began)
+        else:
+            await bench.answer_turn_start("mine")
+            bench.server.play(began)
+        done = turn_note("turn/completed", "mine", "interrupted")
+        bench.server.play(Expect("turn/interrupt"), done)
+
+        assert await bench.end_of() == "cancelled"
+        assert {"threadId": THREAD, "turnId": "mine"} in await bench.asked_codex("turn/interrupt")
+
+
+async def test_an_interrupt_refused_before_the_turn_started_is_repeated_after() -> None:
+    async with MemoryBench(
+        Expect("turn/start"),
+        Expect("turn/interrupt", error=TOO_EARLY),
+        *turn_started(),
+        Expect("turn/interrupt"),
+        *turn_completed("interrupted"),
+    ) as bench:
+        bench.start_prompt()
+        await bench.asked_codex("turn/start")
+        bench.cancel()
+
+        assert await bench.end_of() == "cancelled"
+        assert len(await bench.asked_codex("turn/interrupt")) == 2
+
+
+async def test_an_interrupt_refused_because_the_turn_has_just_ended_is_a_success() -> None:
+    async with MemoryBench(
+        Expect("turn/start"),
+        *turn_started(),
+        Expect("turn/interrupt", error=TOO_EARLY),
+        *turn_completed(),
+    ) as bench:
+        bench.start_prompt()
+        await bench.asked_codex("turn/start")
+        bench.cancel()
+
+        assert await bench.end_of() == "cancelled"
+
+
+async def test_a_cancel_after_the_end_does_nothing() -> None:
+    turn = [Expect("turn/start"), *turn_completed()]
+    async with MemoryBench(*turn, *turn) as bench:
+        await bench.prompt("p1")
+        bench.cancel()
+
+        assert await bench.prompt("p2") == "end_turn"
+        methods = [message.get("method") for message in bench.server.player.received]
+        assert "turn/interrupt" not in methods
+
+
+async def test_a_second_cancel_sends_no_second_interrupt() -> None:
+    async with MemoryBench(
+        Expect("turn/start"), *turn_started(), Expect("turn/interrupt", silent=True)
+    ) as bench:
+        bench.start_prompt()
+        await bench.asked_codex("turn/start")
+        bench.cancel()
+        await bench.asked_codex("turn/interrupt")
+        bench.cancel()
+        await bench.client.settle()
+        bench.server.play(*turn_completed("interrupted"))
+
+        assert await bench.end_of() == "cancelled"
+        assert len(await bench.asked_codex("turn/interrupt")) == 1
+
+
+async def test_a_turn_that_fails_after_a_cancel_is_cancelled() -> None:
+    async with MemoryBench(
+        Expect("turn/start"),
+        *turn_started(),
+        Expect("turn/interrupt"),
+        *turn_completed("failed", error="aborted"),
+    ) as bench:
+        bench.start_prompt()
+        await bench.asked_codex("turn/start")
+        bench.cancel()
+
+        assert await bench.end_of() == "cancelled"
+
+
+async def test_a_turn_start_refused_after_a_cancel_is_cancelled() -> None:
+    async with MemoryBench(Expect("turn/start", silent=True)) as bench:
+        bench.start_prompt()
+        request = await bench.server.wait_for_message("turn/start")
+        bench.cancel()
+        await bench.client.settle()
+        bench.server.play(RawLine(json.dumps({"id": request["id"], "error": TOO_EARLY})))
+
+        assert await bench.end_of() == "cancelled"
+
+
+@pytest.mark.usefixtures("short_patience")
+@pytest.mark.parametrize("answered", [True, False])
+async def test_a_codex_that_ignores_the_interrupt_does_not_hold_the_prompt(answered: bool) -> None:
+    async with MemoryBench(
+        Expect("turn/start"), *turn_started(), Expect("turn/interrupt", silent=not answered)
+    ) as bench:
+        bench.start_prompt("p1")
+        await bench.asked_codex("turn/start")
+        bench.cancel()
+        assert await bench.end_of("p1") == "cancelled"
+
+        late = turn_note("turn/completed", "turn-1", "completed")
+        bench.server.play(Expect("turn/start"), late, *agent_message("Second."), *turn_completed())
+        assert await bench.prompt("p2") == "end_turn"
+        assert bench.said() == "Second."
+
+
+@pytest.mark.usefixtures("short_patience")
+async def test_a_turn_that_starts_after_its_prompt_was_given_up_is_interrupted() -> None:
+    async with MemoryBench(Expect("turn/start", silent=True)) as bench:
+        bench.start_prompt()
+        await bench.asked_codex("turn/start")
+        bench.cancel()
+        assert await bench.end_of() == "cancelled"
+
+        await bench.answer_turn_start("late")
+        began = turn_note("turn/started", "late")
+        bench.server.play(Expect("turn/interrupt", error=TOO_EARLY), began)
+        interrupts = await bench.asked_codex("turn/interrupt", 2)
+        assert interrupts == [{"threadId": THREAD, "turnId": "late"}] * 2
+
+
+async def test_a_prompt_whose_request_is_cancelled_is_answered_when_its_turn_has_ended() -> None:
+    async with MemoryBench(Expect("turn/start"), *turn_started()) as bench:
+        bench.start_prompt("p1")
+        await bench.asked_codex("turn/start")
+        bench.client.send({"method": "$/cancel_request", "params": {"requestId": "p1"}})
+        await bench.asked_codex("turn/interrupt")
+        assert bench.client.replies("p1") == []
+        bench.server.play(*agent_message("Last words."), *turn_completed("interrupted"))
+        error = await bench.end_of("p1")
+
+        assert error["code"] == -32800
+        assert bench.said() == "Last words."
+        assert "error" in bench.client.messages[-1], "the updates came before"
+        bench.server.play(Expect("turn/start"), *turn_completed())
+        assert await bench.prompt("p2") == "end_turn"
+
+
+async def test_a_request_cancelled_before_turn_start_is_answered_leaves_no_turn_behind() -> None:
+    async with MemoryBench(Expect("turn/start", silent=True)) as bench:
+        bench.start_prompt("p1")
+        await bench.asked_codex("turn/start")
+        bench.client.send({"method": "$/cancel_request", "params": {"requestId": "p1"}})
+        await bench.client.settle()
+        await bench.answer_turn_start("mine", turn_note("turn/started", "mine"))
+        assert (await bench.asked_codex("turn/interrupt"))[0]["turnId"] == "mine"
+        bench.server.play(turn_note("turn/completed", "mine", "interrupted"))
+
+        assert (await bench.end_of("p1"))["code"] == -32800

@@ -1,0 +1,124 @@
+"""A prompt's turn in every order in which Codex may tell of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from codex_acp.testing import (
+    Exit,
+    Expect,
+    Notify,
+    agent_message,
+    turn_completed,
+    turn_started,
+)
+from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note
+
+
+async def test_a_turn_that_comes_whole_in_one_read_is_sent_before_its_answer() -> None:
+    turn = [Expect("turn/start"), *turn_started(), *agent_message("Hel", "lo"), *turn_completed()]
+    async with MemoryBench(*turn) as bench:
+        assert await bench.prompt() == "end_turn"
+        assert bench.said() == "Hello"
+        assert "result" in bench.client.messages[-1]
+
+
+async def test_a_turn_that_ends_before_turn_start_is_answered_ends_the_prompt() -> None:
+    async with MemoryBench(Expect("turn/start", silent=True)) as bench:
+        bench.start_prompt()
+        await bench.answer_turn_start(
+            "mine",
+            turn_note("turn/started", "mine"),
+            turn_note("turn/completed", "mine", "completed"),
+        )
+
+        assert await bench.end_of() == "end_turn"
+
+
+async def test_another_turns_end_does_not_end_the_prompt() -> None:
+    other = turn_note("turn/completed", "another", "failed")
+    async with MemoryBench(Expect("turn/start"), other, *turn_completed()) as bench:
+        assert await bench.prompt() == "end_turn"
+
+
+async def test_a_turn_whose_end_cannot_be_read_ends_the_prompt_with_an_error() -> None:
+    broken = {"threadId": THREAD, "turn": {"id": "${turn:id}", "status": 5, "items": "none"}}
+    async with MemoryBench(Expect("turn/start"), Notify("turn/completed", broken)) as bench:
+        error = await bench.prompt()
+
+    assert error["code"] == -32603
+    assert "could not be read" in error["message"]
+
+
+@pytest.mark.parametrize("turn", [None, 5, {}, {"id": 7}])
+async def test_a_turns_end_that_names_no_turn_is_ignored(turn: object) -> None:
+    broken = Notify("turn/completed", {"threadId": THREAD, "turn": turn})
+    begun = Notify("turn/started", {"threadId": THREAD, "turn": turn})
+    async with MemoryBench(Expect("turn/start"), begun, broken, *turn_completed()) as bench:
+        assert await bench.prompt() == "end_turn"
+
+
+async def test_a_notification_that_nobody_knows_is_ignored() -> None:
+    unknown = Notify("thread/levitated", {"threadId": THREAD, "height": 3})
+    unreadable = Notify("item/agentMessage/delta", {"threadId": THREAD, "delta": 5})
+    turn = [Expect("turn/start"), unknown, unreadable, *agent_message("Hi"), *turn_completed()]
+    async with MemoryBench(*turn) as bench:
+        assert await bench.prompt() == "end_turn"
+        assert bench.said() == "Hi"
+
+
+async def test_a_turn_that_codex_refuses_is_an_error_with_its_message() -> None:
+    error = {"code": -32600, "message": "no more turns", "data": {"limit": 1}}
+    async with MemoryBench(Expect("turn/start", error=error)) as bench:
+        refused = await bench.prompt()
+
+        assert refused["code"] == -32603
+        assert "no more turns" in refused["message"]
+        assert refused["data"]["data"] == {"limit": 1}
+
+
+async def test_a_turn_start_whose_answer_cannot_be_read_is_an_error() -> None:
+    async with MemoryBench(Expect("turn/start", result={"turn": 5})) as bench:
+        error = await bench.prompt()
+
+        assert error["code"] == -32603
+        assert "turn" in error["message"]
+
+
+async def test_a_codex_that_goes_in_mid_turn_ends_the_prompt_and_the_session() -> None:
+    turn = [Expect("turn/start"), *turn_started(), *agent_message("Begin."), Exit(1)]
+    async with MemoryBench(*turn) as bench:
+        first = await bench.prompt("p1")
+        second = await bench.prompt("p2")
+
+        assert first["code"] == -32603
+        assert bench.said() == "Begin."
+        assert second["code"] == -32603
+        assert "start a new session" in second["message"]
+
+
+async def test_a_codex_that_goes_before_turn_start_is_answered_ends_the_prompt() -> None:
+    async with MemoryBench(Expect("turn/start", silent=True), Exit(1)) as bench:
+        assert (await bench.prompt())["code"] == -32603
+
+
+async def test_a_second_prompt_is_refused_and_another_may_follow_the_end() -> None:
+    turn = [Expect("turn/start"), *turn_started()]
+    async with MemoryBench(*turn) as bench:
+        bench.start_prompt("p1")
+        await bench.asked_codex("turn/start")
+        refused = await bench.prompt("p2")
+        bench.server.play(*turn_completed(), Expect("turn/start"), *turn_completed())
+
+        assert refused["code"] == -32600
+        assert await bench.end_of("p1") == "end_turn"
+        assert await bench.prompt("p3") == "end_turn"
+
+
+async def test_the_client_that_goes_in_mid_turn_ends_the_adapter_and_sends_no_interrupt() -> None:
+    async with MemoryBench(Expect("turn/start"), *turn_started()) as bench:
+        bench.start_prompt()
+        await bench.asked_codex("turn/start")
+
+    methods = [message.get("method") for message in bench.server.player.received]
+    assert "turn/interrupt" not in methods

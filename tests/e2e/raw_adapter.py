@@ -1,0 +1,215 @@
+"""The real command as a process whose streams and end are in the test's own hands.
+
+Standard library only: what a broken client sends, and what is left behind, is seen here without
+this library's own client in between.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import threading
+import time
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Self
+
+from tests.e2e.adapter_bench import COMMAND
+from tests.support.acp_schema import SchemaTap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["MARKER", "WAIT", "Message", "RawAdapter", "marked_processes"]
+
+WAIT = 30.0
+"""Seconds; what is waited for takes a second, on a busy machine a few."""
+
+MARKER = "CODEX_ACP_TEST_MARKER"
+"""Variable in the environment of the adapter, and so of all that it starts."""
+
+POLL = 0.005
+"""Seconds between two looks at the process table, which tells nobody of its changes."""
+
+Message = dict[str, Any]
+
+
+class RawAdapter:
+    """``with RawAdapter(env) as adapter:``; nothing with its marker is left at the end."""
+
+    def __init__(self, env: Mapping[str, str], *arguments: str) -> None:
+        self.marker = uuid.uuid4().hex
+        self._process = subprocess.Popen(
+            [COMMAND, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**env, MARKER: self.marker},
+            start_new_session=True,
+        )
+        assert self._process.stdin
+        assert self._process.stdout
+        assert self._process.stderr
+        self._stdin: IO[bytes] = self._process.stdin
+        self._news: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self.tap = SchemaTap()
+        self._on_line = self.tap.on("agent")
+        self.messages: list[Message] = []
+        """Everything that the adapter sent and that was waited for, in order."""
+        self._stderr: list[bytes] = []
+        self._threads = [
+            threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True),
+            threading.Thread(target=self._stderr.extend, args=(self._process.stderr,), daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+        self._next_id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *rest: object) -> None:
+        self.end_input()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(2)
+        self._process.kill()
+        self._process.wait()
+        for pid in self.marked():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for thread in self._threads:
+            thread.join(WAIT)
+        self._process.stdout.close()  # type: ignore[union-attr]
+        self._process.stderr.close()  # type: ignore[union-attr]
+        if kind is None:
+            self.tap.check()
+            assert "Traceback" not in self.stderr, self.stderr
+
+    @property
+    def pid(self) -> int:
+        """The adapter's process."""
+        return self._process.pid
+
+    @property
+    def stderr(self) -> str:
+        """What it has written to stderr so far."""
+        return b"".join(self._stderr).decode()
+
+    # Messages.
+
+    def write(self, data: bytes) -> None:
+        """Bytes as they are."""
+        for line in data.splitlines(keepends=True):
+            self._on_line("received", line)
+        self._stdin.write(data)
+        self._stdin.flush()
+
+    def send(self, *messages: Message) -> None:
+        """Messages in one write."""
+        lines = [json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n" for message in messages]
+        self.write(b"".join(lines))
+
+    def start(self, method: str, params: object = None) -> int:
+        """Send a request; returns its id."""
+        self._next_id += 1
+        self.send({"id": self._next_id, "method": method, "params": params})
+        return self._next_id
+
+    def ask(self, method: str, params: object = None) -> Message:
+        """Send a request and wait for its answer."""
+        return self.answer(self.start(method, params))
+
+    def answer(self, request_id: object) -> Message:
+        """Wait for the answer to a request; what comes before it is recorded."""
+        return self.wait_for(lambda m: "method" not in m and m.get("id") == request_id)
+
+    def wait_for(self, wanted: Callable[[Message], bool]) -> Message:
+        """Wait for a message."""
+        while True:
+            message = self._news.get(timeout=WAIT)
+            assert message is not None, f"the adapter has ended; its stderr: {self.stderr}"
+            self.messages.append(message)
+            if wanted(message):
+                return message
+
+    def initialize(self) -> None:
+        """The handshake."""
+        assert "result" in self.ask("initialize", {"protocolVersion": 1})
+
+    def new_session(self, cwd: Path, servers: list[Message] | None = None) -> str:
+        """A session in ``cwd``."""
+        answer = self.ask("session/new", {"cwd": str(cwd), "mcpServers": servers or []})
+        session_id: str = answer["result"]["sessionId"]
+        return session_id
+
+    def start_prompt(self, session_id: str, text: str = "Go.") -> int:
+        """Send a prompt; returns its id."""
+        prompt = [{"type": "text", "text": text}]
+        return self.start("session/prompt", {"sessionId": session_id, "prompt": prompt})
+
+    # The end.
+
+    def end_input(self) -> None:
+        """Close the adapter's stdin."""
+        with suppress(BrokenPipeError):
+            self._stdin.close()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the adapter alone."""
+        os.kill(self.pid, number)
+
+    def wait(self) -> int:
+        """Wait for the adapter's exit; returns its status."""
+        return self._process.wait(WAIT)
+
+    def marked(self) -> list[int]:
+        """The living processes that the adapter started, or that they started, and itself."""
+        return marked_processes(self.marker)
+
+    def wait_until_nothing_is_left(self) -> None:
+        """Wait until no process has the marker."""
+        deadline = time.monotonic() + WAIT
+        while left := self.marked():
+            assert time.monotonic() < deadline, [_command(pid) for pid in left]
+            time.sleep(POLL)
+
+    def codex(self) -> int:
+        """The process of the app-server."""
+        (pid,) = [pid for pid in self.marked() if _parent(pid) == self.pid]
+        return pid
+
+    def _read(self, stdout: IO[bytes]) -> None:
+        for line in stdout:
+            self._on_line("sent", line)
+            self._news.put(json.loads(line))
+        self._news.put(None)
+
+
+def marked_processes(marker: str) -> list[int]:
+    """The living processes that have the marker in their environment."""
+    wanted = f"{MARKER}={marker}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+    return found
+
+
+def _parent(pid: int) -> int | None:
+    """The parent's id; None of a process that has ended meanwhile."""
+    with suppress(OSError):
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        return int(stat.rpartition(b")")[2].split()[1])
+    return None
+
+
+def _command(pid: int) -> str:
+    with suppress(OSError):
+        return f"{pid}: {Path(f'/proc/{pid}/cmdline').read_bytes()!r}"
+    return f"{pid}: gone"
