@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,12 +13,18 @@ import codex_acp.cli.demo as demo_module
 import codex_acp.cli.serve as serve_module
 from codex_acp.cli.arguments import run
 from codex_acp.cli.main import main
+from codex_acp.codex._generated.methods import SERVER_REQUESTS
 from codex_acp.codex.launch import LaunchOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-DEFAULTS: dict[str, object] = {"line_limit": None, "log_level": None, "log_file": None}
+DEFAULTS: dict[str, object] = {
+    "line_limit": None,
+    "log_level": None,
+    "log_file": None,
+    "transcript": None,
+}
 PLAIN = LaunchOptions()
 
 
@@ -48,6 +57,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         (["--config", 'x="y=z"'], LaunchOptions(args=("-c", 'x="y=z"')), {}),
         (["--line-limit", "1000"], PLAIN, {"line_limit": 1000}),
         (["--log-file", "f.log"], PLAIN, {"log_file": "f.log"}),
+        (["--transcript", "t.jsonl"], PLAIN, {"transcript": "t.jsonl"}),
         (["--log-level", "debug"], PLAIN, {"log_level": "DEBUG"}),
     ],
 )
@@ -153,3 +163,28 @@ def test_ctrl_c_has_the_exit_code_of_shells(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(serve_module, "serve", interrupted)
     assert main([]) == 130
+
+
+def test_a_transcript_that_cannot_be_written_is_an_error_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEX_PATH", str(tmp_path / "none"))
+    done = subprocess.run(
+        [sys.executable, "-m", "codex_acp", "--transcript", str(tmp_path / "no" / "t.jsonl")],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "t.jsonl cannot be written" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["markdown", "json"])
+def test_routes_prints_every_server_request(
+    options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["routes", *options]) == 0
+    printed = capsys.readouterr().out
+    if options:
+        assert json.loads(printed)
+    for method in SERVER_REQUESTS:
+        assert method in printed

@@ -116,11 +116,8 @@ def _fill(workspace: Path) -> None:
 
 
 def _environment(home: CodexHome) -> dict[str, str]:
-    """The home's own, a place for what Codex leaves in TMPDIR, and where Python finds us."""
+    """The home's own, and where Python finds us."""
     env = home.env
-    temporary = home.root / "tmp"
-    temporary.mkdir()
-    env["TMPDIR"] = str(temporary)
     search_path = os.environ.get("PYTHONPATH")
     if search_path:
         env["PYTHONPATH"] = search_path

@@ -38,7 +38,7 @@ REMOVE_TRIES = 20
 REMOVE_PAUSE_SECONDS = 0.1
 """Codex may still write when the directory is removed: try again for two seconds."""
 
-_PASSED_ON = ("PATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "USER", "LOGNAME", "LD_LIBRARY_PATH")
+_PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "LD_LIBRARY_PATH")
 """What the child inherits. All else is left out: no key, no account, no proxy, no CODEX_*."""
 
 
@@ -77,7 +77,7 @@ class CodexHome:
             raise MisuseError("this CodexHome is already in use; make a new one")
         # Resolved: on macOS the temporary directory is a link and Codex reports real paths.
         self._root = Path(tempfile.mkdtemp(prefix="codex-home-", dir=self._parent)).resolve()
-        for directory in (self.codex_home, self.home, self.workspace):
+        for directory in (self.codex_home, self.home, self.workspace, self.temporary):
             directory.mkdir()
         self.config_file.write_text(toml_text(self.config), encoding="utf-8")
         return self
@@ -125,6 +125,11 @@ class CodexHome:
         return self.root / "home"
 
     @property
+    def temporary(self) -> Path:
+        """What the process has as ``TMPDIR``."""
+        return self.root / "tmp"
+
+    @property
     def workspace(self) -> Path:
         """An empty directory for the threads to work in."""
         return self.root / "workspace"
@@ -135,6 +140,8 @@ class CodexHome:
         env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         env["CODEX_HOME"] = str(self.codex_home)
         env["HOME"] = str(self.home)
+        # Codex leaves files of its sandbox in the temporary directory.
+        env["TMPDIR"] = str(self.temporary)
         env["NO_PROXY"] = env["no_proxy"] = "127.0.0.1,localhost"
         return env
 
