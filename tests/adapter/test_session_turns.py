@@ -15,7 +15,7 @@ from codex_acp.testing import (
 from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note
 
 
-async def test_a_turn_that_comes_whole_in_one_read_is_sent_before_its_answer() -> None:
+async def test_4_2_a_turn_that_comes_whole_in_one_read_is_sent_before_its_answer() -> None:
     turn = [Expect("turn/start"), *turn_started(), *agent_message("Hel", "lo"), *turn_completed()]
     async with MemoryBench(*turn) as bench:
         assert await bench.prompt() == "end_turn"
@@ -41,7 +41,7 @@ async def test_another_turns_end_does_not_end_the_prompt() -> None:
         assert await bench.prompt() == "end_turn"
 
 
-async def test_a_turn_whose_end_cannot_be_read_ends_the_prompt_with_an_error() -> None:
+async def test_4_3_a_turn_whose_end_cannot_be_read_ends_the_prompt_with_an_error() -> None:
     broken = {"threadId": THREAD, "turn": {"id": "${turn:id}", "status": 5, "items": "none"}}
     async with MemoryBench(Expect("turn/start"), Notify("turn/completed", broken)) as bench:
         error = await bench.prompt()
@@ -85,7 +85,7 @@ async def test_a_turn_start_whose_answer_cannot_be_read_is_an_error() -> None:
         assert "turn" in error["message"]
 
 
-async def test_a_codex_that_goes_in_mid_turn_ends_the_prompt_and_the_session() -> None:
+async def test_4_3_a_codex_that_goes_in_mid_turn_ends_the_prompt_and_the_session() -> None:
     turn = [Expect("turn/start"), *turn_started(), *agent_message("Begin."), Exit(1)]
     async with MemoryBench(*turn) as bench:
         first = await bench.prompt("p1")

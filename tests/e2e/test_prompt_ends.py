@@ -96,7 +96,7 @@ async def test_a_cancel_when_nothing_runs_is_ignored() -> None:
         assert bench.text(session) == "Fine."
 
 
-async def test_a_failed_turn_is_an_error_with_codexs_message() -> None:
+async def test_4_4_a_failed_turn_is_an_error_with_codexs_message() -> None:
     script: list[list[Step]] = [[Fail(400, "the model is on fire")], [Text("Fine.")]]
     async with AdapterBench(script) as bench:
         session = await bench.new_session()
@@ -120,7 +120,7 @@ async def test_a_response_that_breaks_off_is_an_error() -> None:
         assert bench.text(session) == "Half a "
 
 
-async def test_a_full_context_window_stops_with_max_tokens_and_says_why() -> None:
+async def test_4_4_a_full_context_window_stops_with_max_tokens_and_says_why() -> None:
     script: list[list[Step]] = [[Text("So far. "), Failed("context_length_exceeded", "too long")]]
     async with AdapterBench(script) as bench:
         session = await bench.new_session()

@@ -74,7 +74,7 @@ async def test_two_messages_of_one_turn_have_two_ids() -> None:
         assert list(bench.messages(session).values()) == ["First message.", "Second message."]
 
 
-async def test_every_chunk_is_sent_before_the_answer_to_the_prompt() -> None:
+async def test_4_2_every_chunk_is_sent_before_the_answer_to_the_prompt() -> None:
     async with AdapterBench([[words(200)], [words(200)]]) as bench:
         session = await bench.new_session()
         for _ in range(2):

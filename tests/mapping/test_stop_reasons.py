@@ -157,7 +157,7 @@ INFOS = st.one_of(
     named=st.booleans(),
     message=st.text(max_size=20),
 )
-def test_a_turn_that_was_not_completed_never_reads_as_end_turn(
+def test_4_4_a_turn_that_was_not_completed_never_reads_as_end_turn(
     status: str, info: object, named: bool, message: str
 ) -> None:
     error = {"message": message, "codexErrorInfo": info, "additionalDetails": None}
