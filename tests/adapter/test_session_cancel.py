@@ -154,7 +154,9 @@ async def test_a_turn_start_refused_after_a_cancel_is_cancelled() -> None:
 
 @pytest.mark.usefixtures("short_patience")
 @pytest.mark.parametrize("answered", [True, False])
-async def test_4_3_a_codex_that_ignores_the_interrupt_does_not_hold_the_prompt(answered: bool) -> None:
+async def test_4_3_a_codex_that_ignores_the_interrupt_does_not_hold_the_prompt(
+    answered: bool,
+) -> None:
     async with MemoryBench(
         Expect("turn/start"), *turn_started(), Expect("turn/interrupt", silent=not answered)
     ) as bench:

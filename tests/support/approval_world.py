@@ -66,6 +66,8 @@ class RawEnd:
 class QuietSession:
     """A session that shows nothing, and notes the order of what it was told."""
 
+    cancelling = False
+
     def __init__(self) -> None:
         self.announced: set[str] = set()
 
@@ -194,7 +196,7 @@ class World:
             {"threadId": THREAD, "turnId": self.turn_id, "item": item, "startedAtMs": 1},
         )
 
-    def ask(self, kind: str) -> Asked:
+    def ask(self, kind: str, *, send: bool = True) -> Asked:
         """A server request; an accepting answer to it is known by `accepts`."""
         item = {"file": "f", "tool_m": "m", "tool_n": "n"}.get(kind, "c")
         asked = Asked(self._next_id, kind, f"{self.turn_id}-{item}", self.turn_id)
@@ -204,7 +206,8 @@ class World:
         method, params = _REQUESTS[kind](base, item_of, asked)
         self.asked.append(asked)
         asked.sent = {"id": asked.codex_id, "method": method, "params": params}
-        self.codex.send(asked.sent)
+        if send:
+            self.codex.send(asked.sent)
         return asked
 
     def end_turn(self, status: str = "completed") -> None:

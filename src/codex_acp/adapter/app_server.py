@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated.models import ClientInfo
     from codex_acp.codex.launch import LaunchOptions
+    from codex_acp.codex.requests import RefusedRequest
+    from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.transport.child import ChildProcess
 
 __all__ = ["AppServer"]
@@ -37,18 +39,26 @@ class AppServer:
     ) -> None:
         self._options = options
         self._spawned = spawned
-        self._client_info: ClientInfo | None = None
+        self._client_info: ClientInfo | dict[str, JsonValue] | None = None
         self._client: CodexClient | None = None
         self._on_client: Callable[[CodexClient], None] | None = None
+        self._on_refused: Callable[[RefusedRequest], None] | None = None
+        self._closing = False
         self._lock = anyio.Lock()
 
-    def introduce(self, client_info: ClientInfo | None) -> None:
+    def introduce(self, client_info: ClientInfo | dict[str, JsonValue] | None) -> None:
         """Say on whose behalf Codex is used; counts for handshakes that begin after this."""
         self._client_info = client_info
 
     def when_started(self, callback: Callable[[CodexClient], None]) -> None:
         """Call ``callback`` with each new client, before anything travels on it."""
         self._on_client = callback
+
+    def when_refused(self, callback: Callable[[RefusedRequest], None]) -> None:
+        """Call ``callback`` with what a client refuses by itself: an unknown method, params that
+        do not fit, a reused id; not with what is refused because this adapter ends.
+        """
+        self._on_refused = callback
 
     async def client(self) -> CodexClient:
         """A client that is ready; a Codex that has ended is started again.
@@ -75,14 +85,20 @@ class AppServer:
             spawned or spawn_app_server(self._options, on_stderr_line=_log_stderr),
             client_info=self._client_info,
             opt_out_notifications=UNWANTED_NOTIFICATIONS,
+            on_refused=self._refused,
         )
         if self._on_client is not None:
             self._on_client(client)
-        await client.start()
+        await client.connect()
         return client
+
+    def _refused(self, refused: RefusedRequest) -> None:
+        if self._on_refused is not None and not self._closing:
+            self._on_refused(refused)
 
     async def aclose(self) -> None:
         """End the process and all of its children; bounded."""
+        self._closing = True
         with anyio.CancelScope(shield=True):
             if self._client is not None:
                 await self._client.aclose()

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.codex._generated.notifications import UnknownNotification
 from codex_acp.codex.items import FOLLOWED, Items
+from codex_acp.codex.refusals import refusal
+from codex_acp.errors import RpcError
+from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,8 +21,9 @@ if TYPE_CHECKING:
     from codex_acp.adapter.server_requests import ServerRequestRunner
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.requests import RefusedRequest
     from codex_acp.errors import TransportError
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc.message import JsonValue, RequestId
     from codex_acp.wire.model import WireModel
 
 __all__ = ["CodexEvents"]
@@ -27,6 +31,8 @@ __all__ = ["CodexEvents"]
 logger = logging.getLogger(__name__)
 
 RESOLVED: Final = "serverRequest/resolved"
+
+_COMPLETED: Final = "completed"
 
 
 class CodexEvents:
@@ -39,18 +45,39 @@ class CodexEvents:
         self._client = client
         self._make_runner = make_runner
         self._runner: ServerRequestRunner | None = None
+        self._begun: set[tuple[type, RequestId]] = set()
+        self._settled_early: set[tuple[type, RequestId]] = set()
         client.subscribe_all(self)
-        client.handle_others(self._handle)
+        client.handle_others(self.handle)
 
     def prompt_cancelled(self, session_id: str) -> None:
         """The client cancelled the session's prompt."""
         if self._runner is not None:
             self._runner.prompt_cancelled(session_id)
 
-    async def _handle(self, request: ServerRequest) -> WireModel:
+    def refused(self, refused: RefusedRequest) -> None:
+        """The client refused a request by itself; the runner says so."""
+        self._ready_runner().refused(refused)
+
+    async def handle(self, request: ServerRequest) -> WireModel:
+        """Answer one request of the app-server."""
+        key = (type(request.id), request.id)
+        if key in self._settled_early:
+            self._settled_early.discard(key)
+            reply = refusal(request.method, request.params, "Codex settled it itself")
+            if isinstance(reply, RpcError):
+                raise reply
+            return reply
+        self._begun.add(key)
+        try:
+            return await self._ready_runner().handle(request)
+        finally:
+            self._begun.discard(key)
+
+    def _ready_runner(self) -> ServerRequestRunner:
         if self._runner is None:
             self._runner = self._make_runner(self.items)
-        return await self._runner.handle(request)
+        return self._runner
 
     # NotificationSink
 
@@ -63,7 +90,14 @@ class CodexEvents:
             if isinstance(event, UnknownNotification):
                 return
             self.items.apply(event)
-            if event.method == "turn/completed" and self._runner is not None:
+            if self._runner is None:
+                return
+            if event.method == "item/completed":
+                item = event.params.item
+                if not isinstance(item, UnknownVariant):  # none of those is ever asked about
+                    well = getattr(item, "status", _COMPLETED) == _COMPLETED
+                    self._runner.item_ended(event.params.thread_id, item.id, ended_well=well)
+            elif event.method == "turn/completed":
                 self._runner.turn_ended(event.params.thread_id, event.params.turn.id)
 
     def on_batch_end(self) -> None:
@@ -77,5 +111,10 @@ class CodexEvents:
 
     def _resolved(self, params: JsonValue) -> None:
         request_id = params.get("requestId") if isinstance(params, dict) else None
-        if self._runner is not None and isinstance(request_id, str | int):
+        if not isinstance(request_id, str | int):
+            return
+        key = (type(request_id), request_id)
+        if key in self._begun and self._runner is not None:
             self._runner.resolved(request_id)
+        elif any((type(r.id), r.id) == key for r in self._client.open_requests):
+            self._settled_early.add(key)  # it came in one read with its request

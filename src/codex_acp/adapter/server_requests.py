@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, assert_never
+from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
 import anyio
 
@@ -19,10 +19,11 @@ from codex_acp.acp._generated.v1.models import (
     RequestPermissionRequest,
     SelectedRequestPermissionOutcome,
 )
-from codex_acp.codex.classify import refreshed
-from codex_acp.codex.refusals import refusal
+from codex_acp.codex import refusals
+from codex_acp.codex.classify import PermissionsApproval, refreshed
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.routing import records
+from codex_acp.routing.display import shortened, visible
 from codex_acp.routing.elicitations import cancelled, create_request, declined, reply_to
 from codex_acp.routing.ledger import Failed, Key, Ledger, OutcomeCancelled, Selected
 from codex_acp.routing.route import Approval, Decline, Elicitation, RoutingContext
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1.models import ToolCallSessionUpdate
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.codex._generated.server_requests import ServerRequest
+    from codex_acp.codex.requests import RefusedRequest
     from codex_acp.jsonrpc.message import RequestId
     from codex_acp.routing.elicitations import ElicitationReply
     from codex_acp.routing.ledger import Answer, Entry, Settlement
@@ -45,15 +47,25 @@ __all__ = ["ServerRequestRunner", "SessionView"]
 
 logger = logging.getLogger(__name__)
 
+SAID_LIMIT: Final = 2_000
+"""Characters of a reason that are said: it may repeat what a hostile server sent."""
+
 
 class SessionView(Protocol):
     """What a runner may do with the session that a request belongs to."""
+
+    @property
+    def cancelling(self) -> bool:
+        """Whether its prompt was cancelled and has not ended."""
 
     def announce_tool_call(self, call: ToolCallSessionUpdate) -> None:
         """Send the tool call unless it was sent before; all that waits goes out first."""
 
     def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
         """Show what became of it."""
+
+    def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
+        """Show that it is over, if no item of the session's own thread shows that."""
 
     def say(self, text: str) -> None:
         """One line for the person: something was declined without asking."""
@@ -100,11 +112,15 @@ class ServerRequestRunner:
         self._asked: dict[Key, _Asked] = {}
         self._elicited: dict[Key, _Elicited] = {}
         self._elicitations = 0
+        self._accepted: dict[tuple[str, str], list[Approval]] = {}
+        """By thread and item: what was accepted, and has a tool call that the item does not end."""
 
     async def handle(self, request: ServerRequest) -> WireModel:
         """Answer one request. Raises RpcError where the method has no negative reply."""
         routed = route(request, self._context())
         match routed:
+            case Approval() | Elicitation() if self._too_late(routed):
+                return self._cancelled(request, routed.session_id)
             case Approval():
                 return await self._approve(routed)
             case Elicitation():
@@ -125,9 +141,16 @@ class ServerRequestRunner:
             if elicited.routed.session_id == session_id:
                 self._withdraw(elicited, "turn_cancelled")
 
+    def item_ended(self, thread_id: str, item_id: str, *, ended_well: bool) -> None:
+        """An item is over, and with it the tool calls that were announced for its approvals."""
+        for routed in self._accepted.pop((thread_id, item_id), ()):
+            self._call_ended(routed, ended_well=ended_well)
+
     def turn_ended(self, thread_id: str, turn_id: str) -> None:
-        """A turn is over, and with it whatever it asked."""
+        """A turn is over, and with it whatever it asked, and whatever still ran."""
         self._carry_out(self._ledger.turn_ended(thread_id, turn_id))
+        for key in [key for key in self._accepted if key[0] == thread_id]:
+            self.item_ended(*key, ended_well=False)
         for elicited in self._elicited.values():
             if (elicited.routed.thread_id, elicited.routed.turn_id) == (thread_id, turn_id):
                 self._withdraw(elicited, "turn_ended")
@@ -147,6 +170,32 @@ class ServerRequestRunner:
         for elicited in self._elicited.values():
             self._withdraw(elicited, "disconnected")
 
+    def refused(self, refused: RefusedRequest) -> None:
+        """A request was refused before or beside its route (contract 1.6): say it, and note it.
+
+        If it was shown already, Codex has used its id for another request (contract 3.7).
+        """
+        key = self._key(refused.id)
+        settlement = self._ledger.abandoned(key, refused.reason, by="superseded")
+        elicited = self._elicited.get(key)
+        if settlement is not None:
+            self._carry_out([settlement])
+            routed = settlement.entry.route
+            self._settled(routed, accepted=False)
+            self._say(routed.session_id, f"Not approved: {refused.reason}")
+        elif elicited is not None:
+            self._withdraw(elicited, "superseded")
+            self._say(elicited.routed.session_id, f"Withdrawn: {refused.reason}")
+        else:
+            context = self._context()
+            thread_id = records.thread_named(refused.params)
+            root = None if thread_id is None else context.items.root_of(thread_id)
+            session_id = root if root in context.sessions else None
+            event = records.request_refused(*refused, session_id, self._generation)
+            self._transcript.record(event)
+            if session_id is not None:
+                self._say(session_id, f"Declined without asking: {visible(refused.reason)}")
+
     # Approvals.
 
     async def _approve(self, routed: Approval) -> WireModel:
@@ -162,14 +211,31 @@ class ServerRequestRunner:
             session.announce_tool_call(routed.announcement)
         self._transcript.record(records.approval_requested(entry))
         settlement = await self._ask(entry)
-        if session is not None:
-            accepted = settlement.outcome == "accepted"
-            session.approval_settled(routed.shown.tool_call_id, accepted=accepted)
+        self._settled(routed, accepted=settlement.outcome == "accepted")
         if settlement.reply is None:
             raise RpcError(-32000, settlement.reason)
         if isinstance(settlement.reply.result, RpcError):
             raise settlement.reply.result
         return settlement.reply.result
+
+    def _settled(self, routed: Approval, *, accepted: bool) -> None:
+        session = self._session(routed.session_id)
+        if session is not None:
+            session.approval_settled(routed.shown.tool_call_id, accepted=accepted)
+        if accepted:
+            self._follow(routed)
+
+    def _follow(self, routed: Approval) -> None:
+        """See to the end of an accepted tool call that is not an item of the session's thread."""
+        if isinstance(routed.approval, PermissionsApproval):
+            self._call_ended(routed, ended_well=True)  # there is no item: to grant is all
+        elif routed.shown.tool_call_id != routed.item_id:
+            self._accepted.setdefault((routed.thread_id, routed.item_id), []).append(routed)
+
+    def _call_ended(self, routed: Approval, *, ended_well: bool) -> None:
+        session = self._session(routed.session_id)
+        if session is not None:
+            session.tool_call_ended(routed.shown.tool_call_id, ended_well=ended_well)
 
     async def _ask(self, entry: Entry) -> Settlement:
         """Send the permission request; how its entry was settled, whoever did it."""
@@ -251,14 +317,22 @@ class ServerRequestRunner:
         elicited = self._elicited[key] = _Elicited(routed, anyio.CancelScope())
         self._transcript.record(records.elicitation_requested(routed, self._generation))
         reply = cancelled(routed.asked)
+        by: ElicitationSettler
         try:
             with elicited.scope, anyio.move_on_after(_time_limit(routed)) as limit:
                 reply = await self._elicitation_answer(routed, elicitation_id)
             if limit.cancelled_caught:
                 reply = declined(routed.asked, "nobody answered in the time that Codex waits")
+        except BaseException:
+            # Nobody waits any more, and no reply of ours is sent.
+            by = elicited.by if elicited.by != "person" else "disconnected"
+            self._transcript.record(
+                records.elicitation_answered(routed, self._generation, reply, by)
+            )
+            raise
         finally:
             del self._elicited[key]
-        by: ElicitationSettler = "invalid_answer" if reply.problem is not None else elicited.by
+        by = "invalid_answer" if reply.problem is not None else elicited.by
         self._transcript.record(records.elicitation_answered(routed, self._generation, reply, by))
         if reply.problem is not None:
             self._say(routed.session_id, f"An answer was not passed on: {reply.problem}.")
@@ -280,11 +354,26 @@ class ServerRequestRunner:
 
     # Declines.
 
+    def _too_late(self, routed: Approval | Elicitation) -> bool:
+        """Codex asked before the interrupt reached it: nobody is to say yes to that any more."""
+        session = self._session(routed.session_id)
+        return session is not None and session.cancelling and routed.turn_id is not None
+
+    def _cancelled(self, request: ServerRequest, session_id: str) -> WireModel:
+        routed = Decline(request, "the prompt was cancelled", session_id)
+        self._transcript.record(records.request_declined(routed, self._generation))
+        self._say(session_id, f"Declined without asking: {routed.reason}")
+        result = refusals.cancelled(request.method, request.params, routed.reason)
+        if isinstance(result, RpcError):
+            raise result
+        return result
+
     def _decline(self, routed: Decline) -> WireModel:
         logger.warning("declined %s: %s", routed.request.method, routed.reason)
         self._transcript.record(records.request_declined(routed, self._generation))
         if routed.session_id is not None:
-            self._say(routed.session_id, f"Declined without asking: {routed.reason}")
+            reason = shortened(routed.reason, SAID_LIMIT)
+            self._say(routed.session_id, f"Declined without asking: {reason}")
         return self._refused(routed.request, routed.reason)
 
     def _say(self, session_id: str, text: str) -> None:
@@ -293,7 +382,7 @@ class ServerRequestRunner:
             session.say(text)
 
     def _refused(self, request: ServerRequest, reason: str) -> WireModel:
-        result = refusal(request.method, request.params, reason)
+        result = refusals.refusal(request.method, request.params, reason)
         if isinstance(result, RpcError):
             raise result
         return result

@@ -20,27 +20,59 @@ if TYPE_CHECKING:
     from codex_acp.codex.client import CodexClient as CodexClient
     from codex_acp.codex.find import CodexBinary as CodexBinary
     from codex_acp.codex.find import find_codex as find_codex
+    from codex_acp.codex.grants import Always as Always
+    from codex_acp.codex.grants import Grant as Grant
+    from codex_acp.codex.grants import Once as Once
+    from codex_acp.codex.grants import RememberHost as RememberHost
+    from codex_acp.codex.grants import RememberPrefix as RememberPrefix
+    from codex_acp.codex.grants import Session as Session
     from codex_acp.codex.launch import LaunchOptions as LaunchOptions
     from codex_acp.codex.launch import codex_version as codex_version
     from codex_acp.codex.launch import spawn_app_server as spawn_app_server
     from codex_acp.codex.notifications import NotificationDecoder as NotificationDecoder
     from codex_acp.codex.notifications import decode_notification as decode_notification
+    from codex_acp.codex.policies import Allow as Allow
+    from codex_acp.codex.policies import ApprovalQuestion as ApprovalQuestion
+    from codex_acp.codex.policies import Deny as Deny
+    from codex_acp.codex.policies import Policy as Policy
+    from codex_acp.codex.policies import ask as ask
+    from codex_acp.codex.policies import deny_all as deny_all
+    from codex_acp.codex.policies import first_of as first_of
+    from codex_acp.codex.policies import trust_mcp_servers as trust_mcp_servers
+    from codex_acp.codex.policy_warnings import warn_if_never_asked as warn_if_never_asked
+    from codex_acp.codex.policy_warnings import why_never_asked as why_never_asked
     from codex_acp.codex.refusals import REFUSALS as REFUSALS
     from codex_acp.codex.refusals import has_negative_form as has_negative_form
     from codex_acp.codex.refusals import refusal as refusal
+    from codex_acp.codex.requests import OpenRequest as OpenRequest
     from codex_acp.codex.requests import RefusedRequest as RefusedRequest
     from codex_acp.codex.sinks import NotificationSink as NotificationSink
     from codex_acp.codex.streams import NotificationStream as NotificationStream
+    from codex_acp.codex.watchdog import SilentTurn as SilentTurn
+    from codex_acp.codex.watchdog import TurnWatchdog as TurnWatchdog
 
 _MODULES = {
     "client": ("CodexClient",),
     "find": ("CodexBinary", "find_codex"),
+    "grants": ("Always", "Grant", "Once", "RememberHost", "RememberPrefix", "Session"),
     "launch": ("LaunchOptions", "codex_version", "spawn_app_server"),
     "notifications": ("NotificationDecoder", "decode_notification"),
+    "policies": (
+        "Allow",
+        "ApprovalQuestion",
+        "Deny",
+        "Policy",
+        "ask",
+        "deny_all",
+        "first_of",
+        "trust_mcp_servers",
+    ),
+    "policy_warnings": ("warn_if_never_asked", "why_never_asked"),
     "refusals": ("REFUSALS", "has_negative_form", "refusal"),
-    "requests": ("RefusedRequest",),
+    "requests": ("OpenRequest", "RefusedRequest"),
     "sinks": ("NotificationSink",),
     "streams": ("NotificationStream",),
+    "watchdog": ("SilentTurn", "TurnWatchdog"),
 }
 """Which module has which names; a test compares it with the imports above."""
 

@@ -11,19 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from codex_acp._version import __version__
 from codex_acp.codex._generated.calls import CodexCalls
 from codex_acp.codex._generated.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, MODELS
 from codex_acp.codex.flow import ReadingGate
+from codex_acp.codex.handshake import initialize_params, read_answer, user_agent_of
 from codex_acp.codex.launch import LaunchOptions, spawn_app_server
-from codex_acp.codex.notifications import NotificationDecoder
 from codex_acp.codex.requests import ServerRequests
 from codex_acp.codex.sinks import NotificationRouter
 from codex_acp.errors import MisuseError, TransportError
 from codex_acp.jsonrpc.encode import encode_json
 from codex_acp.jsonrpc.message import EncodedJson
 from codex_acp.transport.connection import Connection
-from codex_acp.wire.codec import encode
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -34,12 +32,14 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import (
         ClientInfo,
         InitializeCapabilities,
-        InitializeParams,
         InitializeResponse,
     )
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import RequestHandlers, ServerRequest
-    from codex_acp.codex.requests import RefusedRequest
+    from codex_acp.codex.notifications import NotificationDecoder
+    from codex_acp.codex.policies import Policy
+    from codex_acp.codex.policy_runner import PolicyRunner
+    from codex_acp.codex.requests import OpenRequest, RefusedRequest
     from codex_acp.codex.sinks import NotificationSink
     from codex_acp.jsonrpc.message import JsonValue, Notification, Request
     from codex_acp.transport.connection import Direction, Responder
@@ -57,8 +57,8 @@ start reads a binary of 300 MB, perhaps from a network disk."""
 NAME: Final = "codex app-server"
 """What stands for the peer in logs and errors."""
 
-CLIENT_NAME: Final = "codex_acp_sdk"
-"""``clientInfo.name`` unless the program gives its own; Codex puts it into its user agent."""
+BEGIN_A_THREAD: Final = frozenset({"thread/start", "thread/resume", "thread/fork"})
+"""Methods whose result tells the settings of a thread: whether Codex will ask at all."""
 
 EMPTY_PARAMS: Final = EncodedJson(b"{}")
 """What is sent for params that are optional here: the server wants the member all the same."""
@@ -70,10 +70,11 @@ class CodexClient(CodexCalls):
     ``async with CodexClient.launch() as codex:``, or give any `Link`; `start` and `aclose` do the
     same without ``async with``. Belongs to one event loop.
 
-    ``client_info`` names the program (default: this library). ``opt_out_notifications`` lists
-    methods that the server shall not send. ``capabilities`` replaces the default, which is
-    ``experimentalApi`` only. ``on_refused`` hears of each server request that was refused without
-    its handler having said so. ``on_line`` sees each line of the wire.
+    ``client_info`` names the program (default: this library), as a model or as its JSON.
+    ``opt_out_notifications`` lists methods that the server shall not send. ``capabilities``
+    replaces the default, which is ``experimentalApi`` only. ``policy`` decides approvals, see
+    `use_policy`. ``on_refused`` hears of each server request that was refused without its handler
+    having said so. ``on_line`` sees each line of the wire.
 
     Calls raise ErrorReply (the server answered with an error), InvalidPayload (its result does
     not fit the schema), ProcessExited or ConnectionClosed (it will not be answered any more),
@@ -84,9 +85,10 @@ class CodexClient(CodexCalls):
         self,
         link: Link,
         *,
-        client_info: ClientInfo | None = None,
+        client_info: ClientInfo | dict[str, JsonValue] | None = None,
         opt_out_notifications: Iterable[ServerNotificationMethod] = (),
         capabilities: InitializeCapabilities | None = None,
+        policy: Policy | None = None,
         on_refused: Callable[[RefusedRequest], None] | None = None,
         on_line: Callable[[Direction, bytes], None] | None = None,
     ) -> None:
@@ -98,20 +100,28 @@ class CodexClient(CodexCalls):
         self._opt_out = tuple(opt_out_notifications)
         self._capabilities = capabilities
         self._router = NotificationRouter()
+        self._on_refused = on_refused
         self._requests = ServerRequests(on_refused)
-        self._decoder = NotificationDecoder()
+        self._decoder: NotificationDecoder | None = None
         self._gate = ReadingGate(self._connection.pause_reading, self._connection.resume_reading)
         self._started = False
+        self._shaken = False
+        self._answer: JsonValue = None
         self._server: InitializeResponse | None = None
+        self._handles_others = False
+        self._policy: PolicyRunner | None = None
+        if policy is not None:
+            self.use_policy(policy)
 
     @classmethod
     def launch(
         cls,
         options: LaunchOptions | None = None,
         *,
-        client_info: ClientInfo | None = None,
+        client_info: ClientInfo | dict[str, JsonValue] | None = None,
         opt_out_notifications: Iterable[ServerNotificationMethod] = (),
         capabilities: InitializeCapabilities | None = None,
+        policy: Policy | None = None,
         on_refused: Callable[[RefusedRequest], None] | None = None,
         on_line: Callable[[Direction, bytes], None] | None = None,
     ) -> Self:
@@ -124,13 +134,14 @@ class CodexClient(CodexCalls):
             client_info=client_info,
             opt_out_notifications=opt_out_notifications,
             capabilities=capabilities,
+            policy=policy,
             on_refused=on_refused,
             on_line=on_line,
         )
 
     async def __aenter__(self) -> Self:
-        """See `start`."""
-        await self.start()
+        """See `connect`."""
+        await self.connect()
         return self
 
     async def __aexit__(
@@ -148,26 +159,32 @@ class CodexClient(CodexCalls):
         Whatever goes wrong (and cancellation) closes the client. Raises as every call, and
         TransportError if the server does not answer within thirty seconds.
         """
+        await self.connect()
+        return self.server
+
+    async def connect(self) -> None:
+        """As `start`, but loads no model: `server` reads the answer when it is first asked."""
         if self._started:
             message = "a CodexClient can be started only once; make a new one"
             raise MisuseError(message)
         self._started = True
+        params = initialize_params(self._client_info, self._capabilities, self._opt_out)
         try:
             self._connection.start(self)
-            with anyio.move_on_after(HANDSHAKE_TIMEOUT_SECONDS):
-                self._server = await self.initialize(self._initialize_params())
-            if self._server is None:
+            with anyio.move_on_after(HANDSHAKE_TIMEOUT_SECONDS) as timeout:
+                self._answer = await self.call_raw("initialize", params)
+            if timeout.cancelled_caught:
                 message = (
                     f"{NAME} did not answer initialize within {HANDSHAKE_TIMEOUT_SECONDS:g} s; "
                     "is it a Codex app-server?"
                 )
                 raise TransportError(message)
-            self._requests.peer_version = self._server.user_agent
+            self._requests.peer_version = user_agent_of(self._answer)
+            self._shaken = True
             self.initialized()
         except BaseException:
             await self.aclose()
             raise
-        return self._server
 
     async def aclose(self) -> None:
         """Refuse what the server still asks, close the link and end the handlers; again is fine.
@@ -185,9 +202,11 @@ class CodexClient(CodexCalls):
     @property
     def server(self) -> InitializeResponse:
         """What the server said of itself. Raises MisuseError before `start` has returned."""
-        if self._server is None:
+        if not self._shaken:
             message = "the client was not started; call start() first"
             raise MisuseError(message)
+        if self._server is None:
+            self._server = read_answer(self._answer)
         return self._server
 
     @property
@@ -225,12 +244,16 @@ class CodexClient(CodexCalls):
 
     def decode_notification(self, method: str, params: JsonValue) -> ServerNotification:
         """The typed event; what cannot be read is counted and logged once for each kind."""
+        if self._decoder is None:
+            from codex_acp.codex.notifications import NotificationDecoder
+
+            self._decoder = NotificationDecoder()
         return self._decoder.decode(method, params)
 
     @property
     def unreadable_notifications(self) -> dict[str, int]:
         """How often each kind of notification came that could not be read."""
-        return dict(self._decoder.unreadable)
+        return {} if self._decoder is None else dict(self._decoder.unreadable)
 
     def pause_reading(self, holder: object) -> None:
         """Read no more until ``holder`` calls `resume_reading`, except while a call is in flight.
@@ -258,8 +281,41 @@ class CodexClient(CodexCalls):
     def handle_others(
         self, handler: Callable[[ServerRequest], Awaitable[WireModel]] | None
     ) -> None:
-        """Register what handles every method without a handler of its own; None for nothing."""
+        """Register what handles every method without a handler of its own; None for nothing.
+
+        Raises MisuseError if a policy does that: see `use_policy`.
+        """
+        if self._policy is not None:
+            message = "a policy handles the other methods; register handlers by method"
+            raise MisuseError(message)
+        self._handles_others = handler is not None
         self._requests.handle_others(handler)
+
+    def use_policy(self, policy: Policy) -> None:
+        """Let ``policy`` decide approvals; a later one replaces it. See `codex_acp.codex.policies`.
+
+        Use it before the first turn: what it has not seen start it declines. It takes every method
+        without a handler of its own, and answers those that are no approvals with their negative
+        reply. When a thread starts under settings in which Codex never asks, one warning says so.
+
+        Raises MisuseError if `handle_others` is in use.
+        """
+        if self._policy is not None:
+            self._policy.policy = policy
+            return
+        if self._handles_others:
+            message = "handle_others is in use; a policy would take its place"
+            raise MisuseError(message)
+        from codex_acp.codex.policy_runner import PolicyRunner
+
+        self._policy = PolicyRunner(self, policy, self._on_refused)
+        self.subscribe_all(self._policy)
+        self._requests.handle_others(self._policy.handle)
+
+    @property
+    def open_requests(self) -> tuple[OpenRequest, ...]:
+        """The server's requests that are not answered yet, oldest first."""
+        return self._requests.open_requests
 
     # Calls.
 
@@ -279,7 +335,10 @@ class CodexClient(CodexCalls):
         value = await self._request(method, _params_of(params, info.params))
         if info.result is None:
             return None
-        return MODELS.decode(info.result, value, f"the result of {method}")
+        result = MODELS.decode(info.result, value, f"the result of {method}")
+        if self._policy is not None and method in BEGIN_A_THREAD:
+            self._policy.thread_started(result)
+        return result
 
     def _notify(self, method: str, params: WireModel | Any | None) -> None:
         self._connection.notify(method, _params_of(params, CLIENT_NOTIFICATIONS[method].params))
@@ -290,17 +349,6 @@ class CodexClient(CodexCalls):
             return await self._connection.call(method, params)
         finally:
             self._gate.call_ended()
-
-    def _initialize_params(self) -> InitializeParams:
-        from codex_acp.codex._generated import models
-
-        capabilities = self._capabilities or models.InitializeCapabilities(experimental_api=True)
-        if self._opt_out:
-            capabilities = capabilities.model_copy(
-                update={"opt_out_notification_methods": list(self._opt_out)}
-            )
-        info = self._client_info or models.ClientInfo(name=CLIENT_NAME, version=__version__)
-        return models.InitializeParams(client_info=info, capabilities=capabilities)
 
     # What the connection calls.
 
@@ -327,6 +375,8 @@ class CodexClient(CodexCalls):
 
 
 def _params_of(params: WireModel | Any | None, model: str | None) -> EncodedJson | None:
-    if params is not None:
-        return encode(params)
-    return None if model is None else EMPTY_PARAMS
+    if params is None:
+        return None if model is None else EMPTY_PARAMS
+    from codex_acp.wire.codec import encode  # here: the handshake needs no model
+
+    return encode(params)

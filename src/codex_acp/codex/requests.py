@@ -1,7 +1,8 @@
 """Requests of the app-server: each is read, given to its handler, and answered exactly once.
 
 Owns the tasks of the handlers and every way in which a request can be refused. Must not know what
-a request is about: that is the handlers' matter, and the refusals'.
+a request is about: that is the handlers' matter, and the refusals'. Models load with the first
+request: a client that is just started waits for none of them.
 """
 
 from __future__ import annotations
@@ -11,13 +12,10 @@ import logging
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from codex_acp.codex._generated.methods import MODELS, SERVER_REQUESTS
-from codex_acp.codex._generated.server_requests import REQUEST_CLASSES
 from codex_acp.codex._generated.version import SCHEMA_VERSION
-from codex_acp.codex.refusals import refusal
+from codex_acp.codex.sinks import thread_of
 from codex_acp.errors import InvalidPayload, MisuseError, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
-from codex_acp.wire.canonical import same_json
-from codex_acp.wire.codec import encode
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from codex_acp.transport.connection import Responder
     from codex_acp.wire.model import WireModel
 
-__all__ = ["HANDLER_FAILED", "RefusedRequest", "ServerRequests"]
+__all__ = ["HANDLER_FAILED", "OpenRequest", "RefusedRequest", "ServerRequests"]
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +47,15 @@ class RefusedRequest(NamedTuple):
     params: JsonValue
     """As they came: a request is also refused because they could not be read."""
     reason: str
+
+
+class OpenRequest(NamedTuple):
+    """A server request that is not answered yet."""
+
+    id: RequestId
+    method: str
+    thread_id: str | None
+    """The thread that asks, if its params say so."""
 
 
 class _Pending(NamedTuple):
@@ -107,6 +114,8 @@ class ServerRequests:
                 request, responder, f"codex-acp-sdk cannot read it: {error}", INVALID_PARAMS
             )
             return
+        from codex_acp.codex._generated.server_requests import REQUEST_CLASSES
+
         typed = REQUEST_CLASSES[request.method](request.id, params)
         handler = self._handlers.get(request.method, self._fallback)
         if self._closing or handler is None:
@@ -125,6 +134,8 @@ class ServerRequests:
         The same one (after ``thread/resume``) is no news. With another payload nobody can tell
         any more what an answer would be taken for: the pending one is refused, once.
         """
+        from codex_acp.wire.canonical import same_json
+
         for task, (pending, responder) in list(self._pending.items()):
             if type(pending.id) is not type(request.id) or pending.id != request.id:
                 continue
@@ -136,6 +147,15 @@ class ServerRequests:
             self._refuse(pending, responder, reason, HANDLER_FAILED)
             task.cancel()
             return
+
+    @property
+    def open_requests(self) -> tuple[OpenRequest, ...]:
+        """The requests whose handlers run and that were not settled otherwise, oldest first."""
+        return tuple(
+            OpenRequest(request.id, request.method, thread_of(request.params))
+            for request, responder in self._pending.values()
+            if not responder.settled
+        )
 
     def refuse_pending(self, reason: str) -> None:
         """Refuse every request whose handler still runs, and all that come from now on."""
@@ -200,6 +220,9 @@ class ServerRequests:
         """Send the negative reply; if the method has none an error, with ``code`` if given."""
         if responder.settled or self._gone:
             return
+        from codex_acp.codex.refusals import refusal
+        from codex_acp.wire.codec import encode
+
         reason = _sendable(reason)
         logger.warning("refused %s (id %r): %s", request.method, request.id, reason, exc_info=error)
         self._tell(request, reason)
@@ -232,6 +255,8 @@ def _encoded(method: str, result: object) -> EncodedJson:
     if wanted is None or not isinstance(result, wanted):
         message = f"a handler of {method} must return {name}, not {type(result).__name__}"
         raise TypeError(message)
+    from codex_acp.wire.codec import encode
+
     return encode(result)
 
 

@@ -194,12 +194,14 @@ class Ledger:
             if entry.key.generation == generation
         ]
 
-    def abandoned(self, key: Key, reason: str) -> Settlement | None:
+    def abandoned(
+        self, key: Key, reason: str, by: ApprovalSettler = "disconnected"
+    ) -> Settlement | None:
         """Nobody waits for the client's answer any more (the session or the client is gone)."""
         entry = self._pending.get(key)
         if entry is None:
             return None
-        return self._decline(entry, "rejected", "disconnected", reason, withdraw=True)
+        return self._decline(entry, "rejected", by, reason, withdraw=True)
 
     # How an entry ends.
 

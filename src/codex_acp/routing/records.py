@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.codex.classify import APPROVAL_KIND
 from codex_acp.codex.grants import RememberHost
 from codex_acp.routing.elicitations import FormElicitation
-from codex_acp.routing.route import thread_of
+from codex_acp.routing.route import asking_thread
 from codex_acp.transcript.events import (
     ApprovalDecided,
     ApprovalRefused,
@@ -22,6 +23,7 @@ from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.server_requests import ServerRequest
+    from codex_acp.jsonrpc.message import JsonValue, RequestId
     from codex_acp.routing.approvals import Choice
     from codex_acp.routing.elicitations import ElicitationReply
     from codex_acp.routing.ledger import Entry, Settlement
@@ -34,6 +36,8 @@ __all__ = [
     "elicitation_answered",
     "elicitation_requested",
     "request_declined",
+    "request_refused",
+    "thread_named",
 ]
 
 _MAX_KIND: Final = 60
@@ -128,13 +132,49 @@ def request_declined(routed: Decline, generation: int) -> RequestDeclined:
     )
 
 
+def request_refused(
+    request_id: RequestId,
+    method: str,
+    params: JsonValue,
+    reason: str,
+    session_id: str | None,
+    generation: int,
+) -> RequestDeclined:
+    """A request that was refused before it had a route; its params need not fit anything."""
+    return RequestDeclined(
+        ref=RequestRef(
+            session_id=session_id,
+            thread_id=thread_named(params),
+            generation=generation,
+            turn_id=_text(params, "turnId"),
+            codex_request_id=request_id,
+            method=method,
+            item_id=_text(params, "itemId"),
+        ),
+        route="decline",
+        discriminator=None,
+        reason=reason,
+        asked=False,
+    )
+
+
+def thread_named(params: JsonValue) -> str | None:
+    """The thread that plain params name, in either version of the protocol."""
+    return _text(params, "threadId") or _text(params, "conversationId")
+
+
+def _text(params: JsonValue, name: str) -> str | None:
+    value = params.get(name) if isinstance(params, dict) else None
+    return value if isinstance(value, str) else None
+
+
 def _ref(
     request: ServerRequest, session_id: str | None, generation: int, item_id: str | None = None
 ) -> RequestRef:
     params = request.params
     return RequestRef(
         session_id=session_id,
-        thread_id=thread_of(request),
+        thread_id=asking_thread(request),
         generation=generation,
         turn_id=getattr(params, "turn_id", None),
         codex_request_id=request.id,
@@ -145,7 +185,8 @@ def _ref(
 
 def _approval_ref(entry: Entry) -> RequestRef:
     routed = entry.route
-    return _ref(routed.approval.request, routed.session_id, entry.key.generation, routed.item_id)
+    ref = _ref(routed.approval.request, routed.session_id, entry.key.generation, routed.item_id)
+    return replace(ref, turn_id=routed.turn_id)  # the protocol's first version does not name it
 
 
 def _elicitation_ref(routed: Elicitation, generation: int) -> RequestRef:

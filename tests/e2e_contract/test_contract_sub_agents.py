@@ -1,0 +1,93 @@
+"""Approvals of sub-agents, on the real Codex (contract 3.9)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from codex_acp.testing import Text, ToolCall, exec_command
+from tests.e2e_contract.contract_bench import ContractBench, Scenes
+
+if TYPE_CHECKING:
+    from codex_acp.testing import Step
+
+pytestmark = pytest.mark.e2e
+
+SCENES = Scenes()
+DONE: list[Step] = [Text("Done.")]
+
+
+def make_bench(_: object) -> ContractBench:
+    features = {"multi_agent": True, "multi_agent_v2": True}
+    return ContractBench(SCENES, config={"features": features})
+
+
+def spawn(task: str, call: str) -> ToolCall:
+    """Start a sub-agent that does not see its parent's history."""
+    arguments = {"task_name": f"helper_{call}", "message": task, "fork_turns": "none"}
+    return ToolCall("spawn_agent", arguments, namespace="collaboration", call_id=call)
+
+
+def wait(call: str) -> ToolCall:
+    """Wait for news of a sub-agent."""
+    return ToolCall("wait_agent", {"timeout_ms": 30_000}, "collaboration", call_id=call)
+
+
+def escalated(cmd: str, call: str) -> ToolCall:
+    """A command that asks to leave the sandbox."""
+    return exec_command(cmd, justification="May I write here?", call_id=call)
+
+
+TASK_YES = SCENES.add("task yes", [escalated("touch child-yes", "k1")], DONE)
+YES = SCENES.add("yes", [spawn(TASK_YES, "s1")], [wait("w1")], DONE)
+TASK_NO = SCENES.add("task no", [escalated("touch child-no", "k2")], DONE)
+NO = SCENES.add("no", [spawn(TASK_NO, "s2")], [wait("w2")], DONE)
+TASK_CANCELLED = SCENES.add("task cancelled", [escalated("touch child-late", "k3")])
+CANCELLED = SCENES.add("cancelled", [spawn(TASK_CANCELLED, "s3")], [wait("w3")])
+
+
+async def test_3_9_a_sub_agents_approval_is_asked_in_its_root_session_with_the_child_named(
+    bench: ContractBench,
+) -> None:
+    session = await bench.new_session()
+    prompt = bench.prompt(session, YES)
+    asked = await bench.asks.next_permission()
+    assert asked.request.session_id == session
+    (request,) = bench.wire.asked()[-1:]
+    assert request["params"]["threadId"] != session
+    assert "sub-agent" in asked.title
+    asked.choose("allow_once")
+
+    assert await prompt.end() == "end_turn"
+    assert bench.path("child-yes").exists()
+    assert bench.statuses(session, asked.call)[-1] == "completed"
+
+
+async def test_3_9_a_rejected_sub_agent_goes_on_and_so_does_its_root(bench: ContractBench) -> None:
+    session = await bench.new_session()
+    prompt = bench.prompt(session, NO)
+    asked = await bench.asks.next_permission()
+    asked.choose("reject_once")
+
+    assert await prompt.end() == "end_turn"
+    assert not bench.path("child-no").exists()
+    assert "rejected by user" in bench.outputs(TASK_NO)["k2"]
+
+
+async def test_3_5_a_cancel_settles_and_interrupts_what_the_sub_agent_asks(
+    bench: ContractBench,
+) -> None:
+    session = await bench.new_session()
+    prompt = bench.prompt(session, CANCELLED)
+    asked = await bench.asks.next_permission()
+    child = bench.wire.asked()[-1]["params"]["threadId"]
+    bench.cancel(session)
+
+    assert await prompt.end() == "cancelled"
+    assert bench.replies(child) == [{"decision": "cancel"}]
+    assert bench.statuses(session, asked.call)[-1] == "failed"
+    ended = "turn/completed"
+    await bench.wire.wait_until(lambda: bool(bench.wire.heard(ended, child)))
+    (end,) = bench.wire.heard(ended, child)
+    assert end["turn"]["status"] == "interrupted"
