@@ -59,15 +59,15 @@ class Agent:
 
 NOISY = """
 import os, sys
-import codex_acp.adapter.agent as agent
-quiet = agent.agent_info
+import codex_acp.mapping.quick as quick
+quiet = quick.agent_info_json
 def noisy(version):
     print("printed by a library")
     sys.stdout.write("written by a library\\n")
     os.write(1, b"written to the descriptor\\n")
     os.system("echo written by a child")
     return quiet(version)
-agent.agent_info = noisy
+quick.agent_info_json = noisy
 from codex_acp.cli.main import main
 sys.exit(main())
 """

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import pytest
+
+from codex_acp.testing import AppServerScript, ScriptedCodex
 
 
 def _loaded(statement: str) -> set[str]:
@@ -49,9 +54,57 @@ def test_a_registry_loads_no_model() -> None:
     assert not [n for n in loaded if n.startswith("codex_acp.codex._generated.models.")]
 
 
-def test_answering_initialize_loads_no_model_of_a_turn() -> None:
-    loaded = _loaded("import codex_acp.adapter.serve")
-    models = {
-        n.rsplit(".", 1)[1] for n in loaded if "._generated.models." in n or ".v1.models." in n
-    }
-    assert models <= {"handshake"}
+def test_the_agent_that_waits_for_its_client_has_loaded_no_model() -> None:
+    loaded = _loaded("import codex_acp.cli.serve, codex_acp.adapter.serve")
+    assert [name for name in loaded if _is_heavy(name)] == []
+
+
+AT_EACH_ANSWER = """
+import os, runpy, sys
+real_write = os.write
+def write(fd, data):
+    if b'"result"' in bytes(data):
+        real_write(2, ("LOADED " + " ".join(sys.modules) + "\\n").encode())
+    return real_write(fd, data)
+os.write = write
+sys.argv[0] = "codex-acp-sdk"
+runpy.run_module("codex_acp", run_name="__main__")
+"""
+"""Tells what is loaded at the moment when an answer is written."""
+
+
+def test_the_first_answers_wait_for_no_model(tmp_path: Path) -> None:
+    codex = ScriptedCodex(tmp_path, AppServerScript(defaults=True))
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", AT_EACH_ANSWER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "CODEX_PATH": str(codex.path)},
+    ) as agent:
+        killer = threading.Timer(60, agent.kill)
+        killer.start()
+        try:
+            assert agent.stdin is not None
+            assert agent.stdout is not None
+            initialize = {"protocolVersion": 1, "clientInfo": {"name": "zed", "version": "1"}}
+            new = {"cwd": str(tmp_path), "mcpServers": []}
+            for method, params in (("initialize", initialize), ("session/new", new)):
+                request = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
+                agent.stdin.write(json.dumps(request) + "\n")
+                agent.stdin.flush()
+                assert "result" in json.loads(agent.stdout.readline())
+            _, stderr = agent.communicate(timeout=30)
+        finally:
+            killer.cancel()
+    told = [line.split()[1:] for line in stderr.splitlines() if line.startswith("LOADED ")]
+    assert len(told) == 2, stderr
+    for modules in told:
+        assert "codex_acp.codex.client" in modules
+        assert [name for name in modules if _is_heavy(name)] == []
+
+
+def _is_heavy(name: str) -> bool:
+    package = name.split(".", maxsplit=1)[0]
+    return package in {"pydantic", "pydantic_core"} or "models" in name.split(".")

@@ -6,7 +6,7 @@ Owns the rule that ``initialize`` comes first and once. Must not know what any m
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from codex_acp.acp._generated.v1.calls import ClientCalls
 from codex_acp.acp._generated.v1.methods import (
@@ -21,18 +21,22 @@ from codex_acp.errors import MisuseError, RpcError
 from codex_acp.jsonrpc.message import INVALID_REQUEST
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
     from codex_acp.acp._generated.v1.handlers import (
         AgentNotificationHandlers,
         AgentRequestHandlers,
     )
-    from codex_acp.acp._generated.v1.models import InitializeRequest, InitializeResponse
-    from codex_acp.acp.side import InvalidNotificationCallback
-    from codex_acp.jsonrpc.message import EncodedJson, Notification, Request
+    from codex_acp.acp.side import InvalidNotificationCallback, QuickHandler
+    from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Notification, Request
     from codex_acp.transport.connection import Connection, Responder
 
 __all__ = ["AgentSide"]
 
 logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _METHODS = Methods(AGENT_REQUESTS, AGENT_NOTIFICATIONS, CLIENT_REQUESTS)
 
@@ -45,7 +49,8 @@ class AgentSide(Side, ClientCalls):
     RpcError to answer with that error; anything else that it raises is answered -32603. Each runs
     in a task of its own, which is cancelled when the client sends ``$/cancel_request``.
     ``notifications`` has a plain function for each, or None to ignore it.
-    ``on_invalid_notification`` is told of those that do not fit the schema.
+    ``on_invalid_notification`` is told of those that do not fit the schema. ``quick`` answers the
+    first requests before the models are loaded, see `Side`; most agents do without.
 
     A request before ``initialize``, and a second ``initialize``, are answered -32600.
     """
@@ -57,14 +62,19 @@ class AgentSide(Side, ClientCalls):
         notifications: AgentNotificationHandlers,
         *,
         on_invalid_notification: InvalidNotificationCallback | None = None,
+        quick: Mapping[str, QuickHandler] | None = None,
     ) -> None:
-        super().__init__(connection, _METHODS, requests, notifications, on_invalid_notification)
+        super().__init__(
+            connection, _METHODS, requests, notifications, on_invalid_notification, quick
+        )
         initialize = requests["initialize"]
         if initialize is None:
             msg = "an agent must handle initialize: without it every other request is refused"
             raise MisuseError(msg)
-        self._initialize = initialize
-        self._requests = {**self._requests, "initialize": self._initialize_or_reset}
+        self._requests = {**self._requests, "initialize": self._or_reset(initialize)}
+        first = self._quick.get("initialize")
+        if first is not None:
+            self._quick = {**self._quick, "initialize": self._quick_or_reset(first)}
         self._initialized = False
 
     def on_request(self, request: Request, responder: Responder) -> None:
@@ -93,9 +103,21 @@ class AgentSide(Side, ClientCalls):
         """`session_update` with its params as JSON: for a sender that has most of it ready."""
         self._connection.notify("session/update", params)
 
-    async def _initialize_or_reset(self, params: InitializeRequest) -> InitializeResponse:
-        try:
-            return await self._initialize(params)
-        except BaseException:
-            self._initialized = False
-            raise
+    def _or_reset(self, initialize: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+        """``initialize``, which may be sent again if it fails."""
+
+        async def run(*args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                return await initialize(*args, **kwargs)
+            except BaseException:
+                self._initialized = False
+                raise
+
+        return run
+
+    def _quick_or_reset(self, quick: QuickHandler) -> QuickHandler:
+        def look(params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
+            run = quick(params)
+            return None if run is None else self._or_reset(run)
+
+        return look

@@ -6,7 +6,7 @@ Owns the error codes and their messages. Must not know any method, nor how handl
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from codex_acp.errors import CodexAcpError, InvalidPayload, RpcError
 from codex_acp.jsonrpc.message import (
@@ -15,11 +15,11 @@ from codex_acp.jsonrpc.message import (
     METHOD_NOT_FOUND,
     REQUEST_CANCELLED,
 )
-from codex_acp.wire.codec import encode
-from codex_acp.wire.model import WireModel
 
 if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
+    from collections.abc import Awaitable, Callable
+
+    from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.transport.connection import Responder
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "answer_result",
     "answer_rpc_error",
     "cancelled",
+    "encoded_result",
     "invalid_params",
     "not_offered",
 ]
@@ -34,10 +35,27 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 
+class _EncodedResult(NamedTuple):
+    """A result that needs no model. A type of its own: a typed handler may not return bytes."""
+
+    json: EncodedJson
+
+
+async def encoded_result(run: Callable[[], Awaitable[EncodedJson]]) -> object:
+    """What ``run`` returns, marked for `answer_result` as JSON to be sent as it is."""
+    return _EncodedResult(await run())
+
+
 def answer_result(responder: Responder, result: object) -> None:
     """Answer with what a handler returned; raises if that is no model or cannot be encoded."""
     if responder.settled:
         return
+    if isinstance(result, _EncodedResult):
+        responder.result(result.json)
+        return
+    from codex_acp.wire.codec import encode  # here: an answer may be given before models load
+    from codex_acp.wire.model import WireModel
+
     if not isinstance(result, WireModel):
         msg = f"the handler returned {type(result).__name__} where a result model is needed"
         raise TypeError(msg)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import Link
     from codex_acp.wire.registry import MethodInfo
 
-__all__ = ["CANCEL_REQUEST", "Methods", "acp_connection", "check_rows"]
+__all__ = ["CANCEL_REQUEST", "Methods", "acp_connection", "check_known", "check_rows"]
 
 CANCEL_REQUEST: Final = "$/cancel_request"
 """Either side may send it to give up a request of its own."""
@@ -62,10 +62,15 @@ def check_rows(what: str, rows: Mapping[str, object], methods: Mapping[str, Meth
     A type checker reports the same; this is for programs that are not checked.
     """
     missing = [method for method in methods if method not in rows]
-    unknown = [method for method in rows if method not in methods]
     if missing:
         msg = f"the table of {what} handlers has no row for {', '.join(missing)}"
         raise MisuseError(msg)
+    check_known(what, rows, methods)
+
+
+def check_known(what: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]) -> None:
+    """Raise MisuseError if ``rows`` has one that is no method."""
+    unknown = [method for method in rows if method not in methods]
     if unknown:
         msg = f"the table of {what} handlers has rows for unknown methods: {', '.join(unknown)}"
         raise MisuseError(msg)

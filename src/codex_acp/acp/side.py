@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from anyio import CancelScope, Event, create_task_group
@@ -24,12 +25,12 @@ from codex_acp.acp.answers import (
     answer_result,
     answer_rpc_error,
     cancelled,
+    encoded_result,
     invalid_params,
     not_offered,
 )
-from codex_acp.acp.conventions import CANCEL_REQUEST, check_rows
+from codex_acp.acp.conventions import CANCEL_REQUEST, check_known, check_rows
 from codex_acp.errors import InvalidPayload, MisuseError, RpcError
-from codex_acp.wire.codec import encode
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -40,13 +41,20 @@ if TYPE_CHECKING:
 
     from codex_acp.acp.conventions import Methods
     from codex_acp.errors import TransportError
-    from codex_acp.jsonrpc.message import EncodedJson, Notification, Request, RequestId
+    from codex_acp.jsonrpc.message import (
+        EncodedJson,
+        JsonValue,
+        Notification,
+        Request,
+        RequestId,
+    )
     from codex_acp.transport.connection import Connection, Responder
     from codex_acp.wire.model import WireModel
 
     RequestHandler: TypeAlias = Callable[[Any], Awaitable[object]]
     NotificationHandler: TypeAlias = Callable[[Any], None]
     InvalidNotificationCallback: TypeAlias = Callable[[Notification, InvalidPayload], None]
+    QuickHandler: TypeAlias = Callable[[JsonValue], Callable[[], Awaitable[EncodedJson]] | None]
 
 __all__ = ["Side"]
 
@@ -56,10 +64,11 @@ logger = logging.getLogger(__name__)
 class _OpenRequest:
     """A request of the peer whose handler has not ended."""
 
-    __slots__ = ("responder", "scope")
+    __slots__ = ("responder", "run", "scope")
 
-    def __init__(self, responder: Responder) -> None:
+    def __init__(self, responder: Responder, run: Callable[[], Awaitable[object]]) -> None:
         self.responder = responder
+        self.run = run
         self.scope = CancelScope()
 
 
@@ -68,6 +77,11 @@ class Side:
 
     A context manager that starts the connection and, at the end, closes it: handlers that still
     run are cancelled, their requests answered -32800, and calls in flight raise TransportError.
+
+    ``quick`` is for the requests that a process just started must answer before it has loaded the
+    models: by method a function that looks at the raw params, and gives None (the request goes to
+    the typed handler of its method, as without it) or the async function that answers it with
+    JSON. Everything else (order, one answer, cancellation, errors) is the same for both.
     """
 
     def __init__(
@@ -77,14 +91,18 @@ class Side:
         requests: Mapping[str, object],
         notifications: Mapping[str, object],
         on_invalid_notification: InvalidNotificationCallback | None,
+        quick: Mapping[str, QuickHandler] | None = None,
     ) -> None:
         self._connection = connection
         self._methods = methods
         self._heard = {**methods.heard, **PROTOCOL_NOTIFICATIONS}
         check_rows("request", requests, methods.handled)
         check_rows("notification", notifications, self._heard)
+        if quick is not None:
+            check_known("quick", quick, methods.handled)
         self._requests = cast("Mapping[str, RequestHandler | None]", requests)
         self._notifications = cast("Mapping[str, NotificationHandler | None]", notifications)
+        self._quick = quick or {}
         self._on_invalid_notification = on_invalid_notification
         self._open: dict[tuple[type, RequestId], _OpenRequest] = {}
         self._tasks: TaskGroup | None = None
@@ -158,13 +176,13 @@ class Side:
         """Check the request, and put its handler in a task of its own."""
         assert self._tasks is not None
         try:
-            handler, params = self._accepted(request)
+            run = self._accepted(request)
         except RpcError as refusal:
             answer_rpc_error(responder, refusal)
             return
-        entry = _OpenRequest(responder)
+        entry = _OpenRequest(responder, run)
         self._open[(type(request.id), request.id)] = entry
-        self._tasks.start_soon(self._serve, handler, params, entry, name=f"acp {request.method}")
+        self._tasks.start_soon(self._serve, entry, name=f"acp {request.method}")
 
     def on_request_again(self, request: Request) -> None:
         """Never called: a peer of ACP may not use the id of an open request."""
@@ -200,26 +218,31 @@ class Side:
 
     # Requests of the peer.
 
-    def _accepted(self, request: Request) -> tuple[RequestHandler, object]:
+    def _accepted(self, request: Request) -> Callable[[], Awaitable[object]]:
+        """What answers the request. Raises RpcError if nothing does."""
         method = request.method
         handler = self._requests.get(method)
         if handler is None:
             raise not_offered(method)
+        quick = self._quick.get(method)
+        run = None if quick is None else quick(request.params)
+        if run is not None:
+            return partial(encoded_result, run)
         model = self._methods.handled[method].params
         if model is None:
-            return handler, None
+            return partial(handler, None)
         try:
-            return handler, _decoded(model, request.params, method)
+            return partial(handler, _decoded(model, request.params, method))
         except InvalidPayload as error:
             logger.warning("%s sent invalid params: %s", self._connection.name, error)
             raise invalid_params(error) from None
 
-    async def _serve(self, handler: RequestHandler, params: object, entry: _OpenRequest) -> None:
+    async def _serve(self, entry: _OpenRequest) -> None:
         responder, scope = entry.responder, entry.scope
         result: object = None
         try:
             with scope:
-                result = await handler(params)
+                result = await entry.run()
             if scope.cancelled_caught:
                 answer_rpc_error(responder, cancelled(responder.method))
             else:
@@ -298,4 +321,6 @@ def _decoded(model: str, params: object, what: str) -> object:
 
 
 def _encoded(params: WireModel | Any | None) -> EncodedJson:
+    from codex_acp.wire.codec import encode  # here: requests may be answered before models load
+
     return encode({} if params is None else params)

@@ -1,6 +1,7 @@
 """The ACP agent's methods: which are offered, and what each does.
 
-Sessions and everything that loads a turn's models are imported when the first session begins.
+The first ``initialize`` and ``session/new`` are answered without a model: pydantic and all that
+a prompt needs are loaded behind the answer, see `Sessions`.
 """
 
 from __future__ import annotations
@@ -8,25 +9,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from codex_acp._version import __version__
-from codex_acp.acp._generated.v1.models import InitializeResponse
-from codex_acp.acp.capabilities import ClientFeatures, client_features, negotiated_version
+from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
+from codex_acp.adapter.sessions import Sessions
+from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError, TransportError
+from codex_acp.jsonrpc.encode import encode_json
 from codex_acp.jsonrpc.message import (
     AUTHENTICATION_REQUIRED,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     RESOURCE_NOT_FOUND,
 )
-from codex_acp.mapping.capabilities import agent_capabilities, agent_info
-from codex_acp.mapping.client_info import codex_client_info
-from codex_acp.transcript.events import PromptEnded, PromptStarted, SessionOpened, SessionRef
+from codex_acp.mapping import quick
 from codex_acp.transcript.log import Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from codex_acp.acp._generated.v1.handlers import (
         AgentNotificationHandlers,
@@ -35,19 +36,19 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1.models import (
         CancelNotification,
         InitializeRequest,
+        InitializeResponse,
         NewSessionRequest,
         NewSessionResponse,
         PromptRequest,
         PromptResponse,
     )
     from codex_acp.acp.agent_side import AgentSide
+    from codex_acp.acp.capabilities import ClientFeatures
+    from codex_acp.acp.side import QuickHandler
     from codex_acp.adapter.app_server import AppServer
-    from codex_acp.adapter.codex_events import CodexEvents
-    from codex_acp.adapter.outflow import Outflow
-    from codex_acp.adapter.server_requests import ServerRequestRunner
     from codex_acp.adapter.session import Session
-    from codex_acp.codex.client import CodexClient
-    from codex_acp.codex.items import Items
+    from codex_acp.jsonrpc.message import EncodedJson, JsonValue
+    from codex_acp.transcript.events import SessionRef
 
     Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
 
@@ -56,34 +57,44 @@ __all__ = ["CodexAgent"]
 logger = logging.getLogger(__name__)
 
 
-PRELOAD_AFTER_SECONDS: Final = 0.002
-"""After ``initialize``: its answer is written first, then the models of a turn are loaded."""
-
-
-def _preload() -> None:
-    """Import what the first session and turn need, while nobody waits for this process."""
-    import codex_acp.adapter.outflow
-    import codex_acp.adapter.session
-    import codex_acp.mapping.mcp_servers  # noqa: F401
+LOAD_AFTER_SECONDS: Final = 0.002
+"""After ``session/new``: its answer is written first, then what a prompt needs is loaded."""
 
 
 class CodexAgent:
-    """The agent of one ACP connection. ``spawn`` starts a task that may outlive its request."""
+    """The agent of one ACP connection. ``spawn`` starts a task that may outlive its request.
+
+    ``when_loaded`` is called once, when all that a prompt needs has been imported.
+    """
 
     def __init__(
-        self, app_server: AppServer, spawn: Spawn, transcript: Transcript | None = None
+        self,
+        app_server: AppServer,
+        spawn: Spawn,
+        transcript: Transcript | None = None,
+        when_loaded: Callable[[], None] | None = None,
     ) -> None:
         self._app_server = app_server
-        self._spawn = spawn
         self._transcript = transcript or Transcript()
-        self._generation = 0
-        self._events: CodexEvents | None = None
-        app_server.when_started(self._codex_started)
-        self._side: AgentSide | None = None
-        self._outflow: Outflow | None = None
-        self._sessions: dict[str, Session] = {}
-        self.client = ClientFeatures()
+        self._when_loaded = when_loaded
+        self._sessions = Sessions(spawn, lambda: self.client, self._transcript)
+        app_server.when_started(self._sessions.codex_started)
+        app_server.when_refused(self._sessions.refused)
+        self._introduction: JsonValue = None
+        self._features: ClientFeatures | None = None
+        self._loading = False
+
+    @property
+    def client(self) -> ClientFeatures:
         """What the client can do, known after ``initialize``."""
+        if self._features is None:
+            from codex_acp.acp.capabilities import ClientFeatures, client_features
+
+            if self._introduction is None:
+                return ClientFeatures()
+            request = ACP_MODELS.decode("InitializeRequest", self._introduction, "initialize")
+            self._features = client_features(request.client_capabilities)
+        return self._features
 
     def requests(self) -> AgentRequestHandlers:
         """One row a method; None: not offered."""
@@ -106,17 +117,25 @@ class CodexAgent:
         """One row a method; None: ignored (``$/cancel_request`` is the connection's own)."""
         return {"session/cancel": self.cancel, "$/cancel_request": None}
 
+    def quick(self) -> Mapping[str, QuickHandler]:
+        """The same answers for simple requests, before any model is loaded; see `Side`."""
+        return {"initialize": self._quick_initialize, "session/new": self._quick_new_session}
+
     def join(self, side: AgentSide) -> None:
         """Give the agent the connection on which it serves."""
-        self._side = side
+        self._sessions.join(side)
 
     # The methods.
 
     async def initialize(self, request: InitializeRequest) -> InitializeResponse:
         """Answered at once: a Codex that is missing is reported by what needs it."""
-        self.client = client_features(request.client_capabilities)
+        from codex_acp.acp._generated.v1.models import InitializeResponse
+        from codex_acp.acp.capabilities import client_features, negotiated_version
+        from codex_acp.mapping.capabilities import agent_capabilities, agent_info
+        from codex_acp.mapping.client_info import codex_client_info
+
+        self._features = client_features(request.client_capabilities)
         self._app_server.introduce(codex_client_info(request.client_info))
-        asyncio.get_running_loop().call_later(PRELOAD_AFTER_SECONDS, _preload)
         return InitializeResponse(
             protocol_version=negotiated_version(request.protocol_version),
             agent_capabilities=agent_capabilities(),
@@ -124,29 +143,71 @@ class CodexAgent:
             auth_methods=[],
         )
 
+    def _quick_initialize(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
+        result = quick.initialize_result(params)
+
+        async def answer() -> EncodedJson:
+            self._introduction, self._features = params, None
+            self._app_server.introduce(quick.client_info(params))
+            return encode_json(result)
+
+        return None if result is None else answer
+
     async def new_session(self, request: NewSessionRequest) -> NewSessionResponse:
         """Start a thread. Raises RpcError: -32602, -32000, or -32603 when Codex cannot."""
         from codex_acp.acp._generated.v1.models import NewSessionResponse
-        from codex_acp.codex._generated.models import ThreadStartParams
         from codex_acp.mapping.mcp_servers import server_config
 
         if not os.path.isabs(request.cwd):  # noqa: PTH117 - a string of the protocol, not a file
             raise RpcError(INVALID_PARAMS, f"cwd: {request.cwd!r} is not an absolute path")
-        params = ThreadStartParams(cwd=request.cwd)
-        servers = server_config(request.mcp_servers)
+        params: dict[str, JsonValue] = {"cwd": request.cwd}
+        servers = cast("dict[str, JsonValue]", server_config(request.mcp_servers))
         if servers:
-            params.config = {"mcp_servers": servers}
+            params["config"] = {"mcp_servers": servers}
+        return NewSessionResponse(session_id=await self._start_thread(params))
+
+    def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
+        start = quick.new_session_params(params)
+        if start is None:
+            return None
+
+        async def answer() -> EncodedJson:
+            return encode_json({"sessionId": await self._start_thread(start)})
+
+        return answer
+
+    async def _start_thread(self, params: dict[str, JsonValue]) -> str:
+        """The id of the new thread, which is open as a session then."""
         codex = await self._app_server.client()
         try:
-            started = await codex.thread_start(params)
+            result = await codex.call_raw("thread/start", params)
+            thread_id = quick.started_thread(result)
+            if thread_id is None:  # what is wrong with it, the model says
+                what = "the result of thread/start"
+                started = CODEX_MODELS.decode("ThreadStartResponse", result, what)
+                thread_id = started.thread.id
         except CodexAcpError as error:
             raise _session_error(error) from error
-        self._add(started.thread.id, codex)
-        self._transcript.record(SessionOpened(ref=self._ref(started.thread.id), how="new"))
-        return NewSessionResponse(session_id=started.thread.id)
+        self._sessions.open(thread_id)
+        if self._transcript.active:
+            from codex_acp.transcript.events import SessionOpened
+
+            self._transcript.record(SessionOpened(ref=self._ref(thread_id), how="new"))
+        if not self._loading:
+            self._loading = True
+            asyncio.get_running_loop().call_later(LOAD_AFTER_SECONDS, self._load)
+        return thread_id
+
+    def _load(self) -> None:
+        """Import what a prompt needs, while nobody waits for this process."""
+        self._sessions.load()
+        if self._when_loaded is not None:
+            self._when_loaded()
 
     async def prompt(self, request: PromptRequest) -> PromptResponse:
         """See `Session.prompt`; -32002 for a session that is not open here."""
+        from codex_acp.transcript.events import PromptEnded, PromptStarted
+
         session = self._session(request.session_id)
         ref = self._ref(session.id)
         self._transcript.record(PromptStarted(ref=ref))
@@ -170,7 +231,10 @@ class CodexAgent:
     # Sessions.
 
     def _ref(self, session_id: str) -> SessionRef:
-        return SessionRef(session_id=session_id, thread_id=session_id, generation=self._generation)
+        from codex_acp.transcript.events import SessionRef
+
+        generation = self._sessions.generation
+        return SessionRef(session_id=session_id, thread_id=session_id, generation=generation)
 
     def _session(self, session_id: str) -> Session:
         session = self._sessions.get(session_id)
@@ -178,51 +242,6 @@ class CodexAgent:
             message = f"there is no open session {session_id!r}; start one with session/new"
             raise RpcError(RESOURCE_NOT_FOUND, message, {"sessionId": session_id})
         return session
-
-    def _add(self, session_id: str, codex: CodexClient) -> None:
-        from codex_acp.adapter.outflow import Outflow
-        from codex_acp.adapter.session import Session
-
-        if self._outflow is None:
-            assert self._side is not None
-            self._outflow = Outflow(self._side, self._spawn)
-        outflow = self._outflow
-        outflow.when_full(
-            lambda full: codex.pause_reading(outflow) if full else codex.resume_reading(outflow)
-        )
-        events = self._events
-        assert events is not None
-        self._sessions[session_id] = Session(
-            session_id,
-            codex,
-            outflow,
-            self._spawn,
-            self.client,
-            lambda: events.prompt_cancelled(session_id),
-        )
-
-    # Server requests of Codex.
-
-    def _codex_started(self, codex: CodexClient) -> None:
-        """A new connection to Codex: its requests and items are told from an earlier one's."""
-        from codex_acp.adapter.codex_events import CodexEvents
-
-        self._generation += 1
-        generation = self._generation
-        self._events = CodexEvents(codex, lambda items: self._runner(generation, items))
-
-    def _runner(self, generation: int, items: Items) -> ServerRequestRunner:
-        from codex_acp.adapter.server_requests import ServerRequestRunner
-        from codex_acp.routing.route import RoutingContext
-
-        assert self._side is not None
-        return ServerRequestRunner(
-            self._side,
-            generation,
-            lambda: RoutingContext(items, self.client, self._sessions),
-            self._sessions.get,
-            self._transcript,
-        )
 
 
 def _session_error(error: CodexAcpError) -> RpcError:

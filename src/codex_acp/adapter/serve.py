@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 from typing import TYPE_CHECKING, Final
@@ -17,6 +18,8 @@ from codex_acp.errors import TransportError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from codex_acp.codex.launch import LaunchOptions
     from codex_acp.errors import LaunchError
     from codex_acp.transcript.log import Transcript
@@ -30,6 +33,9 @@ logger = logging.getLogger(__name__)
 END_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """Each ends the agent as the end of its stdin does."""
 
+START_UP_SECONDS: Final = 10.0
+"""After this, garbage is collected also for a client that has started no session yet."""
+
 
 async def serve_link(
     link: Link,
@@ -37,18 +43,22 @@ async def serve_link(
     transcript: Transcript | None = None,
     *,
     line_limit: int = DEFAULT_LINE_LIMIT,
+    when_loaded: Callable[[], None] | None = None,
 ) -> None:
     """Serve one client until it disconnects, then end Codex and all of its children.
 
     ``transcript`` hears of every approval, elicitation and decline; ``line_limit`` is in bytes.
+    ``when_loaded`` is called when all that a prompt needs has been imported.
     Raises TransportError if the connection to the client broke.
     """
     connection = acp_connection(link, name="the client", line_limit=line_limit)
     broken: TransportError | None = None
     try:
         async with anyio.create_task_group() as tasks:
-            agent = CodexAgent(app_server, tasks.start_soon, transcript)
-            side = AgentSide(connection, agent.requests(), agent.notifications())
+            agent = CodexAgent(app_server, tasks.start_soon, transcript, when_loaded)
+            side = AgentSide(
+                connection, agent.requests(), agent.notifications(), quick=agent.quick()
+            )
             agent.join(side)
             try:
                 await side.run()
@@ -81,9 +91,18 @@ async def _main(
     with anyio.CancelScope() as scope:
         for number in END_SIGNALS:
             loop.add_signal_handler(number, scope.cancel)
+        loop.call_later(START_UP_SECONDS, gc.enable)
         try:
-            await serve_link(link, app_server, transcript, line_limit=line_limit)
+            await serve_link(
+                link, app_server, transcript, line_limit=line_limit, when_loaded=_collect_garbage
+            )
         except TransportError as error:
             logger.warning("the client is gone: %s", error)
             return 1
     return 0
+
+
+def _collect_garbage() -> None:
+    """The end of the start-up, which collects none: what it has made is there to stay."""
+    gc.freeze()
+    gc.enable()

@@ -7,7 +7,6 @@ import logging
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
-import anyio.lowlevel
 
 from codex_acp.acp._generated.v1.models import PromptResponse
 from codex_acp.acp.capabilities import ClientFeatures
@@ -29,7 +28,7 @@ from codex_acp.mapping.said import said
 from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.step import Ignored
 from codex_acp.mapping.stop_reasons import PromptFailure, PromptStop, end_of_turn
-from codex_acp.mapping.tool_calls import announce, approval_settled
+from codex_acp.mapping.tool_calls import announce, approval_settled, call_ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -118,7 +117,12 @@ class Session:
             self._on_cancel()
         self._spawn(lambda: self._interrupt(run))
 
-    # What the routing of server requests shows.
+    # What the routing of server requests asks and shows.
+
+    @property
+    def cancelling(self) -> bool:
+        """See `SessionView`."""
+        return self._run is not None and self._run.cancelled
 
     def announce_tool_call(self, call: ToolCallSessionUpdate) -> None:
         """See `SessionView`: the tool call comes before the question that refers to it."""
@@ -128,6 +132,10 @@ class Session:
     def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
         """See `SessionView`."""
         self._send(approval_settled(self._state, tool_call_id, accepted=accepted))
+
+    def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
+        """See `SessionView`."""
+        self._send(call_ended(self._state, tool_call_id, ended_well=ended_well))
 
     def say(self, text: str) -> None:
         """See `SessionView`."""
@@ -176,7 +184,8 @@ class Session:
         try:
             return await run.wait()
         except asyncio.CancelledError:
-            # At the end of all, an interrupt would only hide from us what Codex has started.
+            # When the adapter itself ends there is no client any more: no interrupt then, or Codex
+            # would end the shell of a command and leave us what it started as orphans.
             if not self._outflow.client_gone:
                 self.cancel()
                 # The client's `$/cancel_request`: its answer follows the end of the turn, too.
@@ -204,14 +213,16 @@ class Session:
 
     async def _interrupt(self, run: PromptRun) -> None:
         """Interrupt the turn as soon as that is possible; end the prompt in any case."""
-        with anyio.move_on_after(CANCEL_SECONDS):
-            async with anyio.create_task_group() as tasks:
-                # Codex never answers an interrupt of a turn that has just ended.
-                tasks.start_soon(self._try_to_interrupt, run)
-                await run.wait()
-                tasks.cancel_scope.cancel()
-        if not run.ended:
-            logger.warning("session %s: Codex did not end the turn after a cancel", self.id)
+        try:
+            with anyio.move_on_after(CANCEL_SECONDS):
+                async with anyio.create_task_group() as tasks:
+                    # Codex never answers an interrupt of a turn that has just ended.
+                    tasks.start_soon(self._try_to_interrupt, run)
+                    await run.wait()
+                    tasks.cancel_scope.cancel()
+            if not run.ended:
+                logger.warning("session %s: Codex did not end the turn after a cancel", self.id)
+        finally:  # also when this is cancelled: the prompt waits for it
             run.finish(PromptStop("cancelled"))
 
     async def _try_to_interrupt(self, run: PromptRun) -> None:

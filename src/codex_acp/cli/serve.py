@@ -5,6 +5,7 @@ Order is everything: Codex is spawned before anything heavy is imported.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -23,6 +24,9 @@ FAILED = 1
 
 BAD_ARGUMENTS = 2
 """Exit code for options that make no sense; the same as the parser's."""
+
+TRANSCRIPT_VARIABLE = "CODEX_ACP_TRANSCRIPT"
+"""See `transcript_path`; looked for here, since without one nothing of a transcript is loaded."""
 
 TERMINAL_HINT = (
     "codex-acp-sdk: this is an ACP agent; it speaks JSON-RPC on standard input and output and is "
@@ -51,6 +55,8 @@ def serve(
         _complain(str(error))
         return BAD_ARGUMENTS
     spawned = _spawn(options)
+    # Imports make much and leave little; run_stdio enables it again when they are done.
+    gc.disable()
     try:
         start_logging(level, log)
         return _serve(options, spawned, line_limit, transcript)
@@ -61,6 +67,7 @@ def serve(
         _complain(str(error))
         return FAILED
     finally:
+        gc.enable()
         # Does nothing to a process that was ended in good order.
         if not isinstance(spawned, LaunchError):
             spawned.kill_tree()
@@ -76,12 +83,16 @@ def _serve(
         print(TERMINAL_HINT, file=sys.stderr)
     from codex_acp.adapter.serve import run_stdio
     from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
-    from codex_acp.transcript import Transcript, TranscriptWriter, transcript_path
+    from codex_acp.transcript.log import Transcript
     from codex_acp.transport.stdio import StdioLink, claim_stdout
 
     link = StdioLink(stdout_fd=claim_stdout())
     limit = DEFAULT_LINE_LIMIT if line_limit is None else line_limit
     transcript = Transcript()
+    if transcript_file is None and TRANSCRIPT_VARIABLE not in os.environ:
+        return run_stdio(link, options, spawned, transcript, line_limit=limit)
+    from codex_acp.transcript.writer import TranscriptWriter, transcript_path
+
     path = transcript_path(transcript_file, os.environ)
     if path is None:
         return run_stdio(link, options, spawned, transcript, line_limit=limit)

@@ -65,6 +65,9 @@ APPROVAL_KIND: Final = "codex_approval_kind"
 TOOL_CALL: Final = "mcp_tool_call"
 """The only value of ``_meta.codex_approval_kind`` that can be an approval."""
 
+_MAX_QUOTED: Final = 80
+"""Characters of a name that a reason repeats: enough to know it, whatever a peer sends."""
+
 APPROVAL_QUESTION: Final = "mcp_tool_call_approval"
 """How the id of a question begins that is Codex's older way to ask for a tool call."""
 
@@ -185,7 +188,9 @@ def classify(request: ServerRequest, items: Items) -> Classified:
         case ItemToolRequestUserInput():
             return _user_input(request, items)
         case ItemToolCall():
-            message = f"the tool {request.params.tool!r} belongs to a program that is not there"
+            message = (
+                f"the tool {_quoted(request.params.tool)} belongs to a program that is not there"
+            )
             return ProgramOnly(request, message)
         case AccountChatgptAuthTokensRefresh() | AttestationGenerate() | CurrentTimeRead():
             return ProgramOnly(request, f"{request.method} is not offered by this client")
@@ -232,7 +237,7 @@ def _command(request: ItemCommandExecutionRequestApproval, items: Items) -> Clas
         case "command" | "writeStdin":
             return _without_turn(request, items) or CommandApproval(request)
         case UnknownValue():
-            return Refused(request, f"Codex asks for an unknown kind of approval, {kind!r}")
+            return Refused(request, f"Codex asks for an unknown kind of approval, {_quoted(kind)}")
         case _:
             assert_never(kind)
 
@@ -274,7 +279,7 @@ def _elicitation(request: McpServerElicitationRequest, items: Items) -> Classifi
     params = request.params
     if isinstance(params, UnknownVariant):
         mode = params.wire().get("mode")
-        return Refused(request, f"an MCP server asks in an unknown mode, {mode!r}")
+        return Refused(request, f"an MCP server asks in an unknown mode, {_quoted(mode)}")
     meta = _meta_of(params)
     if APPROVAL_KIND in meta:
         return _claimed_approval(request, meta[APPROVAL_KIND], items)
@@ -294,6 +299,11 @@ def _elicitation(request: McpServerElicitationRequest, items: Items) -> Classifi
             assert_never(params)
 
 
+def _quoted(value: object) -> str:
+    """Words of others in a reason: on one line, and short."""
+    return f"{value!r:.{_MAX_QUOTED}}"
+
+
 def _meta_of(params: Any) -> dict[str, Any]:
     return params.meta if isinstance(params.meta, dict) else {}
 
@@ -305,7 +315,7 @@ def _claimed_approval(
     params = request.params
     server = getattr(params, "server_name", "an MCP server")
     if kind != TOOL_CALL:
-        return Refused(request, f"{server}: an approval of the unknown kind {kind!r}")
+        return Refused(request, f"{server}: an approval of the unknown kind {_quoted(kind)}")
     if not isinstance(params, McpFormElicitationParams):
         return Refused(request, f"{server}: claims to be a tool approval but is no plain form")
     if params.requested_schema.properties:

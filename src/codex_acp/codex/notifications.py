@@ -10,15 +10,14 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic_core import ValidationError
-
 from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS
 from codex_acp.codex._generated.notifications import NOTIFICATION_CLASSES, UnknownNotification
 from codex_acp.codex._generated.version import SCHEMA_VERSION
-from codex_acp.wire.codec import problems_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pydantic_core import ValidationError
 
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.jsonrpc.message import JsonValue
@@ -51,9 +50,18 @@ def decode_notification(method: str, params: JsonValue) -> ServerNotification:
         read, make = _readers[method] = _reader(method)
     try:
         model = read({} if params is None else params)
-    except ValidationError as error:
+    except _validation_error() as error:
+        from codex_acp.wire.codec import problems_of
+
         return UnknownNotification(params, method, "; ".join(problems_of(error, params)))
     return make(model)
+
+
+def _validation_error() -> type[ValidationError]:
+    """Called only for params that do not fit: importing this module loads no pydantic."""
+    from pydantic_core import ValidationError
+
+    return ValidationError
 
 
 def _reader(method: str) -> tuple[Callable[[object], Any], Callable[[Any], ServerNotification]]:

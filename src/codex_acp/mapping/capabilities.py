@@ -1,32 +1,45 @@
 """What this agent tells a client about itself at ``initialize``.
 
-Kept apart from what uses it, so that answering ``initialize`` loads no model of a prompt or turn.
+As JSON, which a process just started can send before it has loaded a model, and as models.
 """
 
 from __future__ import annotations
 
-from codex_acp.acp._generated.v1.models import (
-    AgentCapabilities,
-    Implementation,
-    McpCapabilities,
-    PromptCapabilities,
-)
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["agent_capabilities", "agent_info"]
+if TYPE_CHECKING:
+    from codex_acp.acp._generated.v1.models import AgentCapabilities, Implementation
+    from codex_acp.jsonrpc.message import JsonValue
+
+__all__ = ["AGENT_CAPABILITIES", "agent_capabilities", "agent_info", "agent_info_json"]
+
+AGENT_CAPABILITIES: Final[dict[str, JsonValue]] = {
+    "loadSession": False,
+    "promptCapabilities": {"image": False, "audio": False, "embeddedContext": False},
+    "mcpCapabilities": {"http": True, "sse": False},
+}
+"""What ``mapping.prompt`` and ``mapping.mcp_servers`` can map, and nothing more.
+
+Text, resource links and stdio MCP servers are every agent's baseline and are not listed.
+"""
 
 
 def agent_capabilities() -> AgentCapabilities:
-    """What ``mapping.prompt`` and ``mapping.mcp_servers`` can map, and nothing more.
+    """`AGENT_CAPABILITIES` as a model."""
+    from codex_acp.acp._generated.v1.models import AgentCapabilities
+    from codex_acp.wire.codec import decode
 
-    Text, resource links and stdio MCP servers are every agent's baseline and are not listed.
-    """
-    return AgentCapabilities(
-        load_session=False,
-        prompt_capabilities=PromptCapabilities(image=False, audio=False, embedded_context=False),
-        mcp_capabilities=McpCapabilities(http=True, sse=False),
-    )
+    return decode(AgentCapabilities, AGENT_CAPABILITIES)
+
+
+def agent_info_json(version: str) -> dict[str, JsonValue]:
+    """Name and version of this agent (``agentInfo``)."""
+    return {"name": "codex-acp-sdk", "title": "Codex", "version": version}
 
 
 def agent_info(version: str) -> Implementation:
-    """Name and version of this agent."""
-    return Implementation(name="codex-acp-sdk", title="Codex", version=version)
+    """`agent_info_json` as a model."""
+    from codex_acp.acp._generated.v1.models import Implementation
+    from codex_acp.wire.codec import decode
+
+    return decode(Implementation, agent_info_json(version))

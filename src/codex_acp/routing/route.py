@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codex_acp.routing.elicitations import FormElicitation, UrlElicitation
     from codex_acp.transcript.events import ToolIdentity
 
-__all__ = ["Approval", "Decline", "Elicitation", "Route", "RoutingContext", "thread_of"]
+__all__ = ["Approval", "Decline", "Elicitation", "Route", "RoutingContext", "asking_thread"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Decline:
 Route: TypeAlias = Approval | Elicitation | Decline
 
 
-def thread_of(request: ServerRequest) -> str | None:
+def asking_thread(request: ServerRequest) -> str | None:
     """The thread that asks, also of a request in a mode that the schema does not know."""
     params = request.params
     if isinstance(params, UnknownVariant):

@@ -25,13 +25,14 @@ from codex_acp.codex.grants import allows, digest_of, offered
 from codex_acp.routing.announce import announcement, item_of, tool_call_id
 from codex_acp.routing.approvals import announced_content, identity_of, shown
 from codex_acp.routing.asked import Unaskable, asked_of
+from codex_acp.routing.display import visible
 from codex_acp.routing.route import (
     Approval,
     Decline,
     Elicitation,
     Route,
     RoutingContext,
-    thread_of,
+    asking_thread,
 )
 from codex_acp.wire.registry import require_rows
 
@@ -46,7 +47,7 @@ def _approval_or_decline(request: ServerRequest, context: RoutingContext) -> Rou
     """Approvals, and what claims to be one; never an elicitation."""
     what = classify(request, context.items)
     if isinstance(what, kinds.Refused):
-        return _decline(request, what.reason, context)
+        return _decline(request, visible(what.reason), context)
     if isinstance(what, kinds.Approval):
         return _approval(what, context)
     return _decline(request, f"{request.method} is no approval", context)
@@ -57,7 +58,7 @@ def _any(request: ServerRequest, context: RoutingContext) -> Route:
     what = classify(request, context.items)
     match what:
         case kinds.Refused() | kinds.ProgramOnly():
-            return _decline(request, what.reason, context)
+            return _decline(request, visible(what.reason), context)
         case kinds.McpForm() | kinds.McpUrl() | kinds.UserInput():
             return _elicitation(what, context)
         case (
@@ -78,7 +79,7 @@ def _program_only(request: ServerRequest, context: RoutingContext) -> Route:
     """No person can answer it, only a program's handler: declined."""
     what = classify(request, context.items)
     reason = what.reason if isinstance(what, kinds.ProgramOnly) else f"{request.method} is declined"
-    return _decline(request, reason, context)
+    return _decline(request, visible(reason), context)
 
 
 SERVER_REQUEST_ROUTES: Final[ServerRequestRoutes] = {
@@ -173,7 +174,7 @@ def route(request: ServerRequest, context: RoutingContext) -> Route:
 
 def _session_of(request: ServerRequest, context: RoutingContext) -> str | None:
     """The open session whose thread, or whose sub-agent's thread, asks (contract 3.9)."""
-    thread_id = thread_of(request)
+    thread_id = asking_thread(request)
     if thread_id is None:
         return None
     line = (thread_id, *context.items.ancestors_of(thread_id))
@@ -186,7 +187,7 @@ def _decline(request: ServerRequest, reason: str, context: RoutingContext) -> De
 
 def _approval(what: kinds.Approval, context: RoutingContext) -> Route:
     request = what.request
-    session_id, thread_id = _session_of(request, context), thread_of(request)
+    session_id, thread_id = _session_of(request, context), asking_thread(request)
     if session_id is None or thread_id is None:
         return _decline(request, "no open session holds the thread that asks", context)
     grants = offered(what)
@@ -214,7 +215,7 @@ def _approval(what: kinds.Approval, context: RoutingContext) -> Route:
 
 def _elicitation(what: kinds.Elicitation, context: RoutingContext) -> Route:
     request = what.request
-    session_id, thread_id = _session_of(request, context), thread_of(request)
+    session_id, thread_id = _session_of(request, context), asking_thread(request)
     if session_id is None or thread_id is None:
         return _decline(request, "no open session holds the thread that asks", context)
     asked = asked_of(what, context.client)

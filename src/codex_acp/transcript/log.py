@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import logging
 import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
-
-from codex_acp.transcript.events import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.transcript.events import Timestamp, TranscriptEvent
+    from codex_acp.transcript.events import Entry, Timestamp, TranscriptEvent
     from codex_acp.transcript.stream import EntryStream
 
 __all__ = ["Transcript", "Subscriber"]
@@ -53,6 +50,7 @@ class Transcript:
         """Give ``event`` to all listeners; returns at once when there are none. Never raises."""
         if not (self._subscribers or self._streams):
             return
+        from codex_acp.transcript.events import Entry
         from codex_acp.transcript.redaction import redacted  # its patterns cost milliseconds
 
         try:
@@ -117,5 +115,7 @@ class Transcript:
 
 def utc_timestamp(seconds: float) -> Timestamp:
     """Seconds since the epoch as UTC in ISO 8601 with milliseconds."""
+    from datetime import UTC, datetime
+
     moment = datetime.fromtimestamp(seconds, UTC)
     return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"

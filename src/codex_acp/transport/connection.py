@@ -37,6 +37,7 @@ from codex_acp.jsonrpc.message import (
     Response,
     decode,
 )
+from codex_acp.transport.loads import default_loads
 from codex_acp.transport.outbox import Outbox
 from codex_acp.transport.responder import Responder
 
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue, RequestId
     from codex_acp.transport.link import Link
 
-__all__ = ["Connection", "Direction", "Handler", "Responder", "default_loads"]
+__all__ = ["Connection", "Direction", "Handler", "Responder"]
 
 logger = logging.getLogger(__name__)
 
@@ -76,15 +77,6 @@ class Handler(Protocol):
         """Nothing more will come, said once; None if the peer or this side ended it cleanly."""
 
 
-def default_loads() -> Callable[[bytes], object]:
-    """pydantic-core's JSON parser, four times as fast as the standard library's."""
-    from functools import partial
-
-    from pydantic_core import from_json
-
-    return partial(from_json, allow_inf_nan=False)
-
-
 class Connection:
     """A JSON-RPC connection, symmetric: both sides may call, notify and be asked.
 
@@ -93,7 +85,7 @@ class Connection:
     when a call is given up. ``peer_resends`` is for a peer that may send a request again while it
     is still open, with the same id (Codex, after ``thread/resume``): the handler is told, and
     nothing is answered, since an error would be taken as the answer to the first. ``on_line`` sees
-    each line.
+    each line. ``loads`` decodes a line; None for `default_loads`.
     """
 
     def __init__(
@@ -111,7 +103,7 @@ class Connection:
         self._link = link
         self._name = name
         self._version = version
-        self._loads = default_loads() if loads is None else loads
+        self._loads = loads
         self._peer_resends = peer_resends
         self._on_line = on_line
         self._framer = LineFramer(line_limit)
@@ -250,7 +242,7 @@ class Connection:
         handler = self._handler
         if handler is None or not lines:
             return
-        loads = self._loads
+        loads = self._loads or default_loads()  # asked again each time: the faster one may be there
         for line in lines:
             if self._why is not None:
                 return

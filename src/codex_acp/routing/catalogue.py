@@ -1,0 +1,147 @@
+"""PURE: every server request and what becomes of it, found out by routing a sample of each case.
+
+Owns the rows and how they are written. What it says is what `table.route` did, never a copy of it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, assert_never
+
+from codex_acp.codex.refusals import cancelled, refusal
+from codex_acp.errors import RpcError
+from codex_acp.routing import elicitations
+from codex_acp.routing.approvals import choices
+from codex_acp.routing.catalogue_samples import SESSION, samples
+from codex_acp.routing.display import visible
+from codex_acp.routing.route import Approval, Decline, Elicitation, RoutingContext
+from codex_acp.routing.table import route
+from codex_acp.wire.codec import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from codex_acp.codex._generated.server_requests import ServerRequest
+    from codex_acp.routing.catalogue_samples import Sample
+    from codex_acp.routing.route import Route
+    from codex_acp.transcript.events import RouteName
+
+__all__ = ["CatalogueOption", "CatalogueRow", "as_json", "as_markdown", "catalogue"]
+
+_REASON: Final = "<the reason>"
+"""Stands for what the negative reply says to Codex, which differs each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueOption:
+    """One choice of a permission request. ``kind`` is ACP's ``PermissionOptionKind``."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueRow:
+    """One server request in one case.
+
+    ``shown`` is what the person sees: an approval's title, an elicitation's message, the line that
+    says why it was declined. ``negative`` and ``cancelling`` are the results sent to Codex as
+    JSON, or ``{"error": {"code", "message"}}``; ``cancelling`` is for a cancelled prompt and None
+    where nobody is asked.
+    """
+
+    method: str
+    case: str
+    route: RouteName
+    shown: str
+    options: tuple[CatalogueOption, ...]
+    negative: object
+    cancelling: object
+
+
+def catalogue() -> tuple[CatalogueRow, ...]:
+    """All rows, in the order of the contract's table."""
+    return tuple(_row(sample) for sample in samples())
+
+
+def as_markdown(rows: Iterable[CatalogueRow]) -> str:
+    """The rows as one table, with a new line at the end."""
+    heads = ("server request", "case", "route", "shown", "options", "no", "cancelled")
+    lines = [f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]
+    for row in rows:
+        options = "<br>".join(f"{_cell(o.name)} ({o.kind})" for o in row.options)
+        cancelling = "" if row.cancelling is None else _code(row.cancelling)
+        lines.append(
+            f"| `{row.method}` | {_cell(row.case)} | {row.route} | {_cell(row.shown)} | {options} "
+            f"| {_code(row.negative)} | {cancelling} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def as_json(rows: Iterable[CatalogueRow]) -> str:
+    """The rows as a JSON array of objects, with a new line at the end."""
+    listed = [
+        {
+            "method": row.method,
+            "case": row.case,
+            "route": row.route,
+            "shown": row.shown,
+            "options": [{"kind": option.kind, "name": option.name} for option in row.options],
+            "negativeReply": row.negative,
+            "cancellingReply": row.cancelling,
+        }
+        for row in rows
+    ]
+    return json.dumps(listed, indent=2, ensure_ascii=False) + "\n"
+
+
+def _row(sample: Sample) -> CatalogueRow:
+    routed = route(sample.request, RoutingContext(sample.items, sample.client, {SESSION}))
+    request = sample.request
+    name, shown, options = _shown(routed)
+    asked = name != "decline"
+    return CatalogueRow(
+        method=request.method,
+        case=sample.case,
+        route=name,
+        shown=shown,
+        options=options,
+        negative=_reply(refusal(request.method, request.params, _REASON)),
+        cancelling=_cancelling(request) if asked else None,
+    )
+
+
+def _shown(routed: Route) -> tuple[RouteName, str, tuple[CatalogueOption, ...]]:
+    match routed:
+        case Approval():
+            listed = [choice.option for choice in choices(routed.offered, routed.approval, "p")]
+            options = tuple(CatalogueOption(option.kind, option.name) for option in listed)
+            return "approval", routed.shown.title or "", options
+        case Elicitation():
+            request = elicitations.create_request(routed.asked, routed.session_id, "e")
+            return "elicitation", request.message, ()
+        case Decline():
+            told = "" if routed.session_id is None else "Declined without asking: "
+            return "decline", f"{told}{routed.reason}", ()
+        case _:
+            assert_never(routed)
+
+
+def _cancelling(request: ServerRequest) -> object:
+    return _reply(cancelled(request.method, request.params, _REASON))
+
+
+def _reply(reply: object) -> object:
+    if isinstance(reply, RpcError):
+        return {"error": {"code": reply.code, "message": reply.message}}
+    return plain(reply)
+
+
+def _cell(text: str) -> str:
+    shown = "<br>".join(visible(line) for line in text.split("\n"))
+    return shown.replace("|", "\\|")
+
+
+def _code(value: object) -> str:
+    return f"`{json.dumps(value, ensure_ascii=False)}`".replace("|", "\\|")

@@ -1,0 +1,248 @@
+"""PURE: one sample of every server request, for each thing that changes what becomes of it.
+
+Owns the requests and what Codex has reported when they come. Must not know what becomes of them:
+`catalogue` routes them. The samples keep to the shapes that Codex sends.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from codex_acp.acp.capabilities import ClientFeatures
+from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS, SERVER_REQUESTS
+from codex_acp.codex._generated.notifications import NOTIFICATION_CLASSES
+from codex_acp.codex._generated.server_requests import REQUEST_CLASSES
+from codex_acp.codex.items import Items
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codex_acp.codex._generated.server_requests import ServerRequest
+
+__all__ = ["SESSION", "Sample", "samples"]
+
+SESSION: Final = "thread-1"
+"""The open session, which is the thread of all samples but those of nobody."""
+
+_ALL: Final = ClientFeatures(elicitation_form=True, elicitation_url=True)
+_NONE: Final = ClientFeatures()
+
+_COMMAND: Final = "item/commandExecution/requestApproval"
+_FILES: Final = "item/fileChange/requestApproval"
+_PERMISSIONS: Final = "item/permissions/requestApproval"
+_ELICITATION: Final = "mcpServer/elicitation/request"
+_QUESTIONS: Final = "item/tool/requestUserInput"
+
+_TURN: Final[dict[str, Any]] = {"threadId": SESSION, "turnId": "turn-1"}
+_ASKED: Final[dict[str, Any]] = {**_TURN, "itemId": "item-1", "startedAtMs": 0}
+_RUN: Final[dict[str, Any]] = {**_ASKED, "command": "touch made", "cwd": "/project"}
+_ARGUMENTS: Final[dict[str, Any]] = {"name": "todo", "text": "Buy milk"}
+_CALL: Final[dict[str, Any]] = {
+    "type": "mcpToolCall",
+    "id": "item-1",
+    "server": "notes",
+    "tool": "write_note",
+    "arguments": _ARGUMENTS,
+    "status": "inProgress",
+}
+_CHANGE: Final[dict[str, Any]] = {
+    "type": "fileChange",
+    "id": "item-1",
+    "status": "inProgress",
+    "changes": [{"path": "/project/a.txt", "kind": {"type": "add"}, "diff": "text\n"}],
+}
+_FIELDS: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {"color": {"type": "string", "title": "Color"}},
+    "required": ["color"],
+}
+_NO_FIELDS: Final[dict[str, Any]] = {"type": "object", "properties": {}}
+_FORM: Final[dict[str, Any]] = {
+    **_TURN,
+    "serverName": "notes",
+    "mode": "form",
+    "_meta": None,
+    "message": "Which color?",
+    "requestedSchema": _FIELDS,
+}
+_CLAIM: Final[dict[str, Any]] = {
+    **_FORM,
+    "message": "Allow the tool call?",
+    "requestedSchema": _NO_FIELDS,
+    "_meta": {
+        "codex_approval_kind": "mcp_tool_call",
+        "persist": ["session", "always"],
+        "tool_params": _ARGUMENTS,
+    },
+}
+_URL: Final[dict[str, Any]] = {
+    **_TURN,
+    "serverName": "notes",
+    "mode": "url",
+    "_meta": None,
+    "message": "Please sign in",
+    "url": "https://example.com/sign-in",
+    "elicitationId": "e-1",
+}
+_ASKS: Final[dict[str, Any]] = {
+    **_TURN,
+    "itemId": "item-1",
+    "isBlocking": False,
+    "questions": [{"id": "color", "header": "Color", "question": "Which color?"}],
+}
+_HOST: Final[dict[str, Any]] = {
+    "networkApprovalContext": {"host": "example.com", "protocol": "https"},
+    "proposedNetworkPolicyAmendments": [
+        {"host": "example.com", "action": "allow"},
+        {"host": "example.com", "action": "deny"},
+    ],
+}
+
+
+class Sample(NamedTuple):
+    """One request, and what is known when it comes."""
+
+    case: str
+    """What distinguishes it inside its method."""
+    request: ServerRequest
+    items: Items
+    client: ClientFeatures
+
+
+def samples() -> Iterator[Sample]:
+    """All samples, in the order of the contract's table."""
+    yield from _commands()
+    yield from _other_approvals()
+    yield from _claims()
+    yield from _elicitations()
+    yield from _questions()
+    yield from _programs()
+
+
+def _commands() -> Iterator[Sample]:
+    yield _sample(_COMMAND, "kind command, no decisions listed", _RUN)
+    listed = {
+        "proposedExecpolicyAmendment": ["touch"],
+        "availableDecisions": [
+            "accept",
+            {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": ["touch"]}},
+            "cancel",
+        ],
+    }
+    yield _sample(_COMMAND, "kind command, decisions listed", {**_RUN, **listed})
+    unknown = {"availableDecisions": ["acceptOnTuesdays", "cancel"]}
+    yield _sample(_COMMAND, "kind command, no known way to allow it", {**_RUN, **unknown})
+    yield _sample(_COMMAND, "kind command, network context", {**_RUN, **_HOST})
+    more = {"additionalPermissions": {"network": {"enabled": True}}}
+    yield _sample(_COMMAND, "kind command, more permissions", {**_RUN, **more})
+    stdin = {**_RUN, "kind": "writeStdin", "approvalId": "stdin-1"}
+    yield _sample(_COMMAND, "kind writeStdin", stdin)
+    yield _sample(_COMMAND, "kind unknown to this schema", {**_RUN, "kind": "humanCommand"})
+    yield _sample(_COMMAND, "its turn is not running", {**_RUN, "turnId": "turn-0"})
+    yield _sample(_COMMAND, "no open session holds the thread", _RUN, thread="thread-2")
+
+
+def _other_approvals() -> Iterator[Sample]:
+    yield _sample(_FILES, "its item is in progress", _ASKED, _CHANGE)
+    yield _sample(_FILES, "its item is not in progress", _ASKED)
+    wanted = {"network": {"enabled": True}, "fileSystem": {"write": ["/outside"]}}
+    asked = {**_ASKED, "cwd": "/project", "permissions": wanted}
+    yield _sample(_PERMISSIONS, "", asked)
+    call = {"conversationId": SESSION, "callId": "item-1"}
+    run = {**call, "command": ["touch", "made"], "cwd": "/project", "parsedCmd": []}
+    yield _sample("execCommandApproval", "", run)
+    changes = {"fileChanges": {"/project/a.txt": {"type": "add", "content": "text\n"}}}
+    yield _sample("applyPatchApproval", "", {**call, **changes})
+
+
+def _claims() -> Iterator[Sample]:
+    kind = "codex_approval_kind mcp_tool_call"
+    yield _sample(_ELICITATION, f"{kind}, and a call in progress bears it out", _CLAIM, _CALL)
+    yield _sample(_ELICITATION, f"{kind}, and no call bears it out", _CLAIM)
+    fields = {**_CLAIM, "requestedSchema": _FIELDS}
+    yield _sample(_ELICITATION, f"{kind}, with fields", fields, _CALL)
+    url = {**_URL, "_meta": _CLAIM["_meta"]}
+    yield _sample(_ELICITATION, f"{kind}, as a URL", url, _CALL)
+    other = {**_CLAIM, "_meta": {"codex_approval_kind": "tool_suggestion"}}
+    yield _sample(_ELICITATION, "another codex_approval_kind", other, _CALL)
+
+
+def _elicitations() -> Iterator[Sample]:
+    yield _sample(_ELICITATION, "mode form", _FORM)
+    no_fields = {**_FORM, "message": "Go on?", "requestedSchema": _NO_FIELDS}
+    yield _sample(_ELICITATION, "mode form, no properties", no_fields)
+    yield _sample(_ELICITATION, "mode form, no turn", {**_FORM, "turnId": None})
+    yield _sample(_ELICITATION, "mode form, client without forms", _FORM, client=_NONE)
+    yield _sample(_ELICITATION, "mode url", _URL)
+    plain = {**_URL, "url": "http://example.com/"}
+    yield _sample(_ELICITATION, "mode url, not https", plain)
+    yield _sample(_ELICITATION, "mode url, client without URLs", _URL, client=_NONE)
+    nested = {"type": "object", "properties": {"a": {"type": "object", "properties": {}}}}
+    for mode in ("openai/form", "openaiForm"):
+        asked = {**_FORM, "mode": mode}
+        yield _sample(_ELICITATION, f"mode {mode}, fits ACP", asked)
+        unfit = {**asked, "requestedSchema": nested}
+        yield _sample(_ELICITATION, f"mode {mode}, does not fit ACP", unfit)
+    proof = {"mode": "openai/userVerification", "challenge": "c", "title": "t", "description": "d"}
+    server = {**_TURN, "serverName": "notes"}
+    yield _sample(_ELICITATION, "mode openai/userVerification", {**server, **proof})
+    yield _sample(_ELICITATION, "mode unknown to this schema", {**_FORM, "mode": "hologram"})
+
+
+def _questions() -> Iterator[Sample]:
+    yield _sample(_QUESTIONS, "questions of the model", _ASKS)
+    yield _sample(_QUESTIONS, "questions of the model, client without forms", _ASKS, client=_NONE)
+    secret = {**_ASKS["questions"][0], "question": "Your password?", "isSecret": True}
+    yield _sample(_QUESTIONS, "a question marked isSecret", {**_ASKS, "questions": [secret]})
+    labels = ["Allow", "Allow for this session", "Cancel"]
+    approval = {
+        "id": "mcp_tool_call_approval_1",
+        "header": "Approve",
+        "question": "Allow the tool call?",
+        "options": [{"label": label, "description": ""} for label in labels],
+    }
+    asked = {**_ASKS, "questions": [approval]}
+    yield _sample(_QUESTIONS, "id mcp_tool_call_approval, its call in progress", asked, _CALL)
+    yield _sample(_QUESTIONS, "id mcp_tool_call_approval, without such a call", asked)
+
+
+def _programs() -> Iterator[Sample]:
+    tool = {**_TURN, "callId": "item-1", "tool": "clock", "arguments": {}}
+    yield _sample("item/tool/call", "", tool)
+    yield _sample("account/chatgptAuthTokens/refresh", "", {"reason": "unauthorized"})
+    yield _sample("attestation/generate", "", {})
+    yield _sample("currentTime/read", "", {"threadId": SESSION})
+
+
+def _sample(
+    method: str,
+    case: str,
+    params: dict[str, Any],
+    item: dict[str, Any] | None = None,
+    *,
+    client: ClientFeatures = _ALL,
+    thread: str = SESSION,
+) -> Sample:
+    if "threadId" in params:
+        params = {**params, "threadId": thread}
+    items = Items()
+    turn = {"id": "turn-1", "items": [], "status": "inProgress"}
+    _report(items, "turn/started", {"threadId": thread, "turn": turn})
+    if item is not None:
+        started = {"threadId": thread, "turnId": "turn-1", "startedAtMs": 0, "item": item}
+        _report(items, "item/started", started)
+    return Sample(
+        case,
+        REQUEST_CLASSES[method](0, _decoded(SERVER_REQUESTS[method].params, params)),
+        items,
+        client,
+    )
+
+
+def _report(items: Items, method: str, params: dict[str, Any]) -> None:
+    items.apply(NOTIFICATION_CLASSES[method](_decoded(SERVER_NOTIFICATIONS[method].params, params)))
+
+
+def _decoded(model: str | None, params: dict[str, Any]) -> Any:
+    assert model is not None
+    return MODELS.decode(model, params, model)

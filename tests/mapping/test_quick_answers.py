@@ -1,0 +1,155 @@
+"""The first answers from plain JSON: equal to the typed ones, and None for what is not simple."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codex_acp.acp._generated.v1.methods import MODELS
+from codex_acp.adapter.agent import CodexAgent
+from codex_acp.adapter.app_server import AppServer
+from codex_acp.codex.launch import LaunchOptions
+from codex_acp.errors import InvalidPayload
+from codex_acp.mapping.quick import (
+    client_info,
+    initialize_result,
+    new_session_params,
+    started_thread,
+)
+from codex_acp.wire.codec import encode, plain
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=6,
+)
+CAPABILITIES = st.fixed_dictionaries(
+    {},
+    optional={
+        "fs": st.dictionaries(st.sampled_from(["readTextFile", "writeTextFile"]), JSON) | JSON,
+        "terminal": JSON,
+        "elicitation": st.dictionaries(st.sampled_from(["form", "url"]), JSON) | JSON,
+        "auth": st.dictionaries(st.just("terminal"), JSON),
+        "_meta": st.dictionaries(st.sampled_from(["terminal_output", "terminal-auth"]), JSON),
+        "session": JSON,
+    },
+)
+NAMES = st.sampled_from(["zed", "An Editor", "", "a" * 65, "x/y_1.2-3"]) | st.text(max_size=5)
+SIMPLE = st.fixed_dictionaries(
+    {"protocolVersion": st.sampled_from([0, 1, 2, 65535])},
+    optional={
+        "clientCapabilities": st.none() | CAPABILITIES,
+        "clientInfo": st.none()
+        | st.fixed_dictionaries(
+            {"name": NAMES, "version": st.text(max_size=5)},
+            optional={"title": JSON, "_meta": JSON, "icons": JSON},
+        ),
+        "_meta": JSON,
+        "later": JSON,
+    },
+)
+
+
+class _Introduced(AppServer):
+    """Notes who is introduced to Codex, and starts none."""
+
+    client_info: object = None
+
+    def introduce(self, client_info: object) -> None:
+        self.client_info = client_info
+
+
+def _agent() -> tuple[CodexAgent, _Introduced]:
+    app_server = _Introduced(LaunchOptions())
+    return CodexAgent(app_server, lambda run: run), app_server
+
+
+@given(SIMPLE)
+async def test_initialize_is_answered_as_the_typed_way_answers_it(params: Any) -> None:
+    quick, quick_codex = _agent()
+    typed, typed_codex = _agent()
+    run = quick.quick()["initialize"](params)
+    assert run is not None
+    handler = typed.requests()["initialize"]
+    assert handler is not None
+    request = MODELS.decode("InitializeRequest", params, "initialize")
+    assert await run() == encode(await handler(request))
+    assert quick.client == typed.client
+    introduced = typed_codex.client_info
+    assert quick_codex.client_info == (None if introduced is None else plain(introduced))
+
+
+@given(JSON | st.dictionaries(st.sampled_from(["protocolVersion", "clientInfo"]), JSON))
+def test_a_quick_initialize_is_one_that_the_schema_takes(params: Any) -> None:
+    if initialize_result(params) is not None:
+        MODELS.decode("InitializeRequest", params, "initialize")
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        None, [], 1, {}, {"protocolVersion": "1"}, {"protocolVersion": True},
+        {"protocolVersion": 1.0}, {"protocolVersion": -1}, {"protocolVersion": 65536},
+        {"protocolVersion": None}, {"protocolVersion": 1, "clientCapabilities": []},
+        {"protocolVersion": 1, "clientCapabilities": "fs"},
+        {"protocolVersion": 1, "clientInfo": "zed"}, {"protocolVersion": 1, "clientInfo": {}},
+        {"protocolVersion": 1, "clientInfo": {"name": "zed"}},
+        {"protocolVersion": 1, "clientInfo": {"name": "zed", "version": 1}},
+        {"protocolVersion": 1, "clientInfo": {"name": None, "version": "1"}},
+    ],
+)  # fmt: skip
+def test_an_initialize_that_is_not_simple_is_left_to_the_models(params: Any) -> None:
+    assert initialize_result(params) is None
+
+
+@given(
+    st.fixed_dictionaries(
+        {"cwd": st.text(max_size=5).map("/{}".format), "mcpServers": st.sampled_from([[], None])},
+        optional={"additionalDirectories": st.sampled_from([[], None]), "_meta": JSON, "x": JSON},
+    )
+)
+def test_a_simple_session_starts_the_thread_that_the_models_would(params: Any) -> None:
+    request = MODELS.decode("NewSessionRequest", params, "session/new")
+    assert request.mcp_servers == []
+    assert not request.additional_directories
+    assert new_session_params(params) == {"cwd": request.cwd}
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        None, [], {}, {"cwd": "/x"}, {"mcpServers": []}, {"cwd": "x", "mcpServers": []},
+        {"cwd": "", "mcpServers": []}, {"cwd": None, "mcpServers": []},
+        {"cwd": "/x", "mcpServers": {}}, {"cwd": "/x", "mcpServers": False},
+        {"cwd": "/x", "mcpServers": 0}, {"cwd": "/x", "mcpServers": ""},
+        {"cwd": "/x", "mcpServers": [{"name": "s", "command": "c", "args": [], "env": []}]},
+        {"cwd": "/x", "mcpServers": [], "additionalDirectories": ["/y"]},
+        {"cwd": "/x", "mcpServers": [], "additionalDirectories": 1},
+    ],
+)  # fmt: skip
+def test_a_session_that_is_not_simple_is_left_to_the_models(params: Any) -> None:
+    assert new_session_params(params) is None
+
+
+@pytest.mark.parametrize(
+    "result", [None, [], {}, {"thread": None}, {"thread": {}}, {"thread": {"id": 1}}]
+)
+def test_an_answer_without_a_thread_is_for_the_model_to_complain_of(result: Any) -> None:
+    assert started_thread(result) is None
+    assert started_thread({"thread": {"id": "t"}}) == "t"
+
+
+def test_only_an_implementation_is_introduced() -> None:
+    assert client_info(cast("Any", None)) is None
+    assert client_info({"protocolVersion": 1}) is None
+    info = {"name": "zed", "version": "1", "title": "Zed"}
+    assert client_info({"clientInfo": json.loads(json.dumps(info))}) == info
+
+
+def test_the_models_refuse_what_the_quick_way_leaves_to_them() -> None:
+    with pytest.raises(InvalidPayload, match="protocolVersion"):
+        MODELS.decode("InitializeRequest", {}, "initialize")

@@ -1,0 +1,353 @@
+"""3.8, 3.4, 4.1: what the person sees is what runs, and every approval can be refused."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from codex_acp.codex.classify import Approval
+from codex_acp.codex.grants import Once, RememberHost, Session
+from codex_acp.routing.announce import item_of, tool_call_id
+from codex_acp.routing.approvals import choices, identity_of
+from codex_acp.routing.display import is_plain
+from codex_acp.wire.codec import encode
+from tests.support.routing_samples import (
+    approval_of,
+    approval_route,
+    change,
+    command,
+    file_change,
+    file_item,
+    mcp_item,
+    options,
+    permissions,
+    questions,
+    request,
+    running,
+    thread_started,
+    tool_approval,
+    turn_started,
+)
+
+TRICK = "a\u202eb\x1b[31mc\u200bd\re"
+SHOWN = "a⟦U+202E⟧b⟦U+001B⟧[31mc⟦U+200B⟧d⟦U+000D⟧e"
+QUESTION = {"id": "mcp_tool_call_approval", "options": options("Allow", "Cancel")}
+
+
+def patch_request(path: str, content: str = "text") -> Any:
+    return request("applyPatchApproval", fileChanges={path: {"type": "add", "content": content}})
+
+
+def sent(asked: Any, *items: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The permission request's tool call and the announcement, as they go over the wire."""
+    routed = approval_route(asked, running(*items))
+    return json.loads(encode(routed.shown)), json.loads(encode(routed.announcement))
+
+
+def texts(call: dict[str, Any]) -> list[str]:
+    """Every text of a tool call that a person reads, but not the diffs and not rawInput."""
+    content = [c["content"]["text"] for c in call.get("content", ()) if c["type"] == "content"]
+    return [call["title"], *content]
+
+
+EVERY: list[tuple[str, Any, list[dict[str, Any]]]] = [
+    ("command", command(), []),
+    ("stdin", command(kind="writeStdin", approvalId="s"), []),
+    ("file change", file_change(), [file_item()]),
+    ("permissions", permissions(), []),
+    ("tool", tool_approval(), [mcp_item()]),
+    ("question", questions(QUESTION), [mcp_item()]),
+    ("old command", request("execCommandApproval"), []),
+    ("old patch", request("applyPatchApproval"), []),
+]
+each = pytest.mark.parametrize(
+    ("asked", "items"), [row[1:] for row in EVERY], ids=[row[0] for row in EVERY]
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "items"),
+    [
+        (command(command=TRICK, cwd=TRICK, reason=TRICK), []),
+        (command(additionalPermissions={"fileSystem": {"write": [TRICK]}}), []),
+        (command(networkApprovalContext={"host": TRICK, "protocol": "https"}), []),
+        (command(proposedExecpolicyAmendment=[TRICK]), []),
+        (file_change(grantRoot=TRICK), [file_item(change(TRICK, TRICK, "update"))]),
+        (file_change(), [file_item(change("a", "t", "update", move_path=TRICK))]),
+        (file_change(), [file_item(change(TRICK, TRICK), change(TRICK, TRICK, "delete"))]),
+        (permissions(permissions={"fileSystem": {"read": [TRICK], "write": [TRICK]}}), []),
+        (
+            permissions(
+                permissions={
+                    "fileSystem": {
+                        "entries": [
+                            {"path": {"type": "path", "path": TRICK}, "access": "write"},
+                            {"path": {"type": "glob_pattern", "pattern": TRICK}, "access": TRICK},
+                            {"path": {"type": TRICK}, "access": "deny"},
+                        ]
+                    }
+                }
+            ),
+            [],
+        ),
+        (
+            tool_approval({TRICK: TRICK}, serverName=TRICK, message=TRICK),
+            [mcp_item(arguments={TRICK: TRICK}, server=TRICK, tool=TRICK)],
+        ),
+        (questions({**QUESTION, "question": TRICK}), [mcp_item(server=TRICK, tool=TRICK)]),
+        (request("execCommandApproval", command=[TRICK, "b"], cwd=TRICK, reason=TRICK), []),
+        (patch_request(TRICK, TRICK), []),
+    ],
+)
+def test_3_8_nothing_invisible_reaches_the_person(asked: Any, items: list[dict[str, Any]]) -> None:
+    routed = approval_route(asked, running(*items))
+    names = [c.option.name for c in choices(routed.offered, routed.approval, "p1")]
+    seen = "".join([*names, *texts(sent(asked, *items)[0]), *texts(sent(asked, *items)[1])])
+    assert all(is_plain(line) for line in seen.split("\n"))
+    assert "U+202E" in seen
+
+
+def test_3_8_a_hidden_character_in_a_new_files_text_is_written_out_beside_its_diff() -> None:
+    _, announced = sent(file_change(), file_item(change("/w/a", "x = 1 \u202e# ok\n")))
+    diff, text = announced["content"]
+    assert diff == {
+        "type": "diff",
+        "path": "/w/a",
+        "newText": "x = 1 \u202e# ok\n",
+        "oldText": None,
+    }
+    assert text["content"]["text"].endswith("/w/a\nx = 1 ⟦U+202E⟧# ok\n")
+
+
+@pytest.mark.parametrize("text", ["a\n", "a\r\nb\r\n", "\tindented\n", ""])
+def test_3_8_a_plain_new_file_is_shown_once(text: str) -> None:
+    _, announced = sent(file_change(), file_item(change("/w/a", text)))
+    assert [content["type"] for content in announced["content"]] == ["diff"]
+
+
+def test_3_8_a_command_stands_whole_in_title_content_and_raw_input() -> None:
+    run = "cd /w && rm -rf 'a b'\n\ttrue"
+    shown, announced = sent(command(command=run, cwd="/w", reason="to clean up"))
+    assert shown["title"] == "Run: cd /w && rm -rf 'a b'⏎⇥true"
+    assert shown["kind"] == "execute"
+    assert shown["rawInput"]["command"] == run
+    assert shown["rawInput"]["reason"] == "to clean up"
+    assert texts(shown)[1:] == [f"$ {run}", "In /w", "Reason given: to clean up"]
+    assert announced["content"] == shown["content"]
+
+
+def test_3_8_a_megabyte_of_command_is_cut_with_a_word_about_it_and_in_bounded_time() -> None:
+    run = "echo " + "\u202e" * 1_000_000
+    began = time.monotonic()
+    shown, _ = sent(command(command=run))
+    assert time.monotonic() - began < 5
+    assert len(shown["title"]) < 4_100
+    title_cut = shown["title"].rsplit("… [", 1)[1]
+    assert "characters not shown]" in title_cut
+    first = texts(shown)[1]
+    assert len(first) < 1_000_100
+    assert "characters not shown]" in first[-60:]
+    assert shown["rawInput"]["command"] == run
+
+
+def test_3_8_an_old_commands_words_are_told_apart() -> None:
+    one, _ = sent(request("execCommandApproval", command=["rm", "a b", "$(x)"]))
+    other, _ = sent(request("execCommandApproval", command=["rm", "a", "b", "$(x)"]))
+    assert one["title"] == "Run: rm 'a b' '$(x)'"
+    assert other["title"] != one["title"]
+
+
+def test_3_8_more_permissions_of_a_command_are_shown() -> None:
+    shown, _ = sent(command(additionalPermissions={"fileSystem": {"write": ["/etc"]}}))
+    assert any("With more permissions" in text and '"/etc"' in text for text in texts(shown))
+
+
+def test_3_8_a_network_question_names_the_host_and_still_shows_the_command() -> None:
+    asked = command(networkApprovalContext={"host": "example.com", "protocol": "https"})
+    shown, _ = sent(asked)
+    assert (shown["title"], shown["kind"]) == ("Connect to https://example.com", "fetch")
+    assert "$ ls -l" in texts(shown)
+
+
+def test_3_8_a_file_change_shows_all_files_with_their_diffs_and_the_question_erases_none() -> None:
+    item = file_item(
+        change("/w/new", "n\n"),
+        change("/w/old", "o\n", "delete"),
+        change("/w/edit", "@@ -1 +1 @@\n-a\n+b\n", "update"),
+        change("/w/from", "", "update", move_path="/etc/to"),
+    )
+    shown, announced = sent(file_change(), item)
+    assert "content" not in shown
+    assert shown["title"] == "Change /w/new, /w/old, /w/edit, /w/from (moved to /etc/to)"
+    assert [place["path"] for place in shown["locations"]] == [
+        "/w/new",
+        "/w/old",
+        "/w/edit",
+        "/w/from",
+    ]
+    new, old, edit, moved = announced["content"]
+    assert (new["path"], new["oldText"], new["newText"]) == ("/w/new", None, "n\n")
+    assert (old["path"], old["oldText"], old["newText"]) == ("/w/old", "o\n", "")
+    assert edit["content"]["text"] == "/w/edit\n@@ -1 +1 @@\n-a\n+b\n"
+    assert moved["content"]["text"].startswith("/w/from\nmoved to /etc/to\n")
+    assert [c["path"] for c in shown["rawInput"]["changes"]] == [
+        p["path"] for p in shown["locations"]
+    ]
+
+
+def test_3_8_a_root_that_is_opened_with_a_file_change_is_named() -> None:
+    shown, _ = sent(file_change(grantRoot="/etc"), file_item())
+    assert shown["title"] == "Change /w/a, and from now on write below /etc"
+    assert shown["rawInput"]["grantRoot"] == "/etc"
+
+
+def test_3_8_every_permission_is_named_in_the_title() -> None:
+    entries = [
+        {"path": {"type": "path", "path": "/out"}, "access": "write"},
+        {"path": {"type": "path", "path": "/"}, "access": "write"},
+        {"path": {"type": "glob_pattern", "pattern": "/x/**"}, "access": "read"},
+        {"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"},
+    ]
+    files = {"read": ["/in"], "write": ["/out"], "entries": entries}
+    for enabled, name in ((True, "network"), (False, "no network"), (None, "network as listed")):
+        asked = permissions(permissions={"network": {"enabled": enabled}, "fileSystem": files})
+        shown, _ = sent(asked)
+        assert f"permissions: {name}" in shown["title"]
+        assert "read /in, write /out, write /, read all that matches /x/**, " in shown["title"]
+        assert '"kind": "root"' in shown["title"]
+    nothing, _ = sent(permissions(permissions={}))
+    assert nothing["title"] == "Give the turn permissions: none named"
+
+
+def test_3_8_a_tool_call_is_shown_from_the_item_and_the_servers_words_as_its_words() -> None:
+    meta = {"tool_title": "Harmless", "tool_description": "Just reads"}
+    asked = tool_approval({"a": 1}, message="Run: ls\nIt is safe", meta=meta)
+    shown, _ = sent(asked, mcp_item(arguments={"a": 1}))
+    assert shown["title"] == "notes: call write"
+    assert shown["rawInput"] == {
+        "server": "notes",
+        "tool": "write",
+        "arguments": {"a": 1},
+        "reason": "Run: ls\nIt is safe",
+    }
+    assert texts(shown)[1:] == [
+        'Arguments:\n{\n  "a": 1\n}',
+        'The MCP server "notes" says:\n> Run: ls\n> It is safe',
+    ]
+    assert "Harmless" not in json.dumps(shown)
+
+
+def test_3_9_a_sub_agent_is_named_even_behind_a_long_command() -> None:
+    items = running()
+    items.apply(thread_started("child", parent="root"))
+    items.apply(turn_started("child", "u"))
+    asked = command(command="x" * 10_000, threadId="child", turnId="u")
+    title = approval_route(asked, items).shown.title
+    assert title is not None
+    assert title.endswith("characters not shown] (asked by sub-agent child)")
+
+
+# --- options -------------------------------------------------------------------------------------
+
+
+@each
+def test_3_4_every_approval_can_be_allowed_and_rejected(
+    asked: Any, items: list[dict[str, Any]]
+) -> None:
+    routed = approval_route(asked, running(*items))
+    listed = choices(routed.offered, routed.approval, "p7")
+    kinds = [choice.option.kind for choice in listed]
+    assert "allow_once" in kinds
+    (reject,) = [choice for choice in listed if choice.option.kind == "reject_once"]
+    assert reject.grant is None
+    ids = [choice.option.option_id for choice in listed]
+    assert len(set(ids)) == len(ids)
+    assert all(option.startswith("p7:") for option in ids)
+    names = [choice.option.name for choice in listed]
+    assert len(set(names)) == len(names)
+
+
+def test_3_4_the_first_option_that_rejects_is_the_plain_one() -> None:
+    hosts = [{"host": "h", "action": action} for action in ("deny", "allow")]
+    asked = command(
+        networkApprovalContext={"host": "h", "protocol": "https"},
+        proposedNetworkPolicyAmendments=hosts,
+    )
+    routed = approval_route(asked, running())
+    listed = choices(routed.offered, routed.approval, "p1")
+    assert [c.option.kind for c in listed] == [
+        "allow_once",
+        "allow_always",
+        "allow_always",
+        "reject_once",
+        "reject_always",
+    ]
+    assert listed[-1].grant == RememberHost("h", "deny")
+    assert listed[-1].option.name == "Reject, and from now on every connection to h"
+
+
+@pytest.mark.parametrize(
+    ("asked", "items", "reach"),
+    [
+        (tool_approval(meta={"persist": "session"}), [mcp_item()], "every call of notes/write"),
+        (command(), [], "this same command"),
+        (file_change(), [file_item()], "changes to these files"),
+        (permissions(), [], "these permissions, until the session ends"),
+        (
+            command(networkApprovalContext={"host": "h", "protocol": "http"}),
+            [],
+            "connections to h",
+        ),
+    ],
+)
+def test_2_6_an_option_says_its_real_reach(
+    asked: Any, items: list[dict[str, Any]], reach: str
+) -> None:
+    routed = approval_route(asked, running(*items))
+    names = {c.grant: c.option.name for c in choices(routed.offered, routed.approval, "p1")}
+    assert names[Once()] == "Allow once"
+    assert reach in names[Session()]
+
+
+def test_3_6_an_amendment_is_shown_in_full() -> None:
+    prefix = ["git", "a b", 'c"d', "x" * 5_000]
+    routed = approval_route(command(proposedExecpolicyAmendment=prefix), running())
+    name = choices(routed.offered, routed.approval, "p1")[2].option.name
+    assert name.endswith('"git" "a b" "c\\"d" "' + "x" * 5_000 + '"')
+
+
+# --- announcements -------------------------------------------------------------------------------
+
+
+@each
+def test_4_1_the_announcement_is_the_pending_tool_call_the_question_refers_to(
+    asked: Any, items: list[dict[str, Any]]
+) -> None:
+    shown, announced = sent(asked, *items)
+    assert announced["sessionUpdate"] == "tool_call"
+    for name in ("toolCallId", "title", "kind", "status", "rawInput"):
+        assert announced[name] == shown[name]
+    assert shown["status"] == "pending"
+    assert announced.get("locations") == shown.get("locations")
+    assert announced["content"]
+
+
+@each
+def test_3_1_the_tool_is_named(asked: Any, items: list[dict[str, Any]]) -> None:
+    approval: Approval = approval_of(asked, *items)
+    tool = identity_of(approval)
+    kinds = {"shell": "shell", "file_change": "file change", "permissions": "permissions"}
+    assert tool.name == kinds.get(tool.kind, "notes/write")
+    assert item_of(approval)[0] == "item"
+
+
+def test_4_1_a_sub_command_and_a_sub_agent_have_tool_calls_of_their_own() -> None:
+    assert item_of(approval_of(command(approvalId="sub"))) == ("item", "sub")
+    assert item_of(approval_of(command(approvalId="item"))) == ("item", None)
+    assert item_of(approval_of(request("execCommandApproval", approvalId="s"))) == ("item", "s")
+    ids = {tool_call_id("i", part, child) for part in (None, "p") for child in (None, "c")}
+    assert len(ids) == 4
+    assert tool_call_id("i", None, None) == "i"

@@ -1,0 +1,103 @@
+"""Both JSON decoders of a connection take the same lines and give the same values."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codex_acp.transport.loads import default_loads, fast_loads, standard_loads
+
+Loads = Callable[[bytes], object]
+
+BOTH = pytest.mark.parametrize("loads", [fast_loads, standard_loads])
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+)
+PIECES = ["[", "]", "{", "}", '"', ",", ":", "1", "-", ".5", "e9", "true", "null", " ", "NaN",
+          "Infinity", "\\", "u", "d83d", "\\ude00", "\\n", "é", "\t", "\x0c", "\ufeff"]  # fmt: skip
+
+BROKEN = [
+    b"NaN", b"-Infinity", b'{"a":Infinity}', b"", b"nul", b"[1,]", b"01", b"'a'", b'"\x00"',
+    b'"\\u12"', b'"\\x"', b'"\xff"', b'"\xed\xa0\x80"', b"\xef\xbb\xbf1", b"\x0c1", b"1 2",
+    '"a"'.encode("utf-16"), b"[" * 250 + b"]" * 250, b"[" * 5000, b"1" * 5000, b'"\\ud800',
+]  # fmt: skip
+
+SURROGATES = [
+    (rb'"\ud800"', "\ufffd"),
+    (rb'"a\uDFFFb"', "a\ufffdb"),
+    (rb'"\ude00\ud83d"', "\ufffd\ufffd"),
+    (rb'"\ud83d\ud83d\ude00"', "\ufffd\U0001f600"),
+    (rb'"\ud83d\ude00"', "\U0001f600"),
+    (rb'"\\ud800"', r"\ud800"),
+    (rb'"\\\ud800"', "\\\ufffd"),
+    (rb'"\ud83d\\ude00"', "\ufffd\\ude00"),
+    (rb'"\ud83dA"', "\ufffdA"),
+    (rb'"\ud83d\n"', "\ufffd\n"),
+]
+
+
+@BOTH
+@pytest.mark.parametrize("line", BROKEN)
+def test_what_is_no_json_is_refused(loads: Loads, line: bytes) -> None:
+    with pytest.raises(ValueError, match=r".") as refusal:
+        loads(line)
+    assert type(refusal.value) is ValueError
+
+
+@BOTH
+@pytest.mark.parametrize(("line", "value"), SURROGATES)
+def test_an_unpaired_surrogate_reads_as_the_replacement_character(
+    loads: Loads, line: bytes, value: str
+) -> None:
+    assert loads(line) == value
+    assert loads(b'{"k":[' + line + b"]}") == {"k": [value]}
+    assert loads(b"{" + line + b":1}") == {value: 1}
+
+
+@BOTH
+@given(value=VALUES, ascii_only=st.booleans())
+def test_json_gives_its_value(loads: Loads, value: object, ascii_only: bool) -> None:
+    assert loads(json.dumps(value, ensure_ascii=ascii_only).encode()) == value
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
+def test_both_judge_every_line_alike(text: str) -> None:
+    assert _outcome(fast_loads, text.encode()) == _outcome(standard_loads, text.encode())
+
+
+@pytest.mark.parametrize("depth", [199, 200, 201, 202])
+def test_both_take_the_same_depth(depth: int) -> None:
+    for line in (b"[" * depth + b"]" * depth, b'{"":' * depth + b"1" + b"}" * depth):
+        assert _outcome(fast_loads, line) == _outcome(standard_loads, line)
+
+
+def test_the_default_changes_once_pydantic_core_is_loaded() -> None:
+    code = (
+        "import sys\n"
+        "from codex_acp.transport.loads import default_loads, fast_loads, standard_loads\n"
+        "assert default_loads() is standard_loads\n"
+        "assert default_loads()(b'[1]') == [1] and 'pydantic_core' not in sys.modules\n"
+        "import pydantic_core\n"
+        "assert default_loads() is fast_loads\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    assert default_loads() is fast_loads
+
+
+def _outcome(loads: Loads, line: bytes) -> str:
+    try:
+        return repr(loads(line))
+    except ValueError as error:
+        return type(error).__name__
