@@ -39,3 +39,19 @@ async def test_3_2_what_codex_settled_while_it_was_asked_is_withdrawn(kind: str)
         assert [m["params"]["requestId"] for m in cancelled] == [asked.dialog["id"]]
         (reply,) = asked.replies
         assert not accepts(reply)
+
+
+async def test_3_6_an_unknown_decision_is_left_out_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with World() as world:
+        world.begin("turn")
+        asked = world.ask("command", send=False)
+        asked.sent["params"]["availableDecisions"] = ["accept", "acceptOnSundays", "cancel"]
+        world.codex.send(asked.sent)
+        await settle()
+        world.collect()
+        assert asked.dialog is not None
+        kinds = [option["kind"] for option in asked.dialog["params"]["options"]]
+        assert kinds == ["allow_once", "reject_once"]
+        assert "acceptOnSundays" in caplog.text

@@ -7,6 +7,7 @@ every test that bears a number names a rule that exists.
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import re
 from pathlib import Path
@@ -55,6 +56,7 @@ _NUMBERED = re.compile(r"test_(\d)_(\d)(?:_and_(\d)_(\d))*_")
 _EACH = re.compile(r"(\d)_(\d)")
 
 
+@functools.cache
 def _numbered_tests() -> dict[str, list[str]]:
     """Rule → the tests whose names bear its number, as ``file::test``."""
     found: dict[str, list[str]] = {}

@@ -186,17 +186,21 @@ class CodexAgent:
                 what = "the result of thread/start"
                 started = CODEX_MODELS.decode("ThreadStartResponse", result, what)
                 thread_id = started.thread.id
+            self._sessions.open(thread_id)
         except CodexAcpError as error:
             raise _session_error(error) from error
-        self._sessions.open(thread_id)
+        finally:
+            self._load_soon()
         if self._transcript.active:
             from codex_acp.transcript.events import SessionOpened
 
             self._transcript.record(SessionOpened(ref=self._ref(thread_id), how="new"))
+        return thread_id
+
+    def _load_soon(self) -> None:
         if not self._loading:
             self._loading = True
             asyncio.get_running_loop().call_later(LOAD_AFTER_SECONDS, self._load)
-        return thread_id
 
     def _load(self) -> None:
         """Import what a prompt needs, while nobody waits for this process."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 import anyio
 
@@ -32,8 +32,8 @@ from codex_acp.routing.table import route
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.acp._generated.v1.models import ToolCallSessionUpdate
     from codex_acp.acp.agent_side import AgentSide
+    from codex_acp.adapter.session_view import SessionView
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.requests import RefusedRequest
     from codex_acp.jsonrpc.message import RequestId
@@ -43,32 +43,12 @@ if TYPE_CHECKING:
     from codex_acp.transcript.log import Transcript
     from codex_acp.wire.model import WireModel
 
-__all__ = ["ServerRequestRunner", "SessionView"]
+__all__ = ["ServerRequestRunner"]
 
 logger = logging.getLogger(__name__)
 
 SAID_LIMIT: Final = 2_000
 """Characters of a reason that are said: it may repeat what a hostile server sent."""
-
-
-class SessionView(Protocol):
-    """What a runner may do with the session that a request belongs to."""
-
-    @property
-    def cancelling(self) -> bool:
-        """Whether its prompt was cancelled and has not ended."""
-
-    def announce_tool_call(self, call: ToolCallSessionUpdate) -> None:
-        """Send the tool call unless it was sent before; all that waits goes out first."""
-
-    def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
-        """Show what became of it."""
-
-    def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
-        """Show that it is over, if no item of the session's own thread shows that."""
-
-    def say(self, text: str) -> None:
-        """One line for the person: something was declined without asking."""
 
 
 @dataclass(slots=True)
@@ -203,6 +183,8 @@ class ServerRequestRunner:
         entry = self._ledger.open(key, routed)
         if entry is None:
             return self._refused(routed.approval.request, "the request's id is open already")
+        for decision in routed.offered.unknown:
+            logger.warning("Codex offers %s, which is not known here and left out", decision)
         running = self._context().items.get(routed.thread_id, routed.item_id)
         if running is not None:
             running.asked = True
