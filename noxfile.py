@@ -60,4 +60,4 @@ def bench(session: nox.Session) -> None:
     """Start-up and streaming, side by side with the official adapter where node is there."""
     session.install(*EVERYTHING)
     for name in ("imports", "start", "stream"):
-        session.run("python", f"benchmarks/{name}.py", *session.posargs)
+        session.run("python", "-m", f"benchmarks.{name}", *session.posargs)

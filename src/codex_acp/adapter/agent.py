@@ -75,6 +75,7 @@ class CodexAgent:
         when_loaded: Callable[[], None] | None = None,
     ) -> None:
         self._app_server = app_server
+        self._spawn = spawn
         self._transcript = transcript or Transcript()
         self._when_loaded = when_loaded
         self._sessions = Sessions(spawn, lambda: self.client, self._transcript)
@@ -136,6 +137,7 @@ class CodexAgent:
 
         self._features = client_features(request.client_capabilities)
         self._app_server.introduce(codex_client_info(request.client_info))
+        self._spawn(self._app_server.warm_up)
         return InitializeResponse(
             protocol_version=negotiated_version(request.protocol_version),
             agent_capabilities=agent_capabilities(),
@@ -149,6 +151,7 @@ class CodexAgent:
         async def answer() -> EncodedJson:
             self._introduction, self._features = params, None
             self._app_server.introduce(quick.client_info(params))
+            self._spawn(self._app_server.warm_up)
             return encode_json(result)
 
         return None if result is None else answer

@@ -41,6 +41,8 @@ class AppServer:
         self._spawned = spawned
         self._client_info: ClientInfo | dict[str, JsonValue] | None = None
         self._client: CodexClient | None = None
+        self._failure: CodexAcpError | None = None
+        """Why the warm-up failed, until somebody was told."""
         self._on_client: Callable[[CodexClient], None] | None = None
         self._on_refused: Callable[[RefusedRequest], None] | None = None
         self._closing = False
@@ -75,7 +77,19 @@ class AppServer:
                 raise RpcError(INTERNAL_ERROR, str(error)) from error
             return self._client
 
+    async def warm_up(self) -> None:
+        """Shake hands with Codex before anybody needs it; what goes wrong is told to who does."""
+        async with self._lock:
+            if self._client is None and self._failure is None:
+                try:
+                    self._client = await self._start()
+                except CodexAcpError as error:
+                    self._failure = error
+
     async def _start(self) -> CodexClient:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
         if self._client is not None:
             await self._client.aclose()
         spawned, self._spawned = self._spawned, None
