@@ -26,6 +26,7 @@ from codex_acp.adapter import outflow as module
 from codex_acp.adapter.outflow import Outflow
 from codex_acp.errors import ConnectionClosed
 from codex_acp.jsonrpc.message import EncodedJson
+from codex_acp.mapping.step import TextChunk
 from codex_acp.wire.codec import decode, from_json
 
 Work = Callable[[], Coroutine[None, None, None]]
@@ -257,3 +258,38 @@ def test_whenever_the_client_lags_every_message_arrives_whole_and_in_order(
 
     sent: list[tuple[str, str | None, str]] = [(s, m, t) for s, m, t, _ in sends]
     assert runs(anyio.run(scenario)) == runs(sent)
+
+
+@given(session=st.text(), message=st.text(), texts=st.lists(st.text(), min_size=1, max_size=4))
+def test_a_text_chunk_is_written_as_its_model_would_be(
+    session: str, message: str, texts: list[str]
+) -> None:
+    plain, quick = Client(), Client()
+    for text in texts:
+        plain.outflow.send(session, chunk(text, message))
+        quick.outflow.send(session, TextChunk(message, text))
+
+    assert quick.taken == plain.taken
+
+
+async def test_text_chunks_of_two_sessions_and_messages_are_not_mixed() -> None:
+    client = Client()
+    for session, message, text in [
+        ("s", "m", "a"),
+        ("t", "m", "b"),
+        ("s", "n", "c"),
+        ("s", "m", "d"),
+    ]:
+        client.outflow.send(session, TextChunk(message, text))
+
+    assert client.texts() == [("s", "m", "a"), ("t", "m", "b"), ("s", "n", "c"), ("s", "m", "d")]
+
+
+async def test_text_chunks_that_wait_are_joined() -> None:
+    client = Client()
+    client.writing_paused = True
+    for text in "abc":
+        client.outflow.send("s", TextChunk("m", text))
+    await client.catch_up()
+
+    assert client.texts() == [("s", "m", "abc")]

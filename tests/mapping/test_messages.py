@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_acp.acp.types import AgentMessageChunkSessionUpdate, SessionUpdate, TextContentBlock
 from codex_acp.codex.types import (
     AgentMessageDeltaNotification,
     AgentMessageThreadItem,
@@ -19,17 +17,18 @@ from codex_acp.codex.types import (
 from codex_acp.mapping.items import item_completed
 from codex_acp.mapping.messages import agent_message_delta
 from codex_acp.mapping.state import SessionState
+from codex_acp.mapping.step import TextChunk, Updates
 from codex_acp.mapping.turns import turn_completed
 
 
-def delta(state: SessionState, text: str, item: str = "m1") -> Sequence[SessionUpdate]:
+def delta(state: SessionState, text: str, item: str = "m1") -> Updates:
     return agent_message_delta(
         state,
         AgentMessageDeltaNotification(delta=text, item_id=item, thread_id="t", turn_id="u"),
     )
 
 
-def completed(state: SessionState, text: str, item: str = "m1") -> Sequence[SessionUpdate]:
+def completed(state: SessionState, text: str, item: str = "m1") -> Updates:
     return item_completed(
         state,
         ItemCompletedNotification(
@@ -41,12 +40,11 @@ def completed(state: SessionState, text: str, item: str = "m1") -> Sequence[Sess
     )
 
 
-def texts(updates: Sequence[SessionUpdate]) -> list[tuple[str | None, str]]:
-    found = []
+def texts(updates: Updates) -> list[tuple[str | None, str]]:
+    found: list[tuple[str | None, str]] = []
     for update in updates:
-        assert isinstance(update, AgentMessageChunkSessionUpdate)
-        assert isinstance(update.content, TextContentBlock)
-        found.append((update.message_id, update.content.text))
+        assert isinstance(update, TextChunk)
+        found.append((update.message_id, update.text))
     return found
 
 

@@ -11,6 +11,8 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from pydantic_core import to_json
+
 from codex_acp.acp._generated.v1.models import (
     AgentMessageChunkSessionUpdate,
     AgentThoughtChunkSessionUpdate,
@@ -18,6 +20,8 @@ from codex_acp.acp._generated.v1.models import (
 )
 from codex_acp.errors import TransportError
 from codex_acp.jsonrpc.message import EncodedJson
+from codex_acp.mapping.messages import message_chunk
+from codex_acp.mapping.step import TextChunk
 from codex_acp.wire.codec import encode
 
 if TYPE_CHECKING:
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 
     from codex_acp.acp._generated.v1.models import SessionUpdate
     from codex_acp.acp.agent_side import AgentSide
+    from codex_acp.mapping.step import Update
 
 __all__ = ["Outflow"]
 
@@ -93,6 +98,8 @@ class Outflow:
         self._text = 0
         self._draining = False
         self._prefixes: dict[str, bytes] = {}
+        self._message: tuple[str, str] | None = None
+        self._chunk_prefix = b""
         self._on_full: Callable[[bool], None] | None = None
         self._full = False
 
@@ -107,11 +114,15 @@ class Outflow:
         """Whether nothing that is sent arrives any more."""
         return self._side.closed
 
-    def send(self, session_id: str, update: SessionUpdate) -> None:
+    def send(self, session_id: str, update: Update) -> None:
         """Send an update behind all that was sent before."""
         if not self._waiting and not self._side.writing_paused:
-            self._write_one(session_id, update)
+            if isinstance(update, TextChunk):
+                self._write_chunk(session_id, update)
+            else:
+                self._write_one(session_id, update)
             return
+        update = _model_of(update)
         text = self._waiting[-1].takes(session_id, update) if self._waiting else None
         if text is not None:
             self._waiting[-1].pieces.append(text)
@@ -142,6 +153,20 @@ class Outflow:
             self._prefixes[session_id] = before
         self._side.session_update_encoded(EncodedJson(before + encode(update) + b"}"))
 
+    def _write_chunk(self, session_id: str, chunk: TextChunk) -> None:
+        """The same for a text chunk, whose model would only be taken apart again."""
+        message = (session_id, chunk.message_id)
+        if message != self._message:
+            self._message = message
+            self._chunk_prefix = (
+                b'{"sessionId":' + encode(session_id)
+                + b',"update":{"sessionUpdate":"agent_message_chunk","messageId":'
+                + encode(chunk.message_id)
+                + b',"content":{"type":"text","text":'
+            )  # fmt: skip
+        text = to_json(chunk.text)
+        self._side.session_update_encoded(EncodedJson(self._chunk_prefix + text + b"}}}"))
+
     async def _drain(self) -> None:
         try:
             while self._waiting:
@@ -161,3 +186,9 @@ class Outflow:
             self._full = full
             if self._on_full is not None:
                 self._on_full(full)
+
+
+def _model_of(update: Update) -> SessionUpdate:
+    if isinstance(update, TextChunk):
+        return message_chunk(update.text, update.message_id)
+    return update

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codex_acp.acp._generated.v1.models import AgentMessageChunkSessionUpdate, TextContentBlock
+from codex_acp.mapping.step import TextChunk
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import (
@@ -19,9 +20,8 @@ __all__ = ["agent_message_completed", "agent_message_delta", "message_chunk"]
 
 def message_chunk(text: str, message_id: str) -> AgentMessageChunkSessionUpdate:
     """A piece of the agent's message ``message_id`` (ACP schema: ContentChunk)."""
-    # One is made for each delta: validating what is right by its types would double its cost.
-    return AgentMessageChunkSessionUpdate.trusted(
-        content=TextContentBlock.trusted(text=text), message_id=message_id
+    return AgentMessageChunkSessionUpdate(
+        content=TextContentBlock(text=text), message_id=message_id
     )
 
 
@@ -31,7 +31,7 @@ def agent_message_delta(state: SessionState, params: AgentMessageDeltaNotificati
         return ()
     item_id = params.item_id
     state.sent_text[item_id] = state.sent_text.get(item_id, 0) + len(params.delta)
-    return (message_chunk(params.delta, item_id),)
+    return (TextChunk(item_id, params.delta),)
 
 
 def agent_message_completed(state: SessionState, item: AgentMessageThreadItem) -> Updates:
@@ -39,4 +39,4 @@ def agent_message_completed(state: SessionState, item: AgentMessageThreadItem) -
     sent = state.sent_text.get(item.id, 0)
     rest = item.text[sent:]
     state.sent_text[item.id] = sent + len(rest)
-    return (message_chunk(rest, item.id),) if rest else ()
+    return (TextChunk(item.id, rest),) if rest else ()

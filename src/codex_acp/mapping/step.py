@@ -9,9 +9,23 @@ if TYPE_CHECKING:
 
     from codex_acp.acp._generated.v1.models import SessionUpdate
 
-__all__ = ["Ignored", "Updates"]
+__all__ = ["Ignored", "TextChunk", "Update", "Updates"]
 
-Updates: TypeAlias = "Sequence[SessionUpdate]"
+
+class TextChunk(NamedTuple):
+    """A piece of the agent's message: ``agent_message_chunk``, by far the most frequent update.
+
+    Kept apart from its model because thousands come a second: it is written straight as JSON.
+    """
+
+    message_id: str
+    text: str
+
+
+Update: TypeAlias = "SessionUpdate | TextChunk"
+"""One ACP update of a session."""
+
+Updates: TypeAlias = "Sequence[Update]"
 """ACP updates of one session, in the order in which they are to be sent."""
 
 

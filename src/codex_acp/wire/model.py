@@ -7,7 +7,7 @@ written. Unknown fields are kept, in ``model_extra``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic_core import core_schema
@@ -28,32 +28,6 @@ class WireModel(BaseModel):
 
     wire_tags: ClassVar[tuple[str, ...]] = ()
     """Attributes that can hold one value only; written although nobody sets them."""
-
-    @classmethod
-    def trusted(cls, **values: Any) -> Self:
-        """Build from values that are already right, without looking at them: for hot paths only.
-
-        As if each value was given to the constructor, at a tenth of its cost. A class with a
-        default that could be changed in place (a list, a map) cannot be built so.
-        """
-        blank = cls.__dict__.get("_blank") or cls._make_blank()
-        made = cls.__new__(cls)
-        state = {**blank, **values}
-        object.__setattr__(made, "__dict__", state)
-        object.__setattr__(made, "__pydantic_fields_set__", {*values, *cls.wire_tags})
-        object.__setattr__(made, "__pydantic_extra__", {})
-        object.__setattr__(made, "__pydantic_private__", None)
-        return made
-
-    @classmethod
-    def _make_blank(cls) -> dict[str, Any]:
-        """Every field that has a default, with it; kept on the class."""
-        blank = {n: f.default for n, f in cls.model_fields.items() if not f.is_required()}
-        if any(isinstance(value, list | dict) for value in blank.values()):
-            msg = f"{cls.__name__} has a default that could be changed in place"
-            raise TypeError(msg)
-        setattr(cls, "_blank", blank)  # noqa: B010 - no field: pydantic must not see it
-        return blank
 
     if not TYPE_CHECKING:
 
