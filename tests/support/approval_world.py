@@ -112,6 +112,7 @@ class World:
         client_link, client_end = memory_pair()
         self.codex, self.client = RawEnd(codex_end), RawEnd(client_end)
         self.session = QuietSession()
+        self.transcript = Transcript()
         self._codex_client = CodexClient(codex_link)
         requests = dict.fromkeys(
             ("authenticate", "logout", "session/new", "session/load", "session/list",
@@ -135,7 +136,7 @@ class World:
                     {THREAD},
                 ),
                 lambda name: self.session if name == THREAD else None,
-                Transcript(),
+                self.transcript,
             ),
         )
         self._next_id = 0

@@ -140,6 +140,11 @@ class Side:
         return self._connection.writing_paused
 
     @property
+    def next_request_id(self) -> int:
+        """The id that this side's next request will have; see `Connection.next_call_id`."""
+        return self._connection.next_call_id
+
+    @property
     def closed(self) -> bool:
         """Whether messages can no longer travel."""
         return self._connection.closed

@@ -180,7 +180,7 @@ class ServerRequestRunner:
 
     async def _approve(self, routed: Approval) -> WireModel:
         key = self._key(routed.approval.request.id)
-        entry = self._ledger.open(key, routed)
+        entry = self._ledger.open(key, routed, self._side.next_request_id)
         if entry is None:
             return self._refused(routed.approval.request, "the request's id is open already")
         for decision in routed.offered.unknown:
@@ -297,7 +297,8 @@ class ServerRequestRunner:
         self._elicitations += 1
         elicitation_id = f"e{self._generation}-{self._elicitations}"
         elicited = self._elicited[key] = _Elicited(routed, anyio.CancelScope())
-        self._transcript.record(records.elicitation_requested(routed, self._generation))
+        acp_id = self._side.next_request_id
+        self._transcript.record(records.elicitation_requested(routed, self._generation, acp_id))
         reply = cancelled(routed.asked)
         by: ElicitationSettler
         try:
@@ -309,13 +310,15 @@ class ServerRequestRunner:
             # Nobody waits any more, and no reply of ours is sent.
             by = elicited.by if elicited.by != "person" else "disconnected"
             self._transcript.record(
-                records.elicitation_answered(routed, self._generation, reply, by)
+                records.elicitation_answered(routed, self._generation, reply, by, acp_id)
             )
             raise
         finally:
             del self._elicited[key]
         by = "invalid_answer" if reply.problem is not None else elicited.by
-        self._transcript.record(records.elicitation_answered(routed, self._generation, reply, by))
+        self._transcript.record(
+            records.elicitation_answered(routed, self._generation, reply, by, acp_id)
+        )
         if reply.problem is not None:
             self._say(routed.session_id, f"An answer was not passed on: {reply.problem}.")
         return reply.result

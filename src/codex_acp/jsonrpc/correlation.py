@@ -44,6 +44,11 @@ class OutgoingCalls(Generic[W]):
     def __len__(self) -> int:
         return len(self._waiters)
 
+    @property
+    def next_id(self) -> int:
+        """The id that the next request will have."""
+        return self._next_id
+
     def open(self, waiter: W) -> int:
         """Allocate the id of a new request."""
         request_id = self._next_id

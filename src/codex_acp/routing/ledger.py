@@ -85,6 +85,8 @@ class Entry:
     """Begins every option id of this entry; never used for another one."""
     route: Approval
     choices: tuple[Choice, ...]
+    acp_request_id: RequestId | None = None
+    """The permission request that asks for it."""
 
 
 class Settlement(NamedTuple):
@@ -115,14 +117,18 @@ class Ledger:
         """Every pending entry, oldest first."""
         return tuple(self._pending.values())
 
-    def open(self, key: Key, route: Approval) -> Entry | None:
-        """Enter a new approval; None if its key is pending already (see `repeated`)."""
+    def open(
+        self, key: Key, route: Approval, acp_request_id: RequestId | None = None
+    ) -> Entry | None:
+        """Enter a new approval, asked by ``acp_request_id``; None if its key is pending already
+        (see `repeated`).
+        """
         if key in self._pending:
             return None
         self._opened += 1
         token = f"p{self._opened}"
         listed = choices(route.offered, route.approval, token)
-        entry = self._pending[key] = Entry(key, token, route, listed)
+        entry = self._pending[key] = Entry(key, token, route, listed, acp_request_id)
         return entry
 
     def repeated(self, key: Key, request: ServerRequest) -> Settlement | None:

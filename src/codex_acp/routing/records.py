@@ -94,10 +94,12 @@ def _decision(settlement: Settlement) -> str:
     return type(grant).__name__
 
 
-def elicitation_requested(routed: Elicitation, generation: int) -> ElicitationRequested:
-    """The elicitation that is about to be sent."""
+def elicitation_requested(
+    routed: Elicitation, generation: int, acp_request_id: RequestId | None = None
+) -> ElicitationRequested:
+    """The elicitation that is about to be sent, as ``acp_request_id``."""
     return ElicitationRequested(
-        ref=_elicitation_ref(routed, generation),
+        ref=_elicitation_ref(routed, generation, acp_request_id),
         mode=_mode(routed),
         server=routed.asked.server,
         fields=_fields(routed),
@@ -106,12 +108,16 @@ def elicitation_requested(routed: Elicitation, generation: int) -> ElicitationRe
 
 
 def elicitation_answered(
-    routed: Elicitation, generation: int, reply: ElicitationReply, by: ElicitationSettler
+    routed: Elicitation,
+    generation: int,
+    reply: ElicitationReply,
+    by: ElicitationSettler,
+    acp_request_id: RequestId | None = None,
 ) -> ElicitationAnswered:
     """How it was settled; names of fields, never what was typed."""
     accepted = reply.how == "accepted"
     return ElicitationAnswered(
-        ref=_elicitation_ref(routed, generation),
+        ref=_elicitation_ref(routed, generation, acp_request_id),
         mode=_mode(routed),
         server=routed.asked.server,
         action="accept" if accepted else "decline" if reply.how == "declined" else "cancel",
@@ -186,11 +192,15 @@ def _ref(
 def _approval_ref(entry: Entry) -> RequestRef:
     routed = entry.route
     ref = _ref(routed.approval.request, routed.session_id, entry.key.generation, routed.item_id)
-    return replace(ref, turn_id=routed.turn_id)  # the protocol's first version does not name it
+    # The protocol's first version does not name the turn.
+    return replace(ref, turn_id=routed.turn_id, acp_request_id=entry.acp_request_id)
 
 
-def _elicitation_ref(routed: Elicitation, generation: int) -> RequestRef:
-    return _ref(routed.request, routed.session_id, generation)
+def _elicitation_ref(
+    routed: Elicitation, generation: int, acp_request_id: RequestId | None
+) -> RequestRef:
+    ref = _ref(routed.request, routed.session_id, generation)
+    return replace(ref, acp_request_id=acp_request_id)
 
 
 def _mode(routed: Elicitation) -> ElicitationMode:

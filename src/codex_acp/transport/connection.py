@@ -134,6 +134,11 @@ class Connection:
         """Whether the peer is slower than this side; `drain` waits until it has caught up."""
         return self._outbox.paused
 
+    @property
+    def next_call_id(self) -> int:
+        """The id that the next `call` will have, for a record that is made before it is sent."""
+        return self._outgoing.next_id
+
     def start(self, handler: Handler) -> None:
         """Begin to deliver to ``handler``, never before this returns."""
         if self._handler is not None:
