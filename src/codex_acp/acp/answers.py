@@ -6,7 +6,7 @@ Owns the error codes and their messages. Must not know any method, nor how handl
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from codex_acp.errors import CodexAcpError, InvalidPayload, RpcError
 from codex_acp.jsonrpc.message import (
@@ -19,7 +19,7 @@ from codex_acp.jsonrpc.message import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from codex_acp.jsonrpc.message import EncodedJson, JsonValue
+    from codex_acp.jsonrpc.message import EncodedJson
     from codex_acp.transport.connection import Responder
 
 __all__ = [
@@ -63,14 +63,9 @@ def answer_result(responder: Responder, result: object) -> None:
 
 
 def answer_rpc_error(responder: Responder, error: RpcError) -> None:
-    """Answer with an error, unless the request is settled; data that is not JSON is left out."""
-    if responder.settled:
-        return
-    try:
-        responder.error(error.code, error.message, cast("JsonValue", error.data))
-    except (TypeError, ValueError):
-        logger.warning("the data of the error for %s is not JSON", responder.method)
-        responder.error(error.code, error.message)
+    """Answer with an error, unless the request is settled."""
+    if not responder.settled:
+        responder.rpc_error(error)
 
 
 def answer_failure(responder: Responder, error: Exception, *, was_cancelled: bool) -> None:

@@ -192,7 +192,8 @@ class ServerRequests:
         try:
             encoded = _encoded(request.method, await handler(typed))
         except RpcError as error:
-            _send_error(responder, error)
+            if not responder.settled:
+                responder.rpc_error(error)
         except Exception as error:  # noqa: BLE001 - logged and answered by the next lines
             text = f"{type(error).__name__}: {error}"
             reason = f"{request.method} was declined: its handler failed with {text}"
@@ -258,16 +259,6 @@ def _encoded(method: str, result: object) -> EncodedJson:
     from codex_acp.wire.codec import encode
 
     return encode(result)
-
-
-def _send_error(responder: Responder, error: RpcError) -> None:
-    if responder.settled:
-        return
-    try:
-        responder.error(error.code, error.message, cast("JsonValue", error.data))
-    except (TypeError, ValueError):
-        logger.warning("the data of the error for %s is not JSON", responder.method)
-        responder.error(error.code, error.message)
 
 
 def _sendable(reason: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, assert_never, cast
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, assert_never
 
 from codex_acp.errors import (
     ConnectionClosed,
@@ -317,11 +317,7 @@ class Connection:
                 "the handler of %s failed after its answer", responder.method, exc_info=error
             )
         elif isinstance(error, RpcError):
-            try:
-                responder.error(error.code, error.message, cast("JsonValue", error.data))
-            except (TypeError, ValueError):
-                logger.warning("the data of an error for %s is not JSON", responder.method)
-                responder.error(error.code, error.message)
+            responder.rpc_error(error)
         else:
             logger.error("the handler of %s failed", responder.method, exc_info=error)
             responder.error(INTERNAL_ERROR, f"{type(error).__name__}: {error}")

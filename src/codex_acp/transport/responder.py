@@ -6,11 +6,12 @@ Owns "exactly once". Must not know what the request asks.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from codex_acp.jsonrpc.encode import encode_error, encode_result
 
 if TYPE_CHECKING:
+    from codex_acp.errors import RpcError
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue, RequestId
 
 __all__ = ["AnswerSink", "Responder"]
@@ -57,6 +58,14 @@ class Responder:
     def error(self, code: int, message: str, data: JsonValue = None) -> bool:
         """Answer with an error. Raises as `encode_json` if ``data`` is not JSON."""
         return self._settle(encode_error(self.id, code, message, data, version=self._version))
+
+    def rpc_error(self, error: RpcError) -> bool:
+        """Answer with the error that a handler chose; data that is not JSON is left out."""
+        try:
+            return self.error(error.code, error.message, cast("JsonValue", error.data))
+        except (TypeError, ValueError):
+            logger.warning("the data of the error for %s is not JSON", self.method)
+            return self.error(error.code, error.message)
 
     def _settle(self, line: bytes) -> bool:
         if self._settled:
