@@ -60,3 +60,9 @@ def test_the_transports_that_are_advertised_are_those_that_are_mapped() -> None:
     assert advertised is not None
     assert advertised.http
     assert not advertised.sse
+
+
+def test_a_name_that_codex_would_refuse_is_spelled_otherwise() -> None:
+    names = ["My Notes", "My_Notes", "a.b/c@1:x-y", "\N{WHITE SMILING FACE}", ""]
+    servers = [StdioMcpServer(name=name, command="/run", args=[], env=[]) for name in names]
+    assert list(server_config(servers)) == ["My_Notes", "My_Notes_2", "a.b/c@1:x-y", "_", "server"]

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from codex_acp.codex.types import (
     AgentMessageDeltaNotification,
     AgentMessageThreadItem,
+    AsyncUserInputQuestion,
     ItemCompletedNotification,
     Turn,
     TurnCompletedNotification,
 )
 from codex_acp.mapping.items import item_completed
-from codex_acp.mapping.messages import agent_message_delta
+from codex_acp.mapping.messages import agent_message_completed, agent_message_delta
 from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.step import TextChunk, Updates
 from codex_acp.mapping.turns import turn_completed
@@ -38,6 +39,11 @@ def completed(state: SessionState, text: str, item: str = "m1") -> Updates:
             completed_at_ms=0,
         ),
     )
+
+
+def question(text: str, title: str, options: list[str] | None) -> AgentMessageThreadItem:
+    asked = AsyncUserInputQuestion(title=title, options=options)
+    return AgentMessageThreadItem(id="m1", text=text, delivery="async", questions=[asked])
 
 
 def texts(updates: Updates) -> list[tuple[str | None, str]]:
@@ -88,6 +94,43 @@ def test_a_completed_message_that_is_shorter_than_its_deltas_sends_nothing() -> 
     assert completed(state, "Hello") == ()
 
 
+def test_a_completed_message_that_says_something_else_is_a_message_of_its_own() -> None:
+    state = SessionState()
+    delta(state, "Hullo wurld")
+
+    assert texts(completed(state, "Hello world")) == [("m1:completed", "Hello world")]
+    assert completed(state, "Hello world") == ()
+
+
+def test_blank_space_alone_makes_no_other_text() -> None:
+    state = SessionState()
+    delta(state, "Intro.\n\n\nEnd.\n")
+
+    assert completed(state, "Intro.\n\nEnd.") == ()
+
+
+def test_a_question_that_nobody_waits_for_is_shown_with_its_options() -> None:
+    item = question("I go on.", "Which color?", ["Red", "Blue"])
+
+    assert texts(agent_message_completed(SessionState(), item)) == [
+        ("m1", "I go on.\n\nWhich color?\n- Red\n- Blue")
+    ]
+
+
+def test_a_question_that_the_text_already_asks_is_not_repeated() -> None:
+    state = SessionState()
+    delta(state, "Which color? Red or Blue.")
+    item = question("Which color? Red or Blue.", "Which color?", ["Red", "Blue"])
+
+    assert agent_message_completed(state, item) == ()
+
+
+def test_a_question_whose_text_is_empty_is_the_message() -> None:
+    item = question("", "Which color?", None)
+
+    assert texts(agent_message_completed(SessionState(), item)) == [("m1", "Which color?")]
+
+
 def test_two_messages_do_not_count_for_each_other() -> None:
     state = SessionState()
     delta(state, "one", "m1")
@@ -117,3 +160,21 @@ def test_however_a_text_is_cut_it_arrives_whole_and_once(
         sent += "".join(t for _, t in texts(completed(state, text)))
 
     assert sent == text
+
+
+@given(st.lists(st.text(max_size=8), max_size=6), st.text(max_size=30))
+def test_whatever_the_deltas_said_the_completed_text_is_there_whole(
+    deltas: list[str], text: str
+) -> None:
+    state = SessionState()
+    for piece in deltas:
+        delta(state, piece)
+    sent = "".join(deltas)
+    rest = texts(completed(state, text))
+
+    assert completed(state, text) == ()
+    if not rest:
+        assert sent.startswith(text) or sent.split() == text.split()
+    else:
+        ((message, more),) = rest
+        assert (sent if message == "m1" else "") + more == text

@@ -16,7 +16,11 @@ from codex_acp.codex._generated.methods import SERVER_NOTIFICATIONS
 from codex_acp.errors import CodexAcpError
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
 from codex_acp.mapping.step import Ignored
-from codex_acp.mapping.unwanted import UNWANTED_FAMILIES, UNWANTED_NOTIFICATIONS
+from codex_acp.mapping.unwanted import (
+    UNWANTED_FAMILIES,
+    UNWANTED_NOTIFICATIONS,
+    why_unwanted,
+)
 from codex_acp.wire.registry import require_rows
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "notifications.md"
@@ -38,7 +42,9 @@ def rendered() -> str:
     ]
     for method in sorted(ROWS):
         row = ROWS[method]
-        if isinstance(row, Ignored):
+        if method in UNWANTED_NOTIFICATIONS:
+            what = f"not sent: {why_unwanted(method)}"
+        elif isinstance(row, Ignored):
             what = f"ignored: {row.reason}"
         else:
             what = f"`{row.__module__.removeprefix('codex_acp.')}.{row.__name__}`"

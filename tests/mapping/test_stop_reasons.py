@@ -21,6 +21,7 @@ STOPS = {
     "tooManyDenials": "max_turn_requests",
     "cyberPolicy": "refusal",
     "misalignmentPolicyViolation": "refusal",
+    "inferenceHookDenied": "refusal",
 }
 """``codexErrorInfo`` → ACP's stop reason."""
 
@@ -29,6 +30,8 @@ ERRORS = {
     "rateLimitExceeded": -32603,
     "flexUnavailable": -32603,
     "serverOverloaded": -32603,
+    "modelNotFound": -32603,
+    "policyCapacityUnavailable": -32603,
     "internalServerError": -32603,
     "unauthorized": -32000,
     "badRequest": -32603,
@@ -82,6 +85,17 @@ def test_an_end_that_acp_has_a_reason_for_is_that_reason_with_the_message(
     info: str, reason: str
 ) -> None:
     assert end_of_turn(failed(info), None) == PromptStop(reason, "the reason")  # type: ignore[arg-type]
+
+
+def test_the_explanation_of_a_misalignment_is_part_of_the_message() -> None:
+    error = {
+        "message": "Stopped.",
+        "codexErrorInfo": "misalignmentPolicyViolation",
+        "misalignment": {"detailedExplanation": "It wrote to itself."},
+    }
+    turn = Turn.model_validate({"id": "u", "items": [], "status": "failed", "error": error})
+
+    assert end_of_turn(turn, None) == PromptStop("refusal", "Stopped.\n\nIt wrote to itself.")
 
 
 @pytest.mark.parametrize(("info", "code"), ERRORS.items())

@@ -119,7 +119,7 @@ def test_3_8_a_hidden_character_in_a_new_files_text_is_written_out_beside_its_di
         "newText": "x = 1 \u202e# ok\n",
         "oldText": None,
     }
-    assert text["content"]["text"].endswith("/w/a\nx = 1 ⟦U+202E⟧# ok\n")
+    assert text["content"]["text"].endswith("/w/a\n```\nx = 1 ⟦U+202E⟧# ok\n```")
 
 
 @pytest.mark.parametrize("text", ["a\n", "a\r\nb\r\n", "\tindented\n", ""])
@@ -191,7 +191,7 @@ def test_3_8_a_file_change_shows_all_files_with_their_diffs_and_the_question_era
     new, old, edit, moved = announced["content"]
     assert (new["path"], new["oldText"], new["newText"]) == ("/w/new", None, "n\n")
     assert (old["path"], old["oldText"], old["newText"]) == ("/w/old", "o\n", "")
-    assert edit["content"]["text"] == "/w/edit\n@@ -1 +1 @@\n-a\n+b\n"
+    assert edit["content"]["text"] == "/w/edit\n```diff\n@@ -1 +1 @@\n-a\n+b\n```"
     assert moved["content"]["text"].startswith("/w/from\nmoved to /etc/to\n")
     assert [c["path"] for c in shown["rawInput"]["changes"]] == [
         p["path"] for p in shown["locations"]

@@ -11,16 +11,33 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1.models import AgentCapabilities, Implementation
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["AGENT_CAPABILITIES", "agent_capabilities", "agent_info", "agent_info_json"]
+__all__ = ["AGENT_CAPABILITIES", "META_KEY", "agent_capabilities", "agent_info", "agent_info_json"]
+
+META_KEY: Final = "codex-acp-sdk"
+"""What is below this key of a ``_meta`` is this agent's own."""
 
 AGENT_CAPABILITIES: Final[dict[str, JsonValue]] = {
-    "loadSession": False,
-    "promptCapabilities": {"image": False, "audio": False, "embeddedContext": False},
+    "loadSession": True,
+    "promptCapabilities": {"image": True, "audio": True, "embeddedContext": True},
     "mcpCapabilities": {"http": True, "sse": False},
+    "sessionCapabilities": {
+        "list": {},
+        "delete": {},
+        "additionalDirectories": {},
+        "resume": {},
+        "close": {},
+        "fork": {},
+        "title": {},
+    },
+    "auth": {"logout": {}},
+    "_meta": {META_KEY: {"concurrentPrompts": "steer"}},
 }
 """What ``mapping.prompt`` and ``mapping.mcp_servers`` can map, and nothing more.
 
-Text, resource links and stdio MCP servers are every agent's baseline and are not listed.
+``fork`` and ``title`` are of the unstable schema. Text, resource links and stdio MCP servers are
+every agent's baseline and are not listed. Audio is refused, and said so, by the models that take
+none. ``concurrentPrompts``: a prompt sent while one runs is steered into the running turn and ends
+with it; what Codex takes no message into (a review, a compaction) it waits for.
 """
 
 

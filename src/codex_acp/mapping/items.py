@@ -1,24 +1,132 @@
-"""Items of a thread → updates, when they start and when they complete."""
+"""Items of a thread → updates, when they start and when they complete.
+
+Owns only which module an item belongs to: tool calls, messages, thoughts, plans, notices.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
-from codex_acp.codex._generated.models import AgentMessageThreadItem
-from codex_acp.mapping.messages import agent_message_completed
-from codex_acp.mapping.tool_calls import item_ended
+from codex_acp.codex._generated.models import (
+    AgentMessageThreadItem,
+    CollabAgentToolCallThreadItem,
+    CommandExecutionThreadItem,
+    ContextCompactionThreadItem,
+    DynamicToolCallThreadItem,
+    EnteredReviewModeThreadItem,
+    ExitedReviewModeThreadItem,
+    FileChangeThreadItem,
+    FileIdImageGenerationThreadItem,
+    FunctionCallOutputThreadItem,
+    HookPromptThreadItem,
+    ImageGenerationThreadItem,
+    ImageViewThreadItem,
+    McpToolCallThreadItem,
+    PlanThreadItem,
+    ReasoningThreadItem,
+    SleepThreadItem,
+    SubAgentActivityThreadItem,
+    UserMessageThreadItem,
+    WebSearchThreadItem,
+)
+from codex_acp.mapping.compaction import compaction_completed, compaction_started
+from codex_acp.mapping.hooks import hook_prompt
+from codex_acp.mapping.messages import agent_message_completed, user_message
+from codex_acp.mapping.plans import plan_completed
+from codex_acp.mapping.reasoning import reasoning_completed
+from codex_acp.mapping.reviews import review_mode
+from codex_acp.mapping.tool_calls import call_completed, call_started, whole_call
+from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import ItemCompletedNotification
+    from codex_acp.codex._generated.models import (
+        ItemCompletedNotification,
+        ItemStartedNotification,
+        ThreadItem,
+    )
     from codex_acp.mapping.state import SessionState
     from codex_acp.mapping.step import Updates
 
-__all__ = ["item_completed"]
+__all__ = ["finished", "item_completed", "item_started", "started"]
+
+
+def item_started(state: SessionState, params: ItemStartedNotification) -> Updates:
+    """``item/started``: a tool call begins; what is only text comes with its deltas."""
+    return started(state, params.item)
 
 
 def item_completed(state: SessionState, params: ItemCompletedNotification) -> Updates:
-    """``item/completed``: what the item's deltas have not shown."""
-    item = params.item
-    if isinstance(item, AgentMessageThreadItem):
-        return agent_message_completed(state, item)
-    return item_ended(state, item)
+    """``item/completed``: a tool call as it ended; of a text what its deltas have not shown."""
+    return finished(state, params.item, live=True)
+
+
+def started(state: SessionState, item: ThreadItem) -> Updates:
+    """An item that may still change."""
+    match item:
+        case (
+            CommandExecutionThreadItem()
+            | FileChangeThreadItem()
+            | McpToolCallThreadItem()
+            | DynamicToolCallThreadItem()
+            | FunctionCallOutputThreadItem()
+            | CollabAgentToolCallThreadItem()
+            | SubAgentActivityThreadItem()
+            | WebSearchThreadItem()
+            | ImageViewThreadItem()
+            | ImageGenerationThreadItem()
+            | FileIdImageGenerationThreadItem()
+            | SleepThreadItem()
+            | UnknownVariant()
+        ):
+            return call_started(state, item)
+        case ContextCompactionThreadItem():
+            return compaction_started(state, item)
+        case (
+            AgentMessageThreadItem()
+            | ReasoningThreadItem()
+            | PlanThreadItem()
+            | UserMessageThreadItem()
+            | HookPromptThreadItem()
+            | EnteredReviewModeThreadItem()
+            | ExitedReviewModeThreadItem()
+        ):
+            return ()  # shown when it completes, or piece by piece
+        case _:
+            assert_never(item)
+
+
+def finished(state: SessionState, item: ThreadItem, *, live: bool) -> Updates:
+    """An item as it ended; ``live`` unless it is told of a past turn."""
+    match item:
+        case (
+            CommandExecutionThreadItem()
+            | FileChangeThreadItem()
+            | McpToolCallThreadItem()
+            | DynamicToolCallThreadItem()
+            | FunctionCallOutputThreadItem()
+            | CollabAgentToolCallThreadItem()
+            | SubAgentActivityThreadItem()
+            | WebSearchThreadItem()
+            | ImageViewThreadItem()
+            | ImageGenerationThreadItem()
+            | FileIdImageGenerationThreadItem()
+            | SleepThreadItem()
+            | UnknownVariant()
+        ):
+            return call_completed(state, item) if live else whole_call(state, item)
+        case ContextCompactionThreadItem():
+            return compaction_completed(state, item)
+        case AgentMessageThreadItem():
+            return agent_message_completed(state, item)
+        case ReasoningThreadItem():
+            return reasoning_completed(state, item)
+        case PlanThreadItem():
+            return plan_completed(state, item)
+        case UserMessageThreadItem():
+            return user_message(state, item, live=live)
+        case HookPromptThreadItem():
+            return hook_prompt(state, item)
+        case EnteredReviewModeThreadItem() | ExitedReviewModeThreadItem():
+            return review_mode(state, item)
+        case _:
+            assert_never(item)

@@ -5,7 +5,8 @@ Source: ACP page "Session Setup", ``McpServer``; Codex configuration ``mcp_serve
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+import re
+from typing import TYPE_CHECKING, Final, assert_never
 
 from codex_acp.acp._generated.v1.models import (
     HttpMcpServer,
@@ -16,25 +17,38 @@ from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from codex_acp.acp._generated.v1.models import McpServer
 
 __all__ = ["server_config"]
 
+_NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9_:@/.-]+")
+"""Codex refuses to start a server whose name has these; in an editor it may be "My Notes"."""
+
 
 def server_config(servers: Sequence[McpServer]) -> dict[str, dict[str, object]]:
-    """Name → its table below ``mcp_servers``.
+    """Name, as Codex takes it → its table below ``mcp_servers``.
 
     Raises RpcError -32602 for a transport that Codex lacks and for a name given twice.
     """
     config: dict[str, dict[str, object]] = {}
+    names: set[str] = set()
     for number, server in enumerate(servers):
         where = f"mcpServers.{number}"
-        if server.name in config:
+        if server.name in names:
             raise RpcError(INVALID_PARAMS, f"{where}: the name {server.name!r} is given twice")
-        config[server.name] = _table(server, where)
+        names.add(server.name)
+        config[_free_name(server.name, config)] = _table(server, where)
     return config
+
+
+def _free_name(name: str, taken: Container[str]) -> str:
+    plain = _NOT_IN_A_NAME.sub("_", name) or "server"
+    free, number = plain, 2
+    while free in taken:
+        free, number = f"{plain}_{number}", number + 1
+    return free
 
 
 def _table(server: McpServer, where: str) -> dict[str, object]:

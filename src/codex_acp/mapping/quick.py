@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp._version import __version__
 from codex_acp.acp.capabilities import negotiated_version
+from codex_acp.mapping.auth_methods import auth_methods_json
 from codex_acp.mapping.capabilities import AGENT_CAPABILITIES, agent_info_json
 from codex_acp.mapping.client_info import client_info_json
 
@@ -22,8 +23,11 @@ MAX_VERSION: Final = 0xFFFF
 """``ProtocolVersion`` of the schema is an unsigned number of 16 bits."""
 
 
-def initialize_result(params: JsonValue) -> dict[str, JsonValue] | None:
-    """The answer to ``initialize``; None if the params are not simple."""
+def initialize_result(params: JsonValue, *, browser: bool = False) -> dict[str, JsonValue] | None:
+    """The answer to ``initialize``; None if the params are not simple.
+
+    ``browser``: whether this process could open a page for a login.
+    """
     if not isinstance(params, dict):
         return None
     version = params.get("protocolVersion")
@@ -37,7 +41,7 @@ def initialize_result(params: JsonValue) -> dict[str, JsonValue] | None:
     return {
         "protocolVersion": negotiated_version(version),
         "agentCapabilities": dict(AGENT_CAPABILITIES),
-        "authMethods": [],
+        "authMethods": auth_methods_json(params.get("clientCapabilities"), browser=browser),
         "agentInfo": agent_info_json(__version__),
     }
 

@@ -1,7 +1,7 @@
 """What the mapping remembers of a session between two notifications.
 
-Changed in place by the functions of the mapping, and by nothing else; the same notifications in
-the same order always give the same state and the same updates.
+Changed in place by the functions of the mapping, and by nothing else; the same notifications at
+the same times in the same order always give the same state and the same updates.
 """
 
 from __future__ import annotations
@@ -9,21 +9,66 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from codex_acp.acp.capabilities import ClientFeatures
+
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import TurnError
+    from collections.abc import Mapping
+
+    from codex_acp.codex._generated.models import TokenUsageBreakdown, TurnError
+    from codex_acp.mapping.open_calls import OpenCall
+    from codex_acp.mapping.sent import SentThought
 
 __all__ = ["SessionState"]
 
 
 @dataclass(slots=True)
 class SessionState:
-    """One session's memory: text already sent, and the last error of each running turn."""
+    """One session's memory. The first three fields are inputs: the caller sets them."""
 
-    sent_text: dict[str, int] = field(default_factory=dict)
-    """Item id → characters of it that were sent; gone when a turn of the thread completes."""
+    client: ClientFeatures = field(default_factory=ClientFeatures)
+    """What the client can be sent beyond the baseline."""
+
+    now: float = 0.0
+    """Seconds of a monotonic clock, set before each step."""
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Absolute path → the file's whole text as it is now, of files that the next step shows."""
+
+    sent_text: dict[str, list[str]] = field(default_factory=dict)
+    """Item id → the pieces of its text that were sent; gone when a turn of the thread completes."""
+
+    thoughts: dict[str, SentThought] = field(default_factory=dict)
+    """Reasoning item id → what was sent of it; gone when a turn of the thread completes."""
+
+    plan_explanation: str | None = None
+    """The explanation of the plan that was shown last in this turn."""
+
+    own_messages: set[str] = field(default_factory=set)
+    """``clientUserMessageId`` of what the client said itself; the caller adds to it."""
+
+    said: dict[tuple[str | None, ...], None] = field(default_factory=dict)
+    """What is not to be said again, oldest first; see `mapping.said`."""
+
+    review_text: str | None = None
+    """The review that was shown last in this turn; Codex sends it as a message, too."""
+
+    total_usage: TokenUsageBreakdown | None = None
+    """Tokens of the whole thread, as Codex counted them last; see `mapping.usage`."""
+
+    context_usage: tuple[int, int] | None = None
+    """Tokens in the context and its size, as they were sent last."""
+
+    goal: tuple[str, str] | None = None
+    """The thread's goal and its status, as they were said last."""
+
+    open_compactions: list[str] = field(default_factory=list)
+    """Compactions that were sent as ``compaction_update`` and have not ended."""
 
     turn_errors: dict[str, TurnError] = field(default_factory=dict)
     """Turn id → the last error that Codex will not retry; gone when the turn completes."""
 
-    open_calls: set[str] = field(default_factory=set)
-    """Tool calls that were announced and have not ended."""
+    open_calls: dict[str, OpenCall] = field(default_factory=dict)
+    """Tool call id → what is remembered of it, from its announcement to its end."""
+
+    announced: dict[str, None] = field(default_factory=dict)
+    """Tool calls that the client knows, also ended ones, oldest first."""

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from codex_acp.acp._generated.v1.models import SessionUpdate
 
-__all__ = ["Ignored", "TextChunk", "Update", "Updates"]
+__all__ = ["Ignored", "TextChunk", "ThoughtChunk", "Update", "Updates"]
 
 
 class TextChunk(NamedTuple):
@@ -22,7 +22,14 @@ class TextChunk(NamedTuple):
     text: str
 
 
-Update: TypeAlias = "SessionUpdate | TextChunk"
+class ThoughtChunk(NamedTuple):
+    """A piece of the agent's reasoning: ``agent_thought_chunk``; apart for the same reason."""
+
+    message_id: str
+    text: str
+
+
+Update: TypeAlias = "SessionUpdate | TextChunk | ThoughtChunk"
 """One ACP update of a session."""
 
 Updates: TypeAlias = "Sequence[Update]"

@@ -43,6 +43,7 @@ _STOPS: dict[str, StopReason] = {
     "tooManyDenials": "max_turn_requests",
     "cyberPolicy": "refusal",
     "misalignmentPolicyViolation": "refusal",
+    "inferenceHookDenied": "refusal",  # since Codex 0.169
 }
 """``codexErrorInfo`` values that ACP has a stop reason for; every other one is an error."""
 
@@ -75,7 +76,7 @@ def failure(error: TurnError | None) -> PromptEnd:
         return PromptFailure(INTERNAL_ERROR, "Codex failed the turn and gave no reason", {})
     info = error.codex_error_info
     if isinstance(info, str) and info in _STOPS:
-        return PromptStop(_STOPS[info], error.message)
+        return PromptStop(_STOPS[info], _why(error))
     code = AUTHENTICATION_REQUIRED if _is_unauthorized(info) else INTERNAL_ERROR
     data: dict[str, object] = {"message": error.message}
     if info is not None:
@@ -83,6 +84,12 @@ def failure(error: TurnError | None) -> PromptEnd:
     if error.additional_details is not None:
         data["additionalDetails"] = error.additional_details
     return PromptFailure(code, error.message, data)
+
+
+def _why(error: TurnError) -> str:
+    """The message, with the explanation that the model server gives of a misalignment."""
+    details = error.misalignment.detailed_explanation if error.misalignment else None
+    return f"{error.message}\n\n{details}" if details else error.message
 
 
 def _wire(info: CodexErrorInfo) -> object:

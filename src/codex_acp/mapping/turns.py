@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from codex_acp.mapping.compaction import close_compactions
+from codex_acp.mapping.said import say_once
 from codex_acp.mapping.tool_calls import close_open_calls
 
 if TYPE_CHECKING:
@@ -15,14 +17,25 @@ __all__ = ["error", "turn_completed"]
 
 
 def error(state: SessionState, params: ErrorNotification) -> Updates:
-    """``error``: one that is final is kept for the turn's end, in case that names none."""
+    """``error``: one that is final is kept for the turn's end, in case that names none.
+
+    One that Codex tries again after is said, once for each cause: Codex counts its attempts in
+    the message, and the person learns nothing from the second.
+    """
+    failed = params.error
     if not params.will_retry:
-        state.turn_errors[params.turn_id] = params.error
-    return ()
+        state.turn_errors[params.turn_id] = failed
+        return ()
+    details = failed.additional_details
+    key = (params.turn_id, "retrying", details or failed.message)
+    return say_once(state, f"Retrying: {failed.message}", "warning", details, key=key)
 
 
 def turn_completed(state: SessionState, params: TurnCompletedNotification) -> Updates:
-    """``turn/completed``: what was sent is forgotten, and no tool call of it stays open."""
+    """``turn/completed``: what was sent is forgotten, and nothing of it stays open."""
     del params
     state.sent_text.clear()
-    return close_open_calls(state)
+    state.thoughts.clear()
+    state.plan_explanation = None
+    state.review_text = None
+    return [*close_compactions(state), *close_open_calls(state)]

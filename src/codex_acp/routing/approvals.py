@@ -12,20 +12,14 @@ import shlex
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
 from codex_acp.acp._generated.v1.models import (
-    ContentToolCallContent,
-    DiffToolCallContent,
     PermissionOption,
-    TextContentBlock,
     ToolCallLocation,
     ToolCallUpdate,
 )
 from codex_acp.codex._generated.models import (
-    AddPatchChangeKind,
-    DeletePatchChangeKind,
     GlobPatternFileSystemPath,
     PathFileSystemPath,
     SpecialFileSystemPath,
-    UpdatePatchChangeKind,
 )
 from codex_acp.codex.classify import (
     CommandApproval,
@@ -45,7 +39,9 @@ from codex_acp.codex.grants import (
     allows,
     arguments_of,
 )
-from codex_acp.routing.display import is_plain, quoted_words, shortened, visible
+from codex_acp.routing.changes import change_content, move_target
+from codex_acp.routing.content import TITLE_LIMIT, text_content
+from codex_acp.routing.display import quoted_words, shortened, visible
 from codex_acp.transcript.events import ToolIdentity
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
@@ -55,21 +51,19 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import (
         FileChangeThreadItem,
         FileSystemPath,
-        FileUpdateChange,
     )
     from codex_acp.codex.classify import Approval
     from codex_acp.codex.grants import Grant, OfferedGrants
 
 __all__ = ["Choice", "announced_content", "choices", "identity_of", "shown"]
 
-TITLE_LIMIT: Final = 4_000
-"""Characters of a title: every real command is far below it, and a longer one says it was cut."""
-
-CONTENT_LIMIT: Final = 1_000_000
-"""Characters of one piece of content; more would only freeze the client."""
-
-
 _NETWORK: Final[dict[bool | None, str]] = {True: "network", False: "no network"}
+
+_VERBS: Final[dict[str, str]] = {
+    "writeStdin": "Write to a running command",
+    "humanCommand": "Run (your organisation wants a person to decide)",
+}
+"""What is asked, for kinds of a command approval other than the plain one."""
 
 
 class Choice(NamedTuple):
@@ -186,43 +180,7 @@ def announced_content(approval: Approval) -> list[ToolCallContent]:
     """Content of the tool call itself: of a file change the diffs, else what the question shows."""
     if not isinstance(approval, FileChangeApproval):
         return _content(approval)
-    return [content for change in approval.item.changes for content in _diff(change)]
-
-
-def _diff(change: FileUpdateChange) -> list[ToolCallContent]:
-    """A new or deleted file as a whole, which Codex sends as its text; an edit as its patch.
-
-    A diff is data that a client may open or apply, so it stays as it is; what cannot be seen in
-    it follows as text.
-    """
-    kind = change.kind
-    match kind:
-        case AddPatchChangeKind():
-            diff = DiffToolCallContent(path=change.path, old_text=None, new_text=change.diff)
-            return [diff, *_unseen(change)]
-        case DeletePatchChangeKind():
-            diff = DiffToolCallContent(path=change.path, old_text=change.diff, new_text="")
-            return [diff, *_unseen(change)]
-        case UpdatePatchChangeKind() | UnknownVariant():
-            lines = [visible(change.path)]
-            if isinstance(kind, UpdatePatchChangeKind) and kind.move_path is not None:
-                lines.append(f"moved to {visible(kind.move_path)}")
-            return [_text("\n".join([*lines, visible(change.diff, multiline=True)]))]
-        case _:
-            assert_never(kind)
-
-
-def _unseen(change: FileUpdateChange) -> list[ToolCallContent]:
-    """The file's text with what is invisible in it written out; nothing if all can be seen."""
-    text = change.diff.replace("\r\n", "\n")
-    if is_plain(change.path) and is_plain(text, multiline=True):
-        return []
-    shown = f"{visible(change.path)}\n{visible(text, multiline=True)}"
-    return [_text(f"With its invisible characters written out:\n{shown}")]
-
-
-def _text(text: str) -> ToolCallContent:
-    return ContentToolCallContent(content=TextContentBlock(text=shortened(text, CONTENT_LIMIT)))
+    return [content for change in approval.item.changes for content in change_content(change)]
 
 
 def _title(approval: Approval) -> tuple[str, ToolKind]:
@@ -233,7 +191,7 @@ def _title(approval: Approval) -> tuple[str, ToolKind]:
                 context = params.network_approval_context
                 where = f"{context.protocol}://{context.host}"
                 return f"Connect to {visible(where)}", "fetch"
-            verb = "Write to a running command" if params.kind == "writeStdin" else "Run"
+            verb = _VERBS.get(params.kind, "Run")
             return f"{verb}: {visible(params.command or '(no command given)')}", "execute"
         case LegacyCommandApproval(request=legacy):
             return f"Run: {visible(shlex.join(legacy.params.command))}", "execute"
@@ -254,7 +212,7 @@ def _title(approval: Approval) -> tuple[str, ToolKind]:
 def _changes(item: FileChangeThreadItem) -> str:
     names = []
     for change in item.changes:
-        target = change.kind.move_path if isinstance(change.kind, UpdatePatchChangeKind) else None
+        target = move_target(change)
         moved = "" if target is None else f" (moved to {visible(target)})"
         names.append(f"{visible(change.path)}{moved}")
     return ", ".join(names) or "no file"
@@ -340,7 +298,7 @@ def _content(approval: Approval) -> list[ToolCallContent]:
             assert_never(approval)
     if reason and not isinstance(approval, McpToolApproval | McpToolQuestion):
         texts.append(f"Reason given: {visible(reason, multiline=True)}")
-    return [_text(text) for text in texts]
+    return [text_content(text) for text in texts]
 
 
 def _command_lines(command: str | None, cwd: str | None) -> list[str]:

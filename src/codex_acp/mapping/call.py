@@ -1,0 +1,132 @@
+"""A tool call as it is to be shown, whole, and the two updates that can carry it.
+
+Owns how an item's state becomes a tool call's status. Must not know what kind of item it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+from codex_acp.acp._generated.v1.models import (
+    ToolCallSessionUpdate,
+    ToolCallUpdateSessionUpdate,
+)
+from codex_acp.routing.content import TITLE_LIMIT, text_content
+from codex_acp.routing.display import shortened, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codex_acp.acp._generated.v1.models import (
+        ToolCallContent,
+        ToolCallLocation,
+        ToolCallStatus,
+        ToolKind,
+    )
+
+__all__ = [
+    "Call",
+    "Ending",
+    "Phase",
+    "UNFINISHED",
+    "as_tool_call",
+    "as_update",
+    "ending",
+    "named",
+]
+
+Phase: TypeAlias = Literal["running", "over", "cut_off"]
+"""Where an item stands: it may still change, it will not, or its turn ended before it did."""
+
+UNFINISHED: Final = "The turn ended before this did."
+"""Said of a tool call that has no end of its own."""
+
+_NAMES_SHOWN: Final = 5
+"""Names that a title lists; the rest is counted, and every one stands in the locations."""
+
+
+class Ending(NamedTuple):
+    """The status of a tool call, and the line that says what the status cannot."""
+
+    status: ToolCallStatus
+    line: str | None = None
+
+    @property
+    def content(self) -> list[ToolCallContent]:
+        """The line as content; nothing if there is none."""
+        return [] if self.line is None else [text_content(self.line)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A tool call with everything it shows (ACP schema: ToolCall)."""
+
+    id: str
+    title: str
+    kind: ToolKind
+    status: ToolCallStatus
+    raw_input: object
+    raw_output: object = None
+    content: Sequence[ToolCallContent] = ()
+    locations: Sequence[ToolCallLocation] = ()
+    name: str | None = None
+    """The tool's name for programs, where Codex gives one."""
+
+
+def as_tool_call(call: Call, meta: dict[str, Any] | None = None) -> ToolCallSessionUpdate:
+    """``tool_call``: the first that a client hears of it."""
+    return ToolCallSessionUpdate(tool_call_id=call.id, **_fields(call, meta))
+
+
+def as_update(
+    call: Call, meta: dict[str, Any] | None = None, *, with_status: bool = True
+) -> ToolCallUpdateSessionUpdate:
+    """``tool_call_update`` that replaces all of it, whatever a permission request has patched."""
+    fields = _fields(call, meta)
+    if not with_status:
+        del fields["status"]
+    return ToolCallUpdateSessionUpdate(tool_call_id=call.id, **fields)
+
+
+def _fields(call: Call, meta: dict[str, Any] | None) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "title": shortened(call.title, TITLE_LIMIT),
+        "kind": call.kind,
+        "status": call.status,
+        "content": list(call.content),
+        "locations": list(call.locations),
+        "raw_input": call.raw_input,
+    }
+    optional = {"raw_output": call.raw_output, "name": call.name, "meta": meta}
+    return fields | {key: value for key, value in optional.items() if value is not None}
+
+
+def ending(status: str | None, phase: Phase) -> Ending:
+    """The tool call's status for an item's own ``status``; None if its type has none.
+
+    ACP v1 has no status for what was declined or interrupted: these are failed, with a line.
+    """
+    if phase == "running":
+        return Ending("in_progress")
+    if phase == "cut_off":
+        return Ending("failed", UNFINISHED)
+    if status == "failed":
+        return Ending("failed")
+    if status == "declined":
+        return Ending("failed", "Declined: this was not done.")
+    if status == "interrupted":
+        return Ending("failed", "Interrupted before it ended.")
+    if status is None or status == "completed":
+        return Ending("completed")
+    return Ending("failed", f"Codex gives it the status {visible(status)}.")
+
+
+def named(verb: str, names: Sequence[str], plural: str) -> str:
+    """``Edit a.py``, ``Edit 3 files: a.py, b.py, c.py``; ``names`` are shown made visible."""
+    shown = [visible(name) for name in names[:_NAMES_SHOWN]]
+    more = len(names) - len(shown)
+    listed = ", ".join(shown) + (f" and {more} more" if more else "")
+    if len(names) == 1:
+        return f"{verb} {listed}"
+    return f"{verb} {len(names)} {plural}: {listed}" if names else f"{verb} {plural}"

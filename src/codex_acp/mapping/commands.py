@@ -1,0 +1,188 @@
+"""The slash commands of a session: which there are, and what a prompt's text asks for.
+
+Owns the names, the words that a person reads, and the templates of prompts. Source: ACP page
+"Slash Commands"; Codex ``skills/list`` and the prompt files of its home.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from codex_acp.acp._generated.v1.models import (
+    AvailableCommand,
+    AvailableCommandsUpdateSessionUpdate,
+    UnstructuredCommandInput,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from codex_acp.codex._generated.models import SkillMetadata
+
+__all__ = [
+    "BUILT_IN",
+    "BuiltIn",
+    "INIT_PROMPT",
+    "PROMPTS_PREFIX",
+    "Typed",
+    "UserPrompt",
+    "available_commands",
+    "expanded",
+    "may_need_lists",
+    "skill_mentions",
+    "typed",
+    "user_prompt",
+]
+
+
+class BuiltIn(NamedTuple):
+    """A command of this agent. ``hint`` says what may follow it; None: nothing."""
+
+    name: str
+    description: str
+    hint: str | None = None
+
+
+BUILT_IN: Final = (
+    BuiltIn("review", "Review the uncommitted changes", "what to look at (optional)"),
+    BuiltIn("review-branch", "Review the changes against another branch", "the base branch"),
+    BuiltIn("review-commit", "Review the changes of one commit", "the commit"),
+    BuiltIn("compact", "Summarise the conversation to free its context"),
+    BuiltIn("init", "Write an AGENTS.md for this project"),
+    BuiltIn("goal", "Work towards a goal until it is reached", "the goal; or clear, pause, resume"),
+    BuiltIn("diff", "Show the uncommitted changes, new files included"),
+    BuiltIn("status", "Show the session's settings, account and use of tokens"),
+    BuiltIn("mcp", "List the MCP servers and their tools"),
+    BuiltIn("skills", "List the skills"),
+)
+"""In the order in which they are offered."""
+
+PROMPTS_PREFIX: Final = "prompts:"
+"""Before the name of a prompt file of the user, as in Codex's own terminal."""
+
+INIT_PROMPT: Final = """\
+Write a file AGENTS.md in the root of this project: a guide for coding agents that work here.
+
+Look at the project first. Then say, in plain words and no more than a page:
+- what the project is, and where its parts lie;
+- how to build, test, lint and run it, with the exact commands;
+- the rules of style and naming that the code really follows;
+- how commits and pull requests are written, as the history shows;
+- what a newcomer would get wrong.
+
+Write only what you have seen here; leave out what does not apply.
+"""
+
+_COMMAND: Final = re.compile(r"/(\S+)(?:\s+(.*))?", re.DOTALL)
+_SKILL: Final = re.compile(r"(?<![\w$])\$([A-Za-z0-9][\w:-]*)")
+_PLACE: Final = re.compile(r"\$(\$|[1-9]|[A-Za-z_][A-Za-z0-9_]*)")
+_NAMED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_FENCE: Final = "---"
+_SHORT: Final = 200
+"""Characters of a skill's description in the list of commands: clients show one line."""
+
+
+class Typed(NamedTuple):
+    """A command as it was typed."""
+
+    name: str
+    arguments: str
+
+
+def typed(text: str) -> Typed | None:
+    """The command that ``text`` begins with, if it does; nothing says that it exists."""
+    match = _COMMAND.fullmatch(text.strip())
+    return None if match is None else Typed(match[1], (match[2] or "").strip())
+
+
+def may_need_lists(text: str) -> bool:
+    """Whether a prompt may name a command or a skill."""
+    return text.lstrip().startswith("/") or _SKILL.search(text) is not None
+
+
+class UserPrompt(NamedTuple):
+    """A prompt file: Markdown with places for arguments."""
+
+    name: str
+    description: str
+    hint: str | None
+    body: str
+
+
+def user_prompt(name: str, text: str) -> UserPrompt:
+    """A prompt file's text; its front matter may say ``description`` and ``argument-hint``."""
+    lines = text.splitlines(keepends=True)
+    fields: dict[str, str] = {}
+    body = text
+    if lines and lines[0].strip() == _FENCE:
+        ends = [number for number, line in enumerate(lines[1:], 1) if line.strip() == _FENCE]
+        if ends:
+            body = "".join(lines[ends[0] + 1 :])
+            for line in lines[1 : ends[0]]:
+                key, colon, value = line.partition(":")
+                if colon:
+                    fields[key.strip()] = value.strip().strip("\"'")
+    hint = fields.get("argument-hint") or fields.get("argument_hint")
+    if hint is None and _PLACE.search(body.replace("$$", "")):
+        hint = "arguments"
+    description = fields.get("description") or f"Your prompt {name}"
+    return UserPrompt(name, description, hint, body)
+
+
+def expanded(body: str, arguments: str) -> str:
+    """A prompt with its places filled: ``$1`` to ``$9``, ``$ARGUMENTS``, ``$NAME``, ``$$``.
+
+    A name that no ``NAME=value`` gives stays as it is: it may be a variable of a shell.
+    """
+    try:
+        words = shlex.split(arguments)
+    except ValueError:  # an open quotation mark
+        words = arguments.split()
+    named = {m[1]: m[2] for word in words if (m := _NAMED.fullmatch(word))}
+
+    def fill(match: re.Match[str]) -> str:
+        place = match[1]
+        if place == "$":
+            return "$"
+        if place.isdigit():
+            number = int(place)
+            return words[number - 1] if number <= len(words) else ""
+        return arguments if place == "ARGUMENTS" else named.get(place, match[0])
+
+    return _PLACE.sub(fill, body)
+
+
+def skill_mentions(text: str, skills: Mapping[str, SkillMetadata]) -> list[SkillMetadata]:
+    """The skills that a text names as ``$name``, each once, in order."""
+    names = dict.fromkeys(_SKILL.findall(text))
+    return [skills[name] for name in names if name in skills]
+
+
+def available_commands(
+    prompts: Iterable[UserPrompt], skills: Iterable[SkillMetadata]
+) -> AvailableCommandsUpdateSessionUpdate:
+    """All commands of a session: ours, the user's prompts, the skills that are enabled."""
+    commands = [_command(name, text, hint) for name, text, hint in BUILT_IN]
+    commands += [_command(PROMPTS_PREFIX + p.name, p.description, p.hint) for p in prompts]
+    taken = {command.name for command in commands}
+    for skill in skills:
+        if skill.enabled and skill.name not in taken:
+            taken.add(skill.name)
+            commands.append(_command(skill.name, _about(skill), "what to do with it"))
+    return AvailableCommandsUpdateSessionUpdate(available_commands=commands)
+
+
+def _command(name: str, description: str, hint: str | None) -> AvailableCommand:
+    command = AvailableCommand(name=name, description=description)
+    if hint is not None:
+        command.input = UnstructuredCommandInput(hint=hint)
+    return command
+
+
+def _about(skill: SkillMetadata) -> str:
+    described = skill.interface.short_description if skill.interface is not None else None
+    text = described or skill.short_description or skill.description
+    line = " ".join(text.split())
+    return line if len(line) <= _SHORT else f"{line[:_SHORT]}…"

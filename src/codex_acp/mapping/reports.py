@@ -1,0 +1,185 @@
+"""What the commands that only tell something say, as Markdown for a person.
+
+Owns the words. Names that others have chosen (servers, tools, skills) are made visible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from codex_acp.codex._generated.models import ApiKeyAccount, ChatgptAccount
+from codex_acp.routing.display import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from codex_acp.codex._generated.models import (
+        GetAccountResponse,
+        McpServerStatus,
+        RateLimitSnapshot,
+        RateLimitWindow,
+        SkillsListEntry,
+        ThreadGoal,
+    )
+    from codex_acp.jsonrpc.message import JsonValue
+
+__all__ = [
+    "Fact",
+    "account_fact",
+    "diff_report",
+    "goal_report",
+    "limit_facts",
+    "mcp_report",
+    "setting_facts",
+    "skills_report",
+    "status_report",
+]
+
+DIFF_LIMIT: Final = 200_000
+"""Characters of a diff that are shown; a longer one would freeze the client."""
+
+_GOAL_WORDS: Final = {
+    "active": "Codex works on it",
+    "paused": "paused",
+    "blocked": "blocked: Codex cannot go on by itself",
+    "usageLimited": "stopped: the account's limit is reached",
+    "budgetLimited": "stopped: its budget of tokens is used up",
+    "complete": "reached",
+}
+
+
+class Fact(NamedTuple):
+    """One line of the status."""
+
+    name: str
+    value: str
+
+
+def status_report(facts: Sequence[Fact]) -> str:
+    """The session's settings, one a line."""
+    return "\n".join(f"- **{visible(name)}**: {visible(value)}" for name, value in facts)
+
+
+def setting_facts(options: Sequence[JsonValue]) -> list[Fact]:
+    """The config options of a session as they are set, from their JSON."""
+    facts = []
+    for option in options:
+        if isinstance(option, dict):
+            value = option.get("currentValue")
+            named = [entry for entry in _entries(option) if entry.get("value") == value]
+            shown = named[0].get("name") if named else {True: "on", False: "off"}.get(value is True)
+            facts.append(Fact(str(option.get("name")), str(shown)))
+    return facts
+
+
+def _entries(option: Mapping[str, JsonValue]) -> Iterator[Mapping[str, JsonValue]]:
+    """The values of a select, with those within groups."""
+    values = option.get("options")
+    for entry in values if isinstance(values, list) else ():
+        if isinstance(entry, dict):
+            yield from _entries(entry) if "options" in entry else (entry,)
+
+
+def account_fact(account: GetAccountResponse) -> Fact:
+    """Who is logged in."""
+    who = account.account
+    if who is None:
+        needed = "nobody is logged in" if account.requires_openai_auth else "none needed"
+        return Fact("Account", needed)
+    if isinstance(who, ChatgptAccount):
+        return Fact("Account", f"ChatGPT {who.plan_type}" + (f", {who.email}" if who.email else ""))
+    if isinstance(who, ApiKeyAccount):
+        return Fact("Account", "an API key")
+    return Fact("Account", str(getattr(who, "type", "of a kind unknown here")))
+
+
+def limit_facts(limits: RateLimitSnapshot) -> list[Fact]:
+    """How much of the account's limits is used."""
+    windows = [w for w in (limits.primary, limits.secondary) if w is not None]
+    return [Fact("Limit", _window(window)) for window in windows]
+
+
+def _window(window: RateLimitWindow) -> str:
+    minutes = window.window_duration_mins
+    span = "" if minutes is None else f" of {_span(minutes)}"
+    return f"{window.used_percent} % used{span}"
+
+
+def _span(minutes: int) -> str:
+    days, rest = divmod(minutes, 24 * 60)
+    if days and not rest:
+        return f"{days} days" if days > 1 else "a day"
+    hours, rest = divmod(minutes, 60)
+    return f"{hours} hours" if hours and not rest else f"{minutes} minutes"
+
+
+def mcp_report(servers: Sequence[McpServerStatus]) -> str:
+    """Each MCP server, how it stands, and its tools."""
+    if not servers:
+        return "No MCP servers are configured."
+    return "\n".join(_server(server) for server in servers)
+
+
+def _server(server: McpServerStatus) -> str:
+    notes = []
+    if server.auth_status == "notLoggedIn":
+        notes.append("not logged in")
+    if server.tools_error:
+        notes.append(f"its tools are unknown: {visible(server.tools_error)}")
+    tools = ", ".join(f"`{visible(name)}`" for name in sorted(server.tools))
+    notes.append(tools or "no tools")
+    return f"- **{visible(server.name)}**: {'; '.join(notes)}"
+
+
+def skills_report(entries: Iterable[SkillsListEntry]) -> str:
+    """Each skill, how it is called, and what could not be read."""
+    lines: list[str] = []
+    for entry in entries:
+        for skill in entry.skills:
+            off = "" if skill.enabled else " (off)"
+            about = " ".join(skill.description.split())
+            lines.append(f"- **${visible(skill.name)}**{off}: {visible(about)}")
+        lines += [
+            f"- {visible(e.path)} could not be read: {visible(e.message)}" for e in entry.errors
+        ]
+    return "\n".join(lines) or "There are no skills here."
+
+
+def goal_report(goal: ThreadGoal | None) -> str:
+    """The goal of the thread and how far it is."""
+    if goal is None:
+        return "This session has no goal. `/goal TEXT` sets one."
+    how = _GOAL_WORDS.get(goal.status, str(goal.status))
+    budget = "" if goal.token_budget is None else f" of {goal.token_budget:,}"
+    return (
+        f"**Goal**: {visible(goal.objective, multiline=True)}\n\n"
+        f"{how[0].upper()}{how[1:]}. {goal.tokens_used:,}{budget} tokens and "
+        f"{goal.time_used_seconds:,} seconds were used."
+    )
+
+
+def diff_report(diff: str, new_files: Sequence[str]) -> str:
+    """The changes of a working tree that no commit has."""
+    if not diff and not new_files:
+        return "There are no uncommitted changes."
+    parts = []
+    if diff:
+        shown = diff[:DIFF_LIMIT]
+        fence = _fence(shown)
+        parts.append(f"{fence}diff\n{shown.rstrip()}\n{fence}")
+        if len(diff) > DIFF_LIMIT:
+            cut = len(diff) - DIFF_LIMIT
+            parts.append(f"{cut:,} of {len(diff):,} characters are not shown.")
+    if new_files:
+        listed = "\n".join(f"- `{visible(name)}`" for name in new_files)
+        parts.append(f"New files that git does not follow yet:\n{listed}")
+    return "\n\n".join(parts)
+
+
+def _fence(text: str) -> str:
+    """A fence that nothing in the text can close."""
+    longest = run = 0
+    for char in text:
+        run = run + 1 if char == "`" else 0
+        longest = max(longest, run)
+    return "`" * max(3, longest + 1)

@@ -1,0 +1,41 @@
+"""What of an item's text was sent, and what its completion still has to send.
+
+Codex streams an item's text as deltas and then sends the item whole, which is what counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["SentThought", "left_to_send"]
+
+
+@dataclass(slots=True)
+class SentThought:
+    """What was sent of one reasoning item."""
+
+    raw: bool
+    """Whether it is the model's raw reasoning, and not its summary."""
+
+    part: int
+    """The number of the part that was sent last."""
+
+    pieces: list[str] = field(default_factory=list)
+    """The text, as it was sent."""
+
+
+def left_to_send(pieces: list[str], item_id: str, whole: str) -> tuple[str, str] | None:
+    """The message id and the text that complete what ``pieces`` have said; None: nothing does.
+
+    A whole that says something else is a message of its own: appended to the other it would make
+    no sense. One that differs in blank space only, or is the beginning of what was sent, adds
+    nothing. From then on ``pieces`` are the whole, so that it is never sent twice.
+    """
+    sent = "".join(pieces)
+    pieces[:] = (whole,)
+    if whole.startswith(sent):
+        rest = whole[len(sent) :]
+        return (item_id, rest) if rest else None
+    if sent.startswith(whole) or sent.split() == whole.split():
+        return None
+    return f"{item_id}:completed", whole

@@ -1,0 +1,85 @@
+"""What a client gives a session (directories, MCP servers) → the params of a thread.
+
+The same for ``thread/start``, ``thread/resume`` and ``thread/fork``. Plain JSON in and out.
+Source: ACP page "Session Setup"; schema definitions ThreadStartParams, ThreadResumeParams.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codex_acp.errors import RpcError
+from codex_acp.jsonrpc.message import INVALID_PARAMS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from codex_acp.jsonrpc.message import JsonValue
+
+__all__ = ["absolute", "configured_servers", "given_servers", "thread_params", "without_clashes"]
+
+
+def absolute(path: str, where: str) -> str:
+    """The path. Raises RpcError -32602 that names the field ``where`` if it is relative."""
+    if not path.startswith("/"):
+        raise RpcError(INVALID_PARAMS, f"{where}: {path!r} is not an absolute path")
+    return path
+
+
+def thread_params(
+    cwd: str,
+    directories: Sequence[str],
+    servers: Mapping[str, Mapping[str, object]],
+    *,
+    stored: bool,
+) -> dict[str, JsonValue]:
+    """``cwd``, ``runtimeWorkspaceRoots`` and ``config`` of a thread.
+
+    The roots are what Codex's sandbox lets a command write to, in a mode that lets it write at
+    all. Codex restores those of a ``stored`` thread by itself; ACP wants just the ones given now.
+    Raises RpcError -32602 for a path that is not absolute.
+    """
+    params: dict[str, JsonValue] = {"cwd": absolute(cwd, "cwd")}
+    roots: list[JsonValue] = [cwd]
+    for number, directory in enumerate(directories):
+        if absolute(directory, f"additionalDirectories.{number}") not in roots:
+            roots.append(directory)
+    if stored or len(roots) > 1:
+        params["runtimeWorkspaceRoots"] = roots
+    if servers:
+        tables: dict[str, JsonValue] = {}
+        for name, table in servers.items():
+            tables[name] = dict(table)  # type: ignore[arg-type] # a table of strings, lists, dicts
+        params["config"] = {"mcp_servers": tables}
+    return params
+
+
+def given_servers(params: Mapping[str, JsonValue]) -> frozenset[str]:
+    """Names of the MCP servers in params that `thread_params` made."""
+    config = params.get("config")
+    servers = config.get("mcp_servers") if isinstance(config, dict) else None
+    return frozenset(servers) if isinstance(servers, dict) else frozenset()
+
+
+def configured_servers(result: JsonValue) -> frozenset[str]:
+    """Names of the MCP servers in the answer of ``config/read``."""
+    config = result.get("config") if isinstance(result, dict) else None
+    return given_servers({"config": config})
+
+
+def without_clashes(
+    servers: Mapping[str, Mapping[str, object]], configured: frozenset[str]
+) -> tuple[dict[str, Mapping[str, object]], list[str]]:
+    """The servers whose names the user's configuration does not have, and a line for each other.
+
+    Codex would mix the two tables: the client's command with the trust that the person gave to
+    the configured server, or an address beside a command, which it refuses.
+    """
+    kept = {name: table for name, table in servers.items() if name not in configured}
+    said = [
+        f'The MCP server "{name}" of your client was left out: your Codex configuration has one '
+        "of that name, and that one is used."
+        for name in servers
+        if name in configured
+    ]
+    return kept, said

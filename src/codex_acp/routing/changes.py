@@ -1,0 +1,73 @@
+"""PURE: the change of one file as content of a tool call, from what Codex says of it alone.
+
+Shared by what an approval shows and by what the mapping shows of an item. Must not know the file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from codex_acp.acp._generated.v1.models import DiffToolCallContent
+from codex_acp.codex._generated.models import (
+    AddPatchChangeKind,
+    DeletePatchChangeKind,
+    UpdatePatchChangeKind,
+)
+from codex_acp.routing.content import code_content
+from codex_acp.routing.display import is_plain, visible
+from codex_acp.wire.model import UnknownVariant
+
+if TYPE_CHECKING:
+    from codex_acp.acp._generated.v1.models import ToolCallContent
+    from codex_acp.codex._generated.models import FileUpdateChange
+
+__all__ = ["change_content", "move_target", "patch_of", "unseen"]
+
+
+def change_content(change: FileUpdateChange) -> list[ToolCallContent]:
+    """A new or deleted file as a whole, which Codex sends as its text; an edit as its patch.
+
+    A diff is data that a client may open or apply, so it stays as it is; what cannot be seen in
+    it follows as text.
+    """
+    kind = change.kind
+    match kind:
+        case AddPatchChangeKind():
+            diff = DiffToolCallContent(path=change.path, old_text=None, new_text=change.diff)
+            return [diff, *unseen(change)]
+        case DeletePatchChangeKind():
+            diff = DiffToolCallContent(path=change.path, old_text=change.diff, new_text="")
+            return [diff, *unseen(change)]
+        case UpdatePatchChangeKind() | UnknownVariant():
+            return [_written_out(change, patch_of(change), "diff")]
+        case _:
+            assert_never(kind)
+
+
+def unseen(change: FileUpdateChange) -> list[ToolCallContent]:
+    """The change with what is invisible in it written out; nothing if all can be seen."""
+    text = change.diff.replace("\r\n", "\n")
+    if is_plain(change.path) and is_plain(text, multiline=True):
+        return []
+    return [_written_out(change, text, "", "With its invisible characters written out:")]
+
+
+def move_target(change: FileUpdateChange) -> str | None:
+    """Where an edit moves the file to."""
+    return change.kind.move_path if isinstance(change.kind, UpdatePatchChangeKind) else None
+
+
+def patch_of(change: FileUpdateChange) -> str:
+    """The hunks of an edit: Codex writes the target of a move behind them."""
+    target = move_target(change)
+    return change.diff.removesuffix(f"\n\nMoved to: {target}") if target else change.diff
+
+
+def _written_out(
+    change: FileUpdateChange, text: str, language: str, *heading: str
+) -> ToolCallContent:
+    lines = [*heading, visible(change.path)]
+    target = move_target(change)
+    if target is not None:
+        lines.append(f"moved to {visible(target)}")
+    return code_content(visible(text, multiline=True), language, "\n".join(lines))

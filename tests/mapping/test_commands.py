@@ -1,0 +1,113 @@
+"""Slash commands: what is typed, what is offered, and how a user's own prompt is filled."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codex_acp.acp.types import UnstructuredCommandInput
+from codex_acp.codex.types import SkillMetadata
+from codex_acp.mapping.commands import (
+    BUILT_IN,
+    Typed,
+    UserPrompt,
+    available_commands,
+    expanded,
+    skill_mentions,
+    typed,
+    user_prompt,
+)
+from codex_acp.wire.codec import decode
+
+
+def skill(name: str, *, enabled: bool = True, description: str = "Does it.") -> SkillMetadata:
+    wire = {"name": name, "description": description, "enabled": enabled, "path": f"/s/{name}"}
+    return decode(SkillMetadata, {**wire, "scope": "user"})
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("/review", Typed("review", "")),
+        ("  /review-branch   main  ", Typed("review-branch", "main")),
+        ("/goal make it\nfast", Typed("goal", "make it\nfast")),
+        ("/prompts:fix a b", Typed("prompts:fix", "a b")),
+        ("/", None),
+        ("/ review", None),
+        ("please /review", None),
+        ("", None),
+    ],
+)
+def test_a_command_is_the_word_behind_a_leading_slash(text: str, command: Typed | None) -> None:
+    assert typed(text) == command
+
+
+def test_a_prompt_file_tells_its_description_and_what_may_follow_it() -> None:
+    text = '---\ndescription: "Fix one bug"\nargument-hint: BUG\n---\nFix $1 in $ARGUMENTS.\n'
+
+    assert user_prompt("fix", text) == UserPrompt(
+        "fix", "Fix one bug", "BUG", "Fix $1 in $ARGUMENTS.\n"
+    )
+
+
+def test_a_prompt_file_without_front_matter_is_all_prompt() -> None:
+    assert user_prompt("hi", "Say $1.") == UserPrompt(
+        "hi", "Your prompt hi", "arguments", "Say $1."
+    )
+    assert user_prompt("hi", "Costs 5$$.").hint is None
+    assert user_prompt("hi", "---\nno end").body == "---\nno end"
+
+
+@pytest.mark.parametrize(
+    ("body", "arguments", "text"),
+    [
+        ("$1 and $2", "a 'b c'", "a and b c"),
+        ("$1|$3", "a", "a|"),
+        ("all: $ARGUMENTS", "a 'b c'", "all: a 'b c'"),
+        ("$FILE at $HOME", "FILE=x.py", "x.py at $HOME"),
+        ("costs $$1", "a", "costs $1"),
+        ("$1", "it's", "it's"),
+    ],
+)
+def test_the_places_of_a_prompt_are_filled(body: str, arguments: str, text: str) -> None:
+    assert expanded(body, arguments) == text
+
+
+@given(st.text(), st.text())
+def test_what_is_filled_in_is_not_filled_again(first: str, second: str) -> None:
+    words = expanded("$1", "'$2' x")
+    assert words == "$2"
+    assert isinstance(expanded(first, second), str)
+
+
+def test_skills_are_named_with_a_dollar_sign_each_once() -> None:
+    skills = {name: skill(name) for name in ("lint", "ship-it")}
+
+    found = skill_mentions("use $lint, then $ship-it and $lint; costs 5$lint, $other", skills)
+
+    assert [each.name for each in found] == ["lint", "ship-it"]
+
+
+def test_all_commands_are_offered_ours_first_and_no_name_twice() -> None:
+    prompts = [UserPrompt("fix", "Fix it", "what", "Fix $1")]
+    skills = [skill("lint"), skill("off", enabled=False), skill("review"), skill("lint")]
+
+    commands = available_commands(prompts, skills).available_commands
+
+    own = [command.name for command in BUILT_IN]
+    assert [command.name for command in commands] == [*own, "prompts:fix", "lint"]
+    fix = commands[len(own)]
+    assert isinstance(fix.input, UnstructuredCommandInput)
+    assert (fix.description, fix.input.hint) == ("Fix it", "what")
+    assert "input" not in commands[own.index("compact")].model_fields_set
+
+
+def test_a_long_description_of_a_skill_is_one_line_that_says_it_was_cut() -> None:
+    (found,) = available_commands([], [skill("x", description="a\nb " * 200)]).available_commands[
+        len(BUILT_IN) :
+    ]
+
+    assert "\n" not in found.description
+    assert found.description.endswith("…")
+    assert len(found.description) < 210

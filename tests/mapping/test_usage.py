@@ -1,0 +1,100 @@
+"""Tokens: how full the context is, and what one turn has used."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from codex_acp.codex.types import TokenUsageBreakdown
+from codex_acp.mapping.state import SessionState
+from codex_acp.mapping.usage import TurnUsage, turn_usage
+from tests.support.updates import Json, step
+
+UNSTABLE = Path(__file__).parents[2] / "schema" / "acp" / "v1_unstable.json"
+
+
+def counts(total: int, *, inputs: int = 0, output: int = 0, written: int = 0) -> Json:
+    return {
+        "totalTokens": total,
+        "inputTokens": inputs,
+        "cachedInputTokens": inputs // 2,
+        "cacheWriteInputTokens": written,
+        "outputTokens": output,
+        "reasoningOutputTokens": output // 2,
+    }
+
+
+def updated(state: SessionState, last: int, total: int, window: int | None) -> list[Json]:
+    usage = {"last": counts(last), "total": counts(total), "modelContextWindow": window}
+    params = {"threadId": "t", "turnId": "u", "tokenUsage": usage}
+    return step(state, "thread/tokenUsage/updated", params)
+
+
+def test_what_the_last_request_held_of_the_models_window_is_the_use_of_the_context() -> None:
+    assert updated(SessionState(), 1_000, 5_000, 272_000) == [
+        {"sessionUpdate": "usage_update", "used": 1_000, "size": 272_000}
+    ]
+
+
+def test_without_a_known_window_nothing_is_sent_but_the_tokens_are_counted() -> None:
+    for window in (None, 0, -1):
+        state = SessionState()
+
+        assert updated(state, 1_000, 5_000, window) == []
+        assert state.total_usage is not None
+        assert state.total_usage.total_tokens == 5_000
+
+
+def test_a_context_is_never_empty_so_a_count_of_none_is_not_shown() -> None:
+    for nothing in (0, -5):
+        assert updated(SessionState(), nothing, 5_000, 100) == []
+
+
+def test_what_has_not_changed_is_not_sent_again() -> None:
+    state = SessionState()
+    updated(state, 1_000, 5_000, 272_000)
+
+    assert updated(state, 1_000, 6_000, 272_000) == []
+    assert updated(state, 1_000, 6_000, 400_000) != []
+    assert updated(state, 900, 6_900, 400_000) != []
+
+
+def breakdown(
+    total: int, inputs: int = 0, output: int = 0, written: int = 0
+) -> TokenUsageBreakdown:
+    return TokenUsageBreakdown.model_validate(
+        counts(total, inputs=inputs, output=output, written=written)
+    )
+
+
+def test_a_turn_has_used_what_the_total_has_grown_by() -> None:
+    before, after = breakdown(100, 80, 20), breakdown(160, 120, 40, 8)
+
+    assert turn_usage(before, after) == TurnUsage(60, 40, 20, 10, 20, 8)
+    assert turn_usage(None, after) == TurnUsage(160, 120, 40, 20, 60, 8)
+
+
+def test_a_turn_without_a_report_has_no_usage() -> None:
+    before = breakdown(100)
+
+    assert turn_usage(None, None) is None
+    assert turn_usage(before, before) is None
+
+
+@given(st.tuples(*[st.integers(0, 10**12)] * 4), st.tuples(*[st.integers(0, 10**12)] * 4))
+def test_a_turns_usage_always_fits_acps_schema(
+    before: tuple[int, int, int, int], after: tuple[int, int, int, int]
+) -> None:
+    used = turn_usage(breakdown(*before), breakdown(*after))
+
+    assert used is not None
+    VALIDATOR.validate(used.wire())
+
+
+VALIDATOR = Draft202012Validator(
+    {"$ref": "#/$defs/Usage", "$defs": json.loads(UNSTABLE.read_text("utf-8"))["$defs"]}
+)
