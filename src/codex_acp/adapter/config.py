@@ -1,0 +1,263 @@
+"""Config options and modes of the open sessions: telling, setting, and keeping them true.
+
+The truth is what Codex reports. Nothing is sent to Codex before a person chooses something, and
+then only what was chosen. Must not know prompts and turns.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import anyio
+
+from codex_acp.acp._generated.v1.methods import MODELS
+from codex_acp.adapter.config_catalogues import Catalogues
+from codex_acp.adapter.config_session import ConfigSession
+from codex_acp.errors import CodexAcpError, RpcError
+from codex_acp.jsonrpc.message import RESOURCE_NOT_FOUND
+from codex_acp.mapping.config_changes import difference
+from codex_acp.mapping.config_choices import checked_mode, checked_value, choice_patch
+from codex_acp.mapping.config_modes import CONFIGURED
+from codex_acp.mapping.config_options import MODE, config_options, mode_of, mode_state
+from codex_acp.mapping.config_values import object_of, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from codex_acp.acp._generated.v1.models import (
+        SessionUpdate,
+        SetSessionConfigOptionRequest,
+        SetSessionConfigOptionResponse,
+        SetSessionModeRequest,
+        SetSessionModeResponse,
+    )
+    from codex_acp.adapter.config_catalogues import Place
+    from codex_acp.codex.client import CodexClient
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.config_options import ConfigView
+    from codex_acp.mapping.config_values import Access, Settings
+
+    Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
+    How = Literal["new", "load", "resume", "fork"]
+
+__all__ = ["Config"]
+
+logger = logging.getLogger(__name__)
+
+NEW_WAIT_SECONDS: Final = 0.025
+"""How much longer ``session/new`` may take for the lists; what comes later is an update."""
+
+WAIT_SECONDS: Final = 1.0
+"""The same for a thread that is not new, where nobody counts milliseconds."""
+
+CONFIGURED_WAIT_SECONDS: Final = 5.0
+"""How long a person who wants the configured mode waits for Codex to tell which it is."""
+
+
+class _Kept(NamedTuple):
+    """What Codex does not restore when a closed session is loaded."""
+
+    tier: str | None
+    chosen: tuple[str, Access] | None
+
+
+class Config:
+    """All sessions of one agent.
+
+    ``spawn`` starts a task that may outlive a request. ``send`` sends an update of a session in
+    order with its others; it may load models. ``booleans`` tells whether the client takes options
+    of type ``boolean``.
+
+    Of each thread the agent says: `opening`, just before it asks Codex for the thread, so that
+    Codex works on both at once; `opened`, with what Codex answered; `moved`, when the thread was
+    resumed after a loss of Codex; `closed`.
+    """
+
+    def __init__(
+        self,
+        spawn: Spawn,
+        send: Callable[[str, SessionUpdate], None],
+        booleans: Callable[[], bool],
+    ) -> None:
+        self._spawn = spawn
+        self._send = send
+        self._booleans = booleans
+        self._catalogues: Catalogues | None = None
+        self._sessions: dict[str, ConfigSession] = {}
+        self._left: dict[str, _Kept] = {}
+
+    # Sessions.
+
+    def opening(self, codex: CodexClient, cwd: str, how: How) -> Place:
+        """Ask for what the options of a session in ``cwd`` need; does not wait."""
+        return self._of(codex).place(cwd, with_config=how != "new")
+
+    async def opened(
+        self,
+        session_id: str,
+        codex: CodexClient,
+        result: JsonValue,
+        *,
+        how: How = "new",
+        place: Place | None = None,
+        source: str | None = None,
+    ) -> dict[str, JsonValue]:
+        """``modes`` and ``configOptions`` for the answer, as plain JSON; loads no model.
+
+        ``result`` is that of ``thread/start``, ``thread/resume`` or ``thread/fork``; ``place`` what
+        `opening` gave. A fork takes over what its ``source`` has, if that is open. Waits a little
+        for lists that are late; they follow as an update.
+        """
+        if place is None:
+            place = self.opening(codex, text_of(object_of(result), "cwd") or "", how)
+        self.closed(session_id)
+        earlier = self._left.pop(session_id, None)
+        catalogues = self._of(codex)
+        session = self._sessions[session_id] = ConfigSession(
+            session_id, catalogues, place, result, self._tell, new=how == "new"
+        )
+        await self._take_over(session, earlier, source if how == "fork" else None)
+        with anyio.move_on_after(NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS):
+            await catalogues.done.wait()
+            await place.done.wait()
+        view = self._view(session)
+        modes, options = mode_state(view), config_options(view)
+        session.told(options, modes)
+        return {"modes": modes, "configOptions": options}
+
+    async def moved(self, session_id: str, codex: CodexClient, result: JsonValue) -> None:
+        """The thread of an open session was resumed on another connection: ``thread/resume``."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            return
+        async with session.lock:
+            before = session.move(self._of(codex), result)
+            await self._restore(session, before)
+        self._tell(session)
+
+    def closed(self, session_id: str) -> None:
+        """The session is not open any more; again is fine."""
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.leave()
+            self._left[session_id] = _Kept(session.settings.tier, session.chosen)
+
+    def shown(self, session_id: str) -> list[JsonValue]:
+        """The config options of an open session as they are now; none for another."""
+        session = self._sessions.get(session_id)
+        return [] if session is None else config_options(self._view(session))
+
+    def _of(self, codex: CodexClient) -> Catalogues:
+        if self._catalogues is None or self._catalogues.codex is not codex:
+            self._catalogues = Catalogues(codex, self._spawn, self._lists_changed, self._catalogues)
+        return self._catalogues
+
+    async def _take_over(
+        self, session: ConfigSession, earlier: _Kept | None, source: str | None
+    ) -> None:
+        """Choices that Codex does not keep: a service tier in a load, the most in a fork."""
+        origin = None if source is None else self._sessions.get(source)
+        if origin is not None:
+            await self._restore(session, origin.settings)
+            session.chosen = origin.chosen
+        elif earlier is not None:
+            await self._restore(session, session.settings._replace(tier=earlier.tier))
+            session.chosen = earlier.chosen
+
+    async def _restore(self, session: ConfigSession, wanted: Settings) -> None:
+        try:
+            await session.change(difference(wanted, session.settings))
+        except CodexAcpError as error:
+            logger.warning("session %s: settings are not as before: %s", session.id, error)
+
+    # What the client sets.
+
+    async def set_config_option(
+        self, request: SetSessionConfigOptionRequest
+    ) -> SetSessionConfigOptionResponse:
+        """Set one option; the answer has all of them.
+
+        Raises RpcError: -32602 for an unknown option or value, -32002 for an unknown session,
+        -32603 with Codex's message if it refuses.
+        """
+        session = self._session(request.session_id)
+        option_id = request.config_id
+
+        def check(view: ConfigView) -> str:
+            return checked_value(view, option_id, request.value)
+
+        await self._choose(session, option_id, check)
+        session.told_options = config_options(self._view(session))
+        self._tell(session)
+        response: SetSessionConfigOptionResponse = MODELS.decode(
+            "SetSessionConfigOptionResponse",
+            {"configOptions": session.told_options},
+            "the config options",
+        )
+        return response
+
+    async def set_mode(self, request: SetSessionModeRequest) -> SetSessionModeResponse:
+        """Set the mode, for clients that do not know config options. Raises the same."""
+        from codex_acp.acp._generated.v1.models import SetSessionModeResponse
+
+        session = self._session(request.session_id)
+        mode = await self._choose(session, MODE, lambda v: checked_mode(v, request.mode_id))
+        if mode_of(self._view(session)) == mode:
+            session.told_mode = mode
+        self._tell(session)
+        return SetSessionModeResponse()
+
+    async def _choose(
+        self, session: ConfigSession, option_id: str, check: Callable[[ConfigView], str]
+    ) -> str:
+        """Have Codex take a value that ``check`` finds in the request; gives the value."""
+        async with session.lock:
+            value = check(self._view(session))
+            if option_id == MODE and value == CONFIGURED and session.configured is None:
+                with anyio.move_on_after(CONFIGURED_WAIT_SECONDS):
+                    await session.place.done.wait()
+            patch = choice_patch(self._view(session), option_id, value)
+            try:
+                await session.change(patch)
+            except CodexAcpError:
+                self._tell(session)  # Codex may have changed something else meanwhile
+                raise
+            if option_id == MODE:
+                session.mode_chosen(value, patch)
+            return value
+
+    def _session(self, session_id: str) -> ConfigSession:
+        session = self._sessions.get(session_id)
+        if session is None:
+            message = f"there is no open session {session_id!r}; start one with session/new"
+            raise RpcError(RESOURCE_NOT_FOUND, message, {"sessionId": session_id})
+        return session
+
+    # What the client is told.
+
+    def _view(self, session: ConfigSession) -> ConfigView:
+        return session.view(booleans=self._booleans())
+
+    def _lists_changed(self) -> None:
+        for session in self._sessions.values():
+            self._tell(session)
+
+    def _tell(self, session: ConfigSession) -> None:
+        """Send what differs from what the client has, if it has anything yet."""
+        if session.told_options is None:
+            return
+        view = self._view(session)
+        options, mode = config_options(view), mode_of(view)
+        if options != session.told_options:
+            session.told_options = options
+            self._update(session, "config_option_update", configOptions=options)
+        if mode != session.told_mode and mode in session.told_modes:
+            session.told_mode = mode
+            self._update(session, "current_mode_update", currentModeId=mode)
+
+    def _update(self, session: ConfigSession, kind: str, **fields: JsonValue) -> None:
+        update: SessionUpdate = MODELS.decode(
+            "SessionUpdate", {"sessionUpdate": kind, **fields}, f"the {kind}"
+        )
+        self._send(session.id, update)

@@ -1,0 +1,167 @@
+"""What there is to choose, asked of one connection to Codex while something else is waited for.
+
+Models and collaboration modes are asked for once; permission profiles and the configuration for
+each working directory anew, because a project has its own. Must not know a session.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codex_acp.errors import CodexAcpError, ErrorReply
+from codex_acp.jsonrpc.message import METHOD_NOT_FOUND
+from codex_acp.mapping.config_values import (
+    Catalogue,
+    collaborations_of,
+    models_of,
+    object_of,
+    profiles_of,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from codex_acp.codex.client import CodexClient
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.config_values import Choice, Collaboration, Model
+
+    Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
+
+__all__ = ["Catalogues", "Place"]
+
+logger = logging.getLogger(__name__)
+
+ANSWER_SECONDS: Final = 30.0
+"""How long Codex may take for one page: it may ask a server for the models of an account."""
+
+MAX_PAGES: Final = 100
+"""Of one list; a cursor that repeats ends it, too."""
+
+
+class Place:
+    """What depends on a working directory; `done` is set when all of it is known, or refused."""
+
+    def __init__(self, cwd: str) -> None:
+        self.cwd = cwd
+        self.project: str | None = None
+        self.profiles: tuple[Choice, ...] | None = None
+        self.config: dict[str, JsonValue] | None = None
+        """The effective ``config.toml``; None if it was not asked for, or refused."""
+        self.done = anyio.Event()
+
+
+class Catalogues:
+    """The lists of one connection. ``changed`` is called when one of them has come.
+
+    Until then those of an ``earlier`` connection, now lost, are the best there is.
+    """
+
+    def __init__(
+        self,
+        codex: CodexClient,
+        spawn: Spawn,
+        changed: Callable[[], None],
+        earlier: Catalogues | None = None,
+    ) -> None:
+        self.codex = codex
+        self._spawn = spawn
+        self._changed = changed
+        self._models: tuple[Model, ...] | None = None
+        self._collaborations: tuple[Collaboration, ...] | None = None
+        if earlier is not None:
+            self._models, self._collaborations = earlier._models, earlier._collaborations
+        self.done = anyio.Event()
+        """Set when models and collaboration modes are known, or refused."""
+        self._open = 2
+        """Lists that are asked for and have not come."""
+        spawn(self._ask_models)
+        spawn(self._ask_collaborations)
+
+    def catalogue(self, place: Place) -> Catalogue:
+        """What is known so far of what there is to choose in a working directory."""
+        return Catalogue(self._models, self._collaborations, place.profiles)
+
+    def place(self, cwd: str, *, with_config: bool) -> Place:
+        """Ask for what depends on a working directory; the configuration only ``with_config``."""
+        place = Place(cwd)
+        self._spawn(lambda: self._ask_of(place, with_config=with_config))
+        return place
+
+    async def _ask_models(self) -> None:
+        pages = await self._pages("model/list", {})
+        if pages is not None:
+            models = {model.slug: model for page in pages for model in models_of(page)}
+            self._models = tuple(models.values())
+        self._answered()
+
+    async def _ask_collaborations(self) -> None:
+        pages = await self._pages("collaborationMode/list", {})
+        if pages is not None:
+            modes = {mode.mode: mode for page in pages for mode in collaborations_of(page)}
+            self._collaborations = tuple(modes.values())
+        self._answered()
+
+    def _answered(self) -> None:
+        self._open -= 1
+        if not self._open:
+            self.done.set()
+        self._changed()
+
+    async def _ask_of(self, place: Place, *, with_config: bool) -> None:
+        pages = await self._pages("permissionProfile/list", {"cwd": place.cwd})
+        if pages is not None:
+            profiles = {choice.value: choice for page in pages for choice in profiles_of(page)}
+            place.profiles = tuple(profiles.values())
+        if with_config:
+            answer = object_of(await self._call("config/read", {"cwd": place.cwd}))
+            config = answer.get("config")
+            place.config = config if isinstance(config, dict) else None
+            place.project = _repository_of(place.cwd)
+        place.done.set()
+        self._changed()
+
+    async def _pages(self, method: str, params: dict[str, JsonValue]) -> list[JsonValue] | None:
+        """All pages of a list; None if the first is refused."""
+        pages: list[JsonValue] = []
+        cursors: set[str] = set()
+        for _ in range(MAX_PAGES):
+            page = await self._call(method, params)
+            if page is None:
+                break
+            pages.append(page)
+            cursor = text_of(object_of(page), "nextCursor")
+            if cursor is None or cursor in cursors:
+                break
+            cursors.add(cursor)
+            params = {**params, "cursor": cursor}
+        return pages or None
+
+    async def _call(self, method: str, params: dict[str, JsonValue]) -> JsonValue:
+        """The result; None, with a line in the log, if Codex has none."""
+        try:
+            with anyio.move_on_after(ANSWER_SECONDS):
+                return await self.codex.call_raw(method, params)
+        except CodexAcpError as error:
+            missing = isinstance(error, ErrorReply) and error.code == METHOD_NOT_FOUND
+            level = logging.INFO if missing else logging.WARNING
+            logger.log(level, "config options do without %s: %s", method, error)
+            return None
+        logger.warning("config options do without %s: no answer in time", method)
+        return None
+
+
+def _repository_of(cwd: str) -> str | None:
+    """The nearest folder that has ``.git``: trust in a project is by its repository."""
+    path = os.path.abspath(cwd)  # noqa: PTH100 - a string of the protocol, compared as such
+    while True:
+        if os.path.isdir(os.path.join(path, ".git")):  # noqa: PTH112, PTH118
+            return path
+        parent = os.path.dirname(path)  # noqa: PTH120
+        if parent == path:
+            return None
+        path = parent

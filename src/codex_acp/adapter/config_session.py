@@ -1,0 +1,204 @@
+"""The settings of one session's thread as Codex reports them, and their changes.
+
+A sink of the thread's notifications. Must not know ACP's methods.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
+from codex_acp.jsonrpc.message import INTERNAL_ERROR
+from codex_acp.mapping.config_changes import applied, meets
+from codex_acp.mapping.config_modes import configured_access
+from codex_acp.mapping.config_options import ConfigView
+from codex_acp.mapping.config_values import (
+    object_of,
+    settings_of_thread,
+    settings_of_update,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codex_acp.adapter.config_catalogues import Catalogues, Place
+    from codex_acp.errors import TransportError
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.config_values import Access, Settings
+
+    JsonObject = dict[str, JsonValue]
+
+__all__ = ["ConfigSession"]
+
+logger = logging.getLogger(__name__)
+
+REPORT_SECONDS: Final = 1.0
+"""How long after its answer Codex may take to report the settings: usually a millisecond."""
+
+
+class _Wanted:
+    """A change that Codex was asked for and has not reported."""
+
+    def __init__(self, patch: JsonObject) -> None:
+        self.patch = patch
+        self.reported = False
+        """Whether Codex has reported settings since, whatever they are."""
+        self.met = anyio.Event()
+
+
+class ConfigSession:
+    """One session. ``changed`` is called when Codex has changed the settings by itself.
+
+    ``result`` is that of the method that began the thread; of a ``new`` thread it tells what is
+    configured.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        catalogues: Catalogues,
+        place: Place,
+        result: JsonValue,
+        changed: Callable[[ConfigSession], None],
+        *,
+        new: bool,
+    ) -> None:
+        self.id = session_id
+        self.place = place
+        self.settings: Settings = settings_of_thread(result)
+        self.told_options: list[JsonValue] | None = None
+        """The list as the client has it; None before it has one."""
+        self.told_mode: str | None = None
+        """The current mode as the client has it."""
+        self.told_modes: frozenset[str] = frozenset()
+        """The modes that the client knows of."""
+        self.lock = anyio.Lock()
+        """One change at a time."""
+        self._catalogues = catalogues
+        self._changed = changed
+        self._roots = _more_roots(result)
+        self._configured = self.settings.access if new else None
+        self.chosen: tuple[str, Access] | None = None
+        """The mode that a person chose last, and what Codex made of it."""
+        self._preset_effort = False
+        self._models: tuple[str, ...] = (self.settings.model,)
+        self._wanted: _Wanted | None = None
+        catalogues.codex.subscribe(session_id, self)
+
+    def move(self, catalogues: Catalogues, result: JsonValue) -> Settings:
+        """Go on with the same thread, resumed on another connection; gives what it had before."""
+        before = self.settings
+        self.leave()
+        self._catalogues, self.settings = catalogues, settings_of_thread(result)
+        catalogues.codex.subscribe(self.id, self)
+        return before
+
+    def leave(self) -> None:
+        """Hear nothing more."""
+        self._catalogues.codex.unsubscribe(self.id, self)
+
+    def view(self, *, booleans: bool) -> ConfigView:
+        """What the options are made of, as of now."""
+        return ConfigView(
+            self.settings,
+            self._catalogues.catalogue(self.place),
+            self.configured,
+            self.chosen,
+            self._models,
+            preset_effort=self._preset_effort,
+            booleans=booleans,
+        )
+
+    @property
+    def configured(self) -> Access | None:
+        """What the configuration gives, remembered of the thread's start or read."""
+        config = self.place.config
+        if self._configured is None and config is not None:
+            place = self.place
+            self._configured = configured_access(config, place.cwd, place.project, self._roots)
+        return self._configured
+
+    def told(self, options: list[JsonValue], modes: JsonObject) -> None:
+        """The client was given these: ``configOptions`` and ``modes``."""
+        entries = modes["availableModes"]
+        assert isinstance(entries, list)
+        known = [object_of(entry).get("id") for entry in entries]
+        self.told_options, self.told_mode = options, text_of(modes, "currentModeId")
+        self.told_modes = frozenset(mode for mode in known if isinstance(mode, str))
+
+    # Changes.
+
+    async def change(self, patch: JsonObject) -> None:
+        """Have Codex take a patch; `settings` is what it made of it. Nothing if it is in force.
+
+        Raises RpcError with Codex's message if it refuses.
+        """
+        if meets(self.settings, patch):
+            return
+        before, effort = self.settings, patch.get("effort")
+        wanted = self._wanted = _Wanted(patch)
+        try:
+            params = {"threadId": self.id, **patch}
+            await self._catalogues.codex.call_raw("thread/settings/update", params)
+            with anyio.move_on_after(REPORT_SECONDS):
+                await wanted.met.wait()
+        except ErrorReply as error:
+            data = {"message": error.message, "code": error.code, "data": error.data}
+            message = f"Codex refused the change: {error.message}"
+            raise RpcError(INTERNAL_ERROR, message, data) from error
+        except CodexAcpError as error:
+            message = f"the change did not reach Codex: {error}"
+            raise RpcError(INTERNAL_ERROR, message) from error
+        finally:
+            self._wanted = None
+        if not wanted.reported:
+            logger.info("session %s: Codex took %s and reported nothing", self.id, list(patch))
+            self.settings = applied(self.settings, patch)
+        if effort is not None or self.settings.effort != before.effort:
+            preset = "collaborationMode" in patch and before.effort is None
+            self._preset_effort = preset and self.settings.effort is not None
+
+    def mode_chosen(self, mode: str, patch: JsonObject) -> None:
+        """Remember the mode that a person has chosen, if Codex has made it what it is."""
+        if meets(self.settings, patch):
+            self.chosen = (mode, self.settings.access)
+
+    # NotificationSink
+
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        """See `NotificationSink`."""
+        if method != "thread/settings/updated":
+            return
+        settings = settings_of_update(params)
+        if settings is None:
+            logger.warning("session %s: %s without settings", self.id, method)
+            return
+        self.settings = settings
+        if settings.model not in self._models:
+            self._models = (*self._models, settings.model)
+        wanted = self._wanted
+        if wanted is None:
+            self._changed(self)
+            return
+        wanted.reported = True
+        if meets(settings, wanted.patch):
+            wanted.met.set()
+
+    def on_batch_end(self) -> None:
+        """See `NotificationSink`."""
+
+    def on_closed(self, error: TransportError | None) -> None:
+        """See `NotificationSink`: a call in flight says it itself."""
+
+
+def _more_roots(result: JsonValue) -> tuple[str, ...]:
+    """The directories of the thread besides its working directory."""
+    if not isinstance(result, dict):
+        return ()
+    roots = result.get("runtimeWorkspaceRoots")
+    found = [r for r in roots if isinstance(r, str)] if isinstance(roots, list) else []
+    return tuple(root for root in found if root != result.get("cwd"))

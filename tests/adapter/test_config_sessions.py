@@ -1,0 +1,151 @@
+"""The options of a session that opens, is loaded, forked, or loses its Codex."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+
+from codex_acp.codex.client import CodexClient
+from codex_acp.testing import Expect, ScriptedAppServer
+from tests.adapter.config_bench import (
+    FULL,
+    FULL_ACCESS,
+    LISTS,
+    LOADED,
+    THREAD,
+    ConfigBench,
+    by_id,
+    taken,
+)
+from tests.support.config_samples import MODELS, PROFILES, started
+
+if TYPE_CHECKING:
+    from codex_acp.jsonrpc.message import JsonValue
+
+
+async def test_a_new_session_has_all_options_and_codex_was_asked_to_change_nothing() -> None:
+    async with ConfigBench(*LISTS) as bench:
+        answer = await bench.open()
+
+        assert list(by_id(answer["configOptions"])) == [
+            "mode", "model", "reasoning_effort", "service_tier", "collaboration_mode",
+        ]  # fmt: skip
+        assert answer["modes"]["currentModeId"] == "configured"
+        assert bench.asked("thread/settings/update") == []
+        assert bench.asked("config/read") == [], "thread/start has told what is configured"
+
+
+async def test_the_lists_of_a_connection_are_asked_for_once() -> None:
+    again = Expect("permissionProfile/list", PROFILES)
+    async with ConfigBench(*LISTS, again) as bench:
+        await bench.open()
+        await bench.open()
+        assert len(bench.asked("model/list")) == 1
+        assert len(bench.asked("permissionProfile/list")) == 2, "each project has its own"
+
+
+async def test_lists_that_come_late_follow_as_an_update_with_the_complete_list() -> None:
+    async with ConfigBench(Expect("model/list", silent=True), *LISTS[1:]) as bench:
+        answer = await bench.open()
+        assert len(by_id(answer["configOptions"])["model"]["options"]) == 1
+
+        await bench.answer("model/list", MODELS)
+        (update,) = await bench.wait_for_updates(1)
+        assert update["sessionUpdate"] == "config_option_update"
+        options = by_id(update["configOptions"])
+        assert len(options["model"]["options"]) == 4
+        assert "mode" in options
+
+
+async def test_lists_that_codex_refuses_are_done_without() -> None:
+    refused = {"code": -32601, "message": "no such thing"}
+    methods = ("model/list", "permissionProfile/list", "collaborationMode/list")
+    async with ConfigBench(*(Expect(method, error=refused) for method in methods)) as bench:
+        answer = await bench.open()
+        assert list(by_id(answer["configOptions"])) == ["mode", "model", "reasoning_effort"]
+
+
+async def test_a_cursor_that_repeats_ends_the_list() -> None:
+    page: dict[str, JsonValue] = {**MODELS, "nextCursor": "again"}
+    async with ConfigBench(
+        Expect("model/list", page), *LISTS[1:], Expect("model/list", page)
+    ) as bench:
+        answer = await bench.open()
+        assert [p.get("cursor") for p in bench.asked("model/list")] == [None, "again"]
+        assert len(by_id(answer["configOptions"])["model"]["options"]) == 4
+
+
+async def test_a_loaded_session_reads_the_configuration_to_know_what_is_configured() -> None:
+    back = taken()
+    async with ConfigBench(*LOADED, *back) as bench:
+        answer = await bench.open(started(approvalPolicy="never", sandbox=FULL), how="load")
+        assert answer["modes"]["currentModeId"] == "full-access"
+
+        options = await bench.set("mode", "configured")
+        assert options["mode"]["currentValue"] == "configured"
+        assert bench.asked("thread/settings/update")[-1]["approvalPolicy"] == "on-request"
+
+
+async def test_a_loaded_session_that_is_as_configured_says_so() -> None:
+    async with ConfigBench(*LOADED) as bench:
+        answer = await bench.open(how="load")
+        assert answer["modes"]["currentModeId"] == "configured"
+
+
+async def test_a_service_tier_which_codex_does_not_restore_is_set_again_by_a_load() -> None:
+    again = taken(serviceTier="flex")
+    async with ConfigBench(*LISTS, *taken(serviceTier="flex"), *LOADED[2:], *again) as bench:
+        await bench.open()
+        await bench.set("service_tier", "flex")
+        bench.config.closed(THREAD)
+        answer = await bench.open(how="load")
+
+        assert by_id(answer["configOptions"])["service_tier"]["currentValue"] == "flex"
+        assert bench.asked("thread/settings/update")[-1] == {
+            "threadId": THREAD, "serviceTier": "flex",
+        }  # fmt: skip
+        assert bench.updates == []
+
+
+async def test_a_fork_takes_over_what_its_source_has() -> None:
+    changed = taken(effort="high", **FULL_ACCESS)
+    async with ConfigBench(*LISTS, *changed, *LOADED[2:]) as bench:
+        await bench.open()
+        await bench.set("mode", "full-access")
+        forked = started(thread={"id": "thread-2"}, approvalPolicy="never")
+        with anyio.fail_after(5):
+            await bench.config.opened("thread-2", bench.codex, forked, how="fork", source=THREAD)
+
+        assert bench.asked("thread/settings/update")[-1] == {
+            "threadId": "thread-2",
+            "effort": "high",
+            "approvalPolicy": "never",
+            "approvalsReviewer": "user",
+            "permissions": ":danger-full-access",
+        }
+
+
+async def test_after_a_loss_of_codex_the_session_is_as_before_and_the_client_hears_nothing() -> (
+    None
+):
+    async with ConfigBench(*LISTS, *taken(**FULL_ACCESS, serviceTier="flex")) as bench:
+        await bench.open()
+        await bench.set("mode", "full-access")
+        bench.updates.clear()
+        script = [*LISTS[:2], *taken(**FULL_ACCESS, serviceTier="flex")]
+        async with ScriptedAppServer(script) as server, CodexClient(server.link) as codex:
+            resumed = started(
+                approvalPolicy="never",
+                sandbox=FULL,
+                activePermissionProfile={"id": ":danger-full-access"},
+            )
+            with anyio.fail_after(5):
+                await bench.config.moved(THREAD, codex, resumed)
+            asked = [
+                message["params"]
+                for message in server.player.received
+                if message.get("method") == "thread/settings/update"
+            ]
+            assert asked == [{"threadId": THREAD, "serviceTier": "flex"}]
+            assert bench.updates == []
