@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack
+from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -50,15 +51,30 @@ if TYPE_CHECKING:
     )
     from codex_acp.transport.connection import Connection, Responder
     from codex_acp.wire.model import WireModel
+    from codex_acp.wire.registry import ModelRegistry
 
     RequestHandler: TypeAlias = Callable[[Any], Awaitable[object]]
     NotificationHandler: TypeAlias = Callable[[Any], None]
     InvalidNotificationCallback: TypeAlias = Callable[[Notification, InvalidPayload], None]
     QuickHandler: TypeAlias = Callable[[JsonValue], Callable[[], Awaitable[EncodedJson]] | None]
 
-__all__ = ["Side"]
+__all__ = ["Side", "served_request_id"]
 
 logger = logging.getLogger(__name__)
+
+_SERVED: ContextVar[RequestId] = ContextVar("_SERVED")
+
+
+def served_request_id() -> RequestId:
+    """The id of the peer's request that the caller's task answers: elicitations may refer to it.
+
+    Raises MisuseError outside of a request's handler.
+    """
+    try:
+        return _SERVED.get()
+    except LookupError:
+        msg = "no request of the peer is being answered here"
+        raise MisuseError(msg) from None
 
 
 class _OpenRequest:
@@ -233,17 +249,28 @@ class Side:
         run = None if quick is None else quick(request.params)
         if run is not None:
             return partial(encoded_result, run)
-        model = self._methods.handled[method].params
+        return self._typed(handler, MODELS, self._methods.handled[method].params, request)
+
+    def _typed(
+        self,
+        handler: RequestHandler,
+        models: ModelRegistry,
+        model: str | None,
+        request: Request,
+    ) -> Callable[[], Awaitable[object]]:
+        """``handler`` with the request's params as ``model``; RpcError if they do not fit."""
         if model is None:
             return partial(handler, None)
+        params = {} if request.params is None else request.params
         try:
-            return partial(handler, _decoded(model, request.params, method))
+            return partial(handler, models.decode(model, params, request.method))
         except InvalidPayload as error:
             logger.warning("%s sent invalid params: %s", self._connection.name, error)
             raise invalid_params(error) from None
 
     async def _serve(self, entry: _OpenRequest) -> None:
         responder, scope = entry.responder, entry.scope
+        _SERVED.set(responder.id)
         result: object = None
         try:
             with scope:

@@ -14,18 +14,21 @@ from codex_acp.cli.logs import DEFAULT_LEVEL, LEVEL_VARIABLE, LEVELS, chosen_lev
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["demo_parser", "routes_parser", "run", "serve_parser"]
+__all__ = ["demo_parser", "routes_parser", "run", "run_parser", "serve_parser"]
 
 PROGRAM: Final = "codex-acp-sdk"
 
-COMMANDS: Final = ("serve", "demo", "routes")
+COMMANDS: Final = ("serve", "demo", "login", "routes", "run")
 
 EPILOG: Final = """\
 commands:
   serve    the ACP agent on standard input and output (also without the word)
   demo     send one prompt through the real Codex with a scripted model, and show it;
            see `codex-acp-sdk demo --help`
+  login    log in to OpenAI with Codex's own login; what follows goes to `codex login`
   routes   print what becomes of every request that Codex can make (--json for programs)
+  run      send one prompt to any ACP agent, from the terminal or a script;
+           see `codex-acp-sdk run --help`
 
 environment:
   CODEX_PATH     the Codex binary, where --codex does not name one
@@ -48,8 +51,16 @@ def run(argv: Sequence[str]) -> int:
         return _run_demo(argv[1:])
     if argv and argv[0] == "routes":
         return _run_routes(argv[1:])
+    if argv and argv[0] == "run":
+        return _run_run(argv[1:])
+    if argv and argv[0] == "login":
+        return _run_login(None, argv[1:])
     parser = serve_parser()
     options, unknown = parser.parse_known_args(argv)
+    # A client appends it to the command it knows, which may hold options and the word serve.
+    if options.command == "login" or (options.command == "serve" and unknown[:1] == ["login"]):
+        more = unknown if options.command == "login" else unknown[1:]
+        return _run_login(options.codex, [*_settings(options.config), *more])
     if unknown:  # before the command: the value of an unknown option reads as one
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if options.command not in COMMANDS:
@@ -63,17 +74,37 @@ def run(argv: Sequence[str]) -> int:
         parser.error("demo has options of its own; write them behind it: demo [options]")
     if options.command == "routes":
         parser.error("routes has options of its own; write them behind it: routes [options]")
+    if options.command == "run":
+        parser.error("run has options of its own; write them behind it: run [options] PROMPT")
     from codex_acp.cli.serve import serve
     from codex_acp.codex.launch import LaunchOptions
 
-    settings = [word for setting in options.config for word in ("-c", setting)]
     return serve(
-        LaunchOptions(codex=options.codex, args=settings),
+        LaunchOptions(codex=options.codex, args=_settings(options.config)),
         line_limit=options.line_limit,
         log_level=options.log_level,
         log_file=options.log_file,
         transcript=options.transcript,
     )
+
+
+def _run_run(argv: Sequence[str]) -> int:
+    from codex_acp.cli.run_arguments import run_options
+
+    options = run_options(run_parser().parse_args(argv))
+    from codex_acp.cli.run import run as run_prompt
+
+    return run_prompt(options)
+
+
+def _run_login(codex: str | None, argv: Sequence[str]) -> int:
+    from codex_acp.cli.login import login
+
+    return login(codex, argv)
+
+
+def _settings(config: Sequence[str]) -> list[str]:
+    return [word for setting in config for word in ("-c", setting)]
 
 
 def _run_routes(argv: Sequence[str]) -> int:
@@ -96,7 +127,8 @@ def serve_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog=PROGRAM,
         usage="%(prog)s [serve] [options]\n       %(prog)s demo [options]\n"
-        "       %(prog)s routes [--json]\n       %(prog)s --version",
+        "       %(prog)s routes [--json]\n       %(prog)s run [options] PROMPT\n"
+        "       %(prog)s --version",
         description="An Agent Client Protocol (ACP) agent, run by the Codex app-server.\n"
         "Editors start it and speak with it on standard input and output.",
         epilog=EPILOG,
@@ -147,6 +179,15 @@ def routes_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
+    return parser
+
+
+def run_parser() -> argparse.ArgumentParser:
+    """The parser of what follows ``run``."""
+    from codex_acp.cli.run_arguments import add_run_arguments
+
+    parser = _Parser(prog=f"{PROGRAM} run", allow_abbrev=False)
+    add_run_arguments(parser)
     return parser
 
 

@@ -1,0 +1,35 @@
+"""A page in the browser of the person at this machine, for clients that cannot show one."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["can_open_pages", "open_page"]
+
+NO_BROWSER: Final = "NO_BROWSER"
+"""Set to anything, no browser is opened."""
+
+_SCREENS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+"""Any of these is a sign of a browser; without one, a text browser would take our terminal."""
+
+
+def can_open_pages(environment: Mapping[str, str]) -> bool:
+    """Whether there is a screen for a browser, as far as the environment tells."""
+    if environment.get(NO_BROWSER):
+        return False
+    if sys.platform == "darwin":
+        return not environment.get("SSH_CONNECTION")
+    return any(environment.get(name) for name in _SCREENS)
+
+
+async def open_page(url: str) -> bool:
+    """Open ``url``, which the person has asked for; whether a browser was found."""
+    import webbrowser
+
+    from anyio import to_thread
+
+    return await to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)

@@ -1,0 +1,46 @@
+"""Whether Codex needs a login before it can work, asked before the first session.
+
+Loads no model: a process just started asks it, too.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from codex_acp.errors import ErrorReply, RpcError
+from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED
+
+if TYPE_CHECKING:
+    from codex_acp.codex.client import CodexClient
+
+__all__ = ["LoginCheck"]
+
+logger = logging.getLogger(__name__)
+
+
+class LoginCheck:
+    """Asks once for each connection to Codex, and again until somebody is logged in."""
+
+    def __init__(self) -> None:
+        self._passed: CodexClient | None = None
+
+    def forget(self) -> None:
+        """Somebody has logged out."""
+        self._passed = None
+
+    async def check(self, codex: CodexClient) -> None:
+        """Raises RpcError -32000 if the configured model provider needs a login and has none."""
+        if self._passed is codex:
+            return
+        try:
+            answer = await codex.call_raw("account/read", {"refreshToken": False})
+        except ErrorReply as error:  # a turn that needs a login will say so itself
+            logger.warning("Codex does not tell whether a login is needed: %s", error)
+            return
+        if not isinstance(answer, dict):
+            return
+        if answer.get("requiresOpenaiAuth") is True and answer.get("account") is None:
+            message = "Codex needs a login first: choose one of this agent's authMethods"
+            raise RpcError(AUTHENTICATION_REQUIRED, message)
+        self._passed = codex

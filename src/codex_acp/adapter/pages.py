@@ -1,0 +1,116 @@
+"""A page that a person is asked to open, until Codex reports what came of it.
+
+Owns the wait. The one place where ``elicitation/complete`` is sent: a login's end is a completion
+that is really reported (contract 2.4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codex_acp.acp._generated.v1.models import (
+    AcceptCreateElicitationResponse,
+    CompleteElicitationNotification,
+)
+from codex_acp.errors import CodexAcpError
+
+if TYPE_CHECKING:
+    from codex_acp.acp._generated.v1.models import (
+        RequestUrlCreateElicitationRequest,
+        SessionUrlCreateElicitationRequest,
+    )
+    from codex_acp.acp.agent_side import AgentSide
+    from codex_acp.codex.client import CodexClient
+    from codex_acp.errors import TransportError
+    from codex_acp.jsonrpc.message import JsonValue
+
+    PageRequest = RequestUrlCreateElicitationRequest | SessionUrlCreateElicitationRequest
+
+__all__ = ["Ends", "open_until"]
+
+_MAX_EARLY: Final = 32
+"""Ends that are kept because nobody waits for them yet."""
+
+
+class Ends:
+    """A sink: how each thing ended that ``method`` reports, by the id in the field ``key``.
+
+    A context manager, so that it hears nothing more than it has to.
+    """
+
+    def __init__(self, codex: CodexClient, method: str, key: str = "loginId") -> None:
+        self._codex = codex
+        self._method = method
+        self._key = key
+        self._ends: dict[str, asyncio.Future[str | None]] = {}
+
+    def __enter__(self) -> Ends:
+        self._codex.subscribe_all(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._codex.unsubscribe_all(self)
+
+    def of(self, name: str) -> asyncio.Future[str | None]:
+        """Done when it has ended: None for success, else why not."""
+        if name not in self._ends:
+            while len(self._ends) >= _MAX_EARLY:
+                del self._ends[next(iter(self._ends))]
+            self._ends[name] = asyncio.get_running_loop().create_future()
+        return self._ends[name]
+
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        """See `NotificationSink`."""
+        if method != self._method or not isinstance(params, dict):
+            return
+        name = params.get(self._key)
+        if isinstance(name, str) and not self.of(name).done():
+            error = params.get("error")
+            why = None if params.get("success") is True else str(error or "Codex gave no reason")
+            self.of(name).set_result(why)
+
+    def on_batch_end(self) -> None:
+        """See `NotificationSink`."""
+
+    def on_closed(self, error: TransportError | None) -> None:
+        """See `NotificationSink`: nothing can succeed any more."""
+        why = "Codex has ended" if error is None else str(error)
+        for end in self._ends.values():
+            if not end.done():
+                end.set_result(why)
+
+
+async def open_until(
+    side: AgentSide, request: PageRequest, end: asyncio.Future[str | None]
+) -> str | None:
+    """Ask the person to open the page, and wait for ``end``; why it was not opened, else None.
+
+    The question is withdrawn when the end comes first. Cancelling this changes nothing of ``end``.
+    """
+    refusal: str | None = None
+    async with anyio.create_task_group() as tasks:
+
+        async def ask() -> None:
+            nonlocal refusal
+            try:
+                response = await side.elicitation_create(request)
+            except CodexAcpError as error:
+                refusal = f"the client could not show the page: {error}"
+            else:
+                if not isinstance(response, AcceptCreateElicitationResponse):
+                    refusal = "the page was not opened"
+            if refusal is not None:
+                tasks.cancel_scope.cancel()
+
+        tasks.start_soon(ask)
+        await asyncio.shield(end)
+        tasks.cancel_scope.cancel()
+    if end.done():
+        side.elicitation_complete(
+            CompleteElicitationNotification(elicitation_id=request.elicitation_id)
+        )
+        return None
+    return refusal

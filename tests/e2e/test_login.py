@@ -1,0 +1,162 @@
+"""Logging in and out with the real Codex: by a key, by a page, and what needs none of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from codex_acp.acp.types import (
+    AcceptCreateElicitationResponse,
+    AgentAuthMethod,
+    AuthenticateRequest,
+    ClientCapabilities,
+    CreateElicitationResponse,
+    DeclineCreateElicitationResponse,
+    ElicitationCapabilities,
+    ElicitationUrlCapabilities,
+    LogoutRequest,
+    RequestUrlCreateElicitationRequest,
+    TerminalAuthMethod,
+)
+from codex_acp.errors import ErrorReply
+from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INVALID_PARAMS
+from codex_acp.testing import Text
+from codex_acp.wire.codec import decode
+from tests.e2e.adapter_bench import WAIT, AdapterBench
+
+pytestmark = pytest.mark.e2e
+
+NEEDS_LOGIN = ("-c", "model_providers.scripted.requires_openai_auth=true")
+WITH_PAGES = ClientCapabilities(
+    elicitation=ElicitationCapabilities(url=ElicitationUrlCapabilities())
+)
+Ask = Callable[[RequestUrlCreateElicitationRequest], Awaitable[CreateElicitationResponse]]
+
+
+def bench(**more: Any) -> AdapterBench:
+    more.setdefault("args", NEEDS_LOGIN)
+    return AdapterBench([[Text("Hello.")]], **more)
+
+
+def with_pages(ask: Ask, **more: Any) -> AdapterBench:
+    return bench(capabilities=WITH_PAGES, requests={"elicitation/create": ask}, **more)
+
+
+def method_ids(adapter: AdapterBench) -> list[str]:
+    return [method.id for method in adapter.agent.auth_methods]
+
+
+async def refused(call: Awaitable[object]) -> ErrorReply:
+    with anyio.fail_after(WAIT), pytest.raises(ErrorReply) as caught:
+        await call
+    return caught.value
+
+
+async def test_without_a_login_a_session_is_refused_and_with_a_key_it_opens() -> None:
+    async with bench(env={"OPENAI_API_KEY": "sk-scripted"}) as adapter:
+        error = await refused(adapter.new_session())
+        assert error.code == AUTHENTICATION_REQUIRED
+        assert "authMethods" in error.message
+
+        await adapter.client.authenticate(AuthenticateRequest(method_id="api-key"))
+        session = await adapter.new_session()
+        assert (await adapter.prompt(session)).stop_reason == "end_turn"
+
+        await adapter.client.logout(LogoutRequest())
+        assert (await refused(adapter.new_session())).code == AUTHENTICATION_REQUIRED
+
+
+async def test_a_key_that_the_client_sends_is_taken_before_the_environments() -> None:
+    async with bench() as adapter:
+        missing = await refused(
+            adapter.client.authenticate(AuthenticateRequest(method_id="api-key"))
+        )
+        assert missing.code == AUTHENTICATION_REQUIRED
+        assert "OPENAI_API_KEY" in missing.message
+
+        wire = {"methodId": "api-key", "_meta": {"api-key": {"apiKey": "sk-given"}}}
+        await adapter.client.authenticate(decode(AuthenticateRequest, wire))
+        assert await adapter.new_session()
+
+
+async def test_a_provider_of_ones_own_needs_no_login() -> None:
+    async with bench(args=()) as adapter:
+        session = await adapter.new_session()
+        assert (await adapter.prompt(session)).stop_reason == "end_turn"
+
+
+async def test_only_what_the_client_can_do_is_offered() -> None:
+    async with bench(env={"DISPLAY": ""}) as poor:
+        assert method_ids(poor) == ["api-key"]
+        for unknown in ("chat-gpt", "chat-gpt-device-code", "codex-login", "magic"):
+            error = await refused(poor.client.authenticate(AuthenticateRequest(method_id=unknown)))
+            assert error.code == INVALID_PARAMS
+            assert unknown in error.message
+
+    terminal = decode(ClientCapabilities, {"auth": {"terminal": True}, "elicitation": {"url": {}}})
+    async with bench(capabilities=terminal) as rich:
+        assert method_ids(rich) == ["chat-gpt", "chat-gpt-device-code", "api-key", "codex-login"]
+        assert isinstance(rich.agent.auth_methods[0], AgentAuthMethod)
+        last = rich.agent.auth_methods[-1]
+        assert isinstance(last, TerminalAuthMethod)
+        assert list(last.args) == ["login"]
+
+
+async def test_the_login_page_is_shown_and_a_refusal_ends_the_login() -> None:
+    seen: list[RequestUrlCreateElicitationRequest] = []
+
+    async def ask(request: RequestUrlCreateElicitationRequest) -> CreateElicitationResponse:
+        seen.append(request)
+        return DeclineCreateElicitationResponse()
+
+    async with with_pages(ask) as adapter:
+        for _ in range(2):  # the first has left nothing behind that is in the way of the second
+            error = await refused(
+                adapter.client.authenticate(AuthenticateRequest(method_id="chat-gpt"))
+            )
+            assert error.code == AUTHENTICATION_REQUIRED
+            assert "not opened" in error.message
+
+    assert [page.url.split("?")[0] for page in seen] == [
+        "https://auth.openai.com/oauth/authorize"
+    ] * 2
+    assert len({page.elicitation_id for page in seen}) == 2
+    assert seen[0].request_id is not None
+
+
+async def test_a_login_that_the_client_gives_up_ends_and_takes_its_page_back() -> None:
+    shown = anyio.Event()
+    withdrawn = anyio.Event()
+
+    async def ask(_: RequestUrlCreateElicitationRequest) -> CreateElicitationResponse:
+        shown.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            withdrawn.set()
+        raise AssertionError
+
+    async with with_pages(ask) as adapter, anyio.create_task_group() as tasks:
+        request = AuthenticateRequest(method_id="chat-gpt")
+        tasks.start_soon(adapter.client.authenticate, request)
+        with anyio.fail_after(WAIT):
+            await shown.wait()
+            tasks.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await withdrawn.wait()
+
+
+async def test_a_login_that_fails_at_openai_says_why() -> None:
+    async def ask(_: RequestUrlCreateElicitationRequest) -> CreateElicitationResponse:
+        return AcceptCreateElicitationResponse()
+
+    async with with_pages(ask) as adapter:
+        # There is no network: Codex cannot get a device code.
+        request = AuthenticateRequest(method_id="chat-gpt-device-code")
+        error = await refused(adapter.client.authenticate(request))
+
+        assert error.code == AUTHENTICATION_REQUIRED
+        assert "device code" in error.message
