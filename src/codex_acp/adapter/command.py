@@ -1,0 +1,50 @@
+"""What a slash command of the client comes to: a turn of another kind, or a text.
+
+Owns the two shapes. Which commands there are is `adapter.commands`'; running them is `Session`'s.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from codex_acp.acp._generated.v1.models import ContentBlock
+    from codex_acp.codex._generated.models import UserInput
+
+__all__ = ["Command", "Commands", "Says", "StartsTurn"]
+
+
+class StartsTurn(NamedTuple):
+    """A command that Codex runs as a turn which another method than ``turn/start`` begins."""
+
+    start: Callable[[], Awaitable[str | None]]
+    """Begins the turn; its id. None where the answer does not tell it (``thread/compact/start``):
+    then it is the next turn of the thread that starts. Raises as every call to Codex, or RpcError.
+    """
+    message: list[UserInput] | None = None
+    """The same as a message to the model, if it is one: then ``turn/start`` sends it, or, while a
+    turn runs, ``turn/steer``, and ``start`` is not called. None: it waits for that turn's end.
+    """
+
+
+class Says(NamedTuple):
+    """A command that is answered with a text of the agent, without a turn."""
+
+    run: Callable[[], Awaitable[str]]
+    """The text, Markdown; empty: nothing is said. Raises as every call to Codex, or RpcError."""
+
+
+Command: TypeAlias = StartsTurn | Says
+"""What a prompt that is a command does."""
+
+
+class Commands(Protocol):
+    """The commands of one session."""
+
+    async def find(self, prompt: Sequence[ContentBlock]) -> Command | None:
+        """The command that a prompt is; None: it goes to the model as it is.
+
+        Raises RpcError -32602 for a command whose arguments cannot be right.
+        """

@@ -1,0 +1,115 @@
+"""``/goal``: Codex works in turns of its own until the goal is reached; the prompt lasts as long.
+
+Owns one such wait. Cancelling it pauses the goal and interrupts the turn that runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codex_acp.codex._generated.models import (
+    ThreadGoalGetParams,
+    ThreadGoalSetParams,
+    TurnInterruptParams,
+)
+from codex_acp.errors import CodexAcpError, ConnectionClosed
+from codex_acp.mapping.reports import goal_report
+
+if TYPE_CHECKING:
+    from codex_acp.codex.client import CodexClient
+    from codex_acp.errors import TransportError
+    from codex_acp.jsonrpc.message import JsonValue
+
+__all__ = ["pursue"]
+
+logger = logging.getLogger(__name__)
+
+STOP_SECONDS: Final = 5.0
+"""How long Codex may take to pause a goal and interrupt its turn."""
+
+IDLE_SECONDS: Final = 5.0
+"""How long an active goal may stand without a turn before Codex is asked how it is."""
+
+
+class _Pursuit:
+    """A sink of the thread: whether the goal is active, and which turn runs."""
+
+    def __init__(self) -> None:
+        self.active = True
+        self.turn_id: str | None = None
+        self.news = asyncio.Event()
+        self.lost: TransportError | None = None
+
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        """See `NotificationSink`."""
+        if not isinstance(params, dict):
+            return
+        if method == "thread/goal/updated":
+            goal = params.get("goal")
+            self.active = isinstance(goal, dict) and goal.get("status") == "active"
+        elif method == "thread/goal/cleared":
+            self.active = False
+        elif method in ("turn/started", "turn/completed"):
+            turn = params.get("turn")
+            turn_id = turn.get("id") if isinstance(turn, dict) else None
+            self.turn_id = (
+                turn_id if method == "turn/started" and isinstance(turn_id, str) else None
+            )
+        else:
+            return
+        self.news.set()
+
+    def on_batch_end(self) -> None:
+        """See `NotificationSink`."""
+
+    def on_closed(self, error: TransportError | None) -> None:
+        """See `NotificationSink`."""
+        self.lost = error or ConnectionClosed("Codex has ended")
+        self.news.set()
+
+    @property
+    def over(self) -> bool:
+        """Whether no turn for the goal runs or will follow."""
+        return self.lost is not None or (not self.active and self.turn_id is None)
+
+
+async def pursue(codex: CodexClient, thread_id: str, goal: ThreadGoalSetParams) -> str:
+    """Set the goal active and wait until Codex stops working on it; what became of it.
+
+    Raises as every call. When this is cancelled the goal is paused and its turn interrupted.
+    """
+    pursuit = _Pursuit()
+    codex.subscribe(thread_id, pursuit)
+    try:
+        await codex.thread_goal_set(goal)
+        while not pursuit.over:
+            pursuit.news.clear()
+            with anyio.move_on_after(IDLE_SECONDS if pursuit.turn_id is None else None):
+                await pursuit.news.wait()
+                continue
+            found = (await codex.thread_goal_get(ThreadGoalGetParams(thread_id=thread_id))).goal
+            if pursuit.turn_id is None:  # nothing came meanwhile
+                pursuit.active = found is not None and found.status == "active"
+    except asyncio.CancelledError:
+        with anyio.CancelScope(shield=True):
+            await _stop(codex, thread_id, pursuit.turn_id)
+        raise
+    finally:
+        codex.unsubscribe(thread_id, pursuit)
+    if pursuit.lost is not None:
+        raise pursuit.lost
+    found = (await codex.thread_goal_get(ThreadGoalGetParams(thread_id=thread_id))).goal
+    return goal_report(found)
+
+
+async def _stop(codex: CodexClient, thread_id: str, turn_id: str | None) -> None:
+    with anyio.move_on_after(STOP_SECONDS), suppress(CodexAcpError):
+        await codex.thread_goal_set(ThreadGoalSetParams(thread_id=thread_id, status="paused"))
+    if turn_id is not None:
+        with anyio.move_on_after(STOP_SECONDS), suppress(CodexAcpError):
+            await codex.turn_interrupt(TurnInterruptParams(thread_id=thread_id, turn_id=turn_id))
