@@ -7,6 +7,7 @@
     │   └── IncompleteTable      a handwritten table does not match the schema
     ├── PeerError                the other side broke its protocol
     │   ├── ErrorReply           it answered a request with a JSON-RPC error
+    │   │   └── ServerOverloaded the app-server did so each time, because it has too much to do
     │   ├── InvalidPayload       its params or result do not fit the schema
     │   └── LineTooLong          one message was larger than the limit
     ├── TransportError           bytes can no longer travel
@@ -15,6 +16,8 @@
     ├── LaunchError              the Codex binary could not be started
     │   ├── CodexNotFound
     │   └── CodexNotExecutable
+    ├── TurnUnfinished           a turn of Codex did not end as it should: `codex_acp.codex` has
+    │                            this branch (TurnFailed, TurnInterrupted, TurnSilent, OutputInvalid)
     └── RpcError                 raised by a request handler: the error to answer with
 
 Each message says what happened and what to do next. Nothing here imports a model.
@@ -28,6 +31,7 @@ __all__ = [
     "IncompleteTable",
     "PeerError",
     "ErrorReply",
+    "ServerOverloaded",
     "InvalidPayload",
     "LineTooLong",
     "TransportError",
@@ -73,6 +77,17 @@ class ErrorReply(PeerError):
         self.code = code
         self.message = message
         self.data = data
+
+
+class ServerOverloaded(ErrorReply):
+    """The app-server answered ``-32001`` each time a call was tried; ``attempts`` tells how often.
+
+    None of the attempts took effect: it may be tried again later.
+    """
+
+    def __init__(self, error: ErrorReply, attempts: int) -> None:
+        super().__init__(error.method, error.code, error.message, error.data)
+        self.attempts = attempts
 
 
 class InvalidPayload(PeerError):

@@ -8,6 +8,7 @@ import os
 import signal
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,7 @@ from codex_acp.testing import (
     request_user_input,
 )
 from codex_acp.transport.child import ChildProcess
+from tests.support.codex_version import codex_under_test
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -118,7 +120,7 @@ class Running:
         model = self._outer.enter_context(ScriptedModel(self._script))
         home = self._outer.enter_context(CodexHome(model.base_url, **self._home))
         launch = LaunchOptions(env=home.env, cwd=home.workspace)
-        codex = CodexClient.launch(
+        codex = CodexClient.start(
             launch, opt_out_notifications=self._opt_out, on_refused=self._on_refused
         )
         codex.handle(self._handlers or {})
@@ -132,7 +134,7 @@ class Running:
             raise
 
     async def _begin(self, codex: CodexClient, model: ScriptedModel, home: CodexHome) -> Session:
-        await codex.start()
+        await codex.connect()
         started = await codex.thread_start(ThreadStartParams(cwd=str(home.workspace)))
         thread_id = started.thread.id
         events = await self._inner.enter_async_context(NotificationStream(codex, thread_id))
@@ -170,20 +172,20 @@ def commands(events: Sequence[ServerNotification]) -> list[CommandExecutionThrea
 
 
 def test_the_wheels_binary_is_found_and_tells_its_version() -> None:
-    assert codex_version(find_codex(None, {}).path) == "0.163.0"
+    assert codex_version(find_codex(None, {}).path) == version("openai-codex-cli-bin")
 
 
 async def test_a_streamed_turn() -> None:
     with anyio.fail_after(WAIT_SECONDS):
         async with Running([[Text("Hel", "lo", " you")]]) as session:
-            assert "0.163.0" in session.codex.server.user_agent
+            assert codex_under_test() in session.codex.server.user_agent
             assert "codex_acp_sdk" in session.codex.server.user_agent
             await session.start_turn("Say hello.")
             turn, events = await session.finish_turn()
             assert turn.status == "completed"
             assert texts(events) == ["Hel", "lo", " you"]
             assert session.model.requests[0].last_user_text == "Say hello."
-            assert session.codex.unreadable_notifications == {}
+            assert session.codex.unknown == {}
 
 
 async def test_notifications_that_were_opted_out_of_do_not_come() -> None:
@@ -362,7 +364,7 @@ async def test_leaving_in_the_middle_of_a_command_leaves_nothing_behind() -> Non
 
 async def test_a_wrong_argument_ends_the_start_with_its_words() -> None:
     with CodexHome() as home:
-        client = CodexClient.launch(LaunchOptions(args=["--no-such-option"], env=home.env))
+        client = CodexClient.start(LaunchOptions(args=["--no-such-option"], env=home.env))
         with anyio.fail_after(WAIT_SECONDS), pytest.raises(ProcessExited) as caught:
-            await client.start()
+            await client.connect()
         assert "--no-such-option" in str(caught.value)

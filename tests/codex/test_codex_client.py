@@ -70,7 +70,7 @@ async def test_a_server_that_never_answers_ends_the_handshake(
     async with ScriptedAppServer([Silence()]) as server:
         client = CodexClient(server.link)
         with anyio.fail_after(WAIT_SECONDS), pytest.raises(TransportError, match="initialize"):
-            await client.start()
+            await client.connect()
         assert client.closed
 
 
@@ -79,7 +79,7 @@ async def test_a_refused_handshake_closes_the_client() -> None:
     async with ScriptedAppServer(script) as server:
         client = CodexClient(server.link)
         with pytest.raises(ErrorReply, match="go away"):
-            await client.start()
+            await client.connect()
         assert client.closed
 
 
@@ -87,7 +87,7 @@ async def test_cancelling_the_handshake_closes_the_client() -> None:
     async with ScriptedAppServer([Silence()]) as server:
         client = CodexClient(server.link)
         with anyio.move_on_after(0.05) as scope:
-            await client.start()
+            await client.connect()
         assert scope.cancelled_caught
         assert client.closed
 
@@ -145,13 +145,13 @@ async def test_a_raw_call_takes_and_gives_plain_data() -> None:
 async def test_calls_before_the_start_and_after_the_end_are_told_apart() -> None:
     async with ScriptedAppServer(HELLO) as server:
         client = CodexClient(server.link)
-        with pytest.raises(MisuseError, match="start"):
+        with pytest.raises(MisuseError, match="not connected"):
             await client.thread_list()
-        with pytest.raises(MisuseError, match="start"):
+        with pytest.raises(MisuseError, match="not connected"):
             _ = client.server
-        await client.start()
+        await client.connect()
         with pytest.raises(MisuseError, match="once"):
-            await client.start()
+            await client.connect()
         assert not client.closed
         await client.aclose()
         await client.aclose()

@@ -55,6 +55,39 @@ def test_the_client_loads_no_model_until_one_is_used() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize(
+    "statement",
+    ["from codex_acp.codex import CodexClient", "from codex_acp.codex.sync import Codex"],
+)
+def test_the_class_itself_loads_no_event_loop_and_no_pydantic(statement: str) -> None:
+    code = f"import sys\n{statement}\nprint(sorted({{m.split('.')[0] for m in sys.modules}}))"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    loaded = set(ast.literal_eval(done.stdout))
+    assert not loaded & {"asyncio", "anyio", "pydantic", "pydantic_core", "websockets"}
+
+
+FIRST_THREAD = """
+import asyncio, sys
+from codex_acp.codex import CodexClient
+from codex_acp.testing import AppServerScript, ScriptedAppServer
+async def main():
+    script = AppServerScript(defaults=True)
+    async with ScriptedAppServer(script) as server, CodexClient(server.link) as codex:
+        thread = await codex.threads.start(cwd=".", sandbox="read-only")
+        assert thread.id
+        loaded = [m for m in sys.modules if "models." in m or m.split(".")[0] == "pydantic"]
+        assert not loaded, loaded
+        assert thread.info.id == thread.id  # this one needs them
+        assert "pydantic" in sys.modules
+asyncio.run(main())
+"""
+
+
+def test_a_thread_starts_before_a_model_is_loaded() -> None:
+    subprocess.run([sys.executable, "-c", FIRST_THREAD], check=True)
+
+
 def test_the_lazy_names_are_those_that_type_checkers_see() -> None:
     tree = ast.parse(Path(codex_acp.codex.__file__).read_text(encoding="utf-8"))
     seen = {

@@ -122,7 +122,7 @@ def test_a_file_that_is_no_program_is_not_executable(
 
 def test_a_missing_binary_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(CodexNotFound, match="missing"):
-        CodexClient.launch(LaunchOptions(tmp_path / "missing"))
+        CodexClient.start(LaunchOptions(tmp_path / "missing"))
 
 
 def test_a_missing_directory_is_a_launch_error(tmp_path: Path) -> None:
@@ -134,9 +134,9 @@ def test_a_missing_directory_is_a_launch_error(tmp_path: Path) -> None:
 
 async def test_dying_at_the_start_gives_the_end_of_its_stderr(tmp_path: Path) -> None:
     codex = ScriptedCodex(tmp_path, [StderrText("config.toml: line 3 is wrong"), Exit(3)])
-    client = CodexClient.launch(LaunchOptions(codex.path))
+    client = CodexClient.start(LaunchOptions(codex.path))
     with anyio.fail_after(WAIT_SECONDS), pytest.raises(ProcessExited) as caught:
-        await client.start()
+        await client.connect()
     assert caught.value.returncode == 3
     assert "line 3 is wrong" in caught.value.stderr_tail
     assert "line 3 is wrong" in str(caught.value)

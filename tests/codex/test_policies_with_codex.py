@@ -89,7 +89,7 @@ class Run:
     async def __aenter__(self) -> Self:
         self._outer.enter_context(self.model)
         self.home = self._outer.enter_context(CodexHome(self.model.base_url, **self._home))
-        self.codex = CodexClient.launch(
+        self.codex = CodexClient.start(
             LaunchOptions(env=self.home.env, cwd=self.home.workspace),
             policy=self._policy,
             on_refused=lambda told: self.refused.append(told.method),

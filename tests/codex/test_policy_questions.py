@@ -13,7 +13,7 @@ from codex_acp.codex import (
     Deny,
     Once,
     ask,
-    policy_callbacks,
+    callbacks,
     policy_runner,
 )
 from codex_acp.codex.policies import ApprovalQuestion, Policy
@@ -211,7 +211,7 @@ async def test_6_2_a_callback_that_raises_is_one_refusal(
 async def test_6_2_a_callback_that_ignores_its_cancelling_holds_up_no_reply(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(policy_callbacks, "END_OF_CALLBACK_SECONDS", 0.01)
+    monkeypatch.setattr(callbacks, "END_OF_CALLBACK_SECONDS", 0.01)
     called, release, ended = anyio.Event(), anyio.Event(), anyio.Event()
 
     async def stubborn(_question: ApprovalQuestion) -> Grant | None:

@@ -89,7 +89,7 @@ async def test_an_unknown_method_is_refused_with_one_warning_that_names_the_vers
     assert answer["error"]["code"] == -32601
     (warning,) = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
     assert "item/brandNew/ask" in warning
-    assert "Codex 0.163.0" in warning
+    assert "Codex 0.169.0" in warning
     assert "scripted/0.163.0" in warning
 
 

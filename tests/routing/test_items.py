@@ -328,3 +328,34 @@ def test_an_item_that_starts_after_its_turn_ended_is_not_held() -> None:
     for n in range(100):
         items.apply(item_started(mcp_item(str(n))))
     assert size_of(items) == 0
+
+
+def turn_within(outer: str, turn: str = "inner") -> ServerNotification:
+    """How a review starts: its turn has another id than its items, its end and its requests."""
+    begun = {"id": turn, "rootTurnId": outer, "items": [], "status": "inProgress"}
+    return event("turn/started", {"threadId": "root", "turn": begun})
+
+
+def test_the_items_of_a_review_run_under_the_turn_that_the_review_was_started_as() -> None:
+    items = Items()
+    for each in (turn_within("outer"), item_started(mcp_item(), turn="outer")):
+        items.apply(each)
+
+    assert items.is_running("root", "outer")
+    assert items.is_running("root", "inner")
+    assert items.get("root", mcp_item()["id"]) is not None
+
+    items.apply(turn_completed(turn="outer"))
+
+    assert not items.is_running("root", "outer")
+    assert not items.is_running("root", "inner")
+    assert size_of(items) == 0
+
+
+def test_a_turn_that_has_ended_does_not_run_again_because_a_later_one_follows_from_it() -> None:
+    items = Items()
+    for each in (turn_started(turn="first"), turn_completed(turn="first"), turn_within("first")):
+        items.apply(each)
+
+    assert items.is_running("root", "inner")
+    assert not items.is_running("root", "first")

@@ -71,6 +71,10 @@ class QuietSession:
     def __init__(self) -> None:
         self.announced: set[str] = set()
 
+    def given_up(self, thread_id: str, turn_id: str | None) -> bool:
+        del thread_id, turn_id
+        return False
+
     def announce_tool_call(self, call: Any) -> None:
         self.announced.add(call.tool_call_id)
 
@@ -148,7 +152,7 @@ class World:
         return InitializeResponse(protocol_version=request.protocol_version)
 
     async def __aenter__(self) -> World:
-        start = asyncio.ensure_future(self._codex_client.start())
+        start = asyncio.ensure_future(self._codex_client.connect())
         await settle()
         (hello,) = self.codex.take()
         self.codex.send(

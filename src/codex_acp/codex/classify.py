@@ -234,7 +234,7 @@ def refreshed(approval: Approval, items: Items) -> Approval | None:
 def _command(request: ItemCommandExecutionRequestApproval, items: Items) -> Classified:
     kind = request.params.kind
     match kind:
-        case "command" | "writeStdin":
+        case "command" | "writeStdin" | "humanCommand":
             return _without_turn(request, items) or CommandApproval(request)
         case UnknownValue():
             return Refused(request, f"Codex asks for an unknown kind of approval, {_quoted(kind)}")

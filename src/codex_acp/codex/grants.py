@@ -128,6 +128,16 @@ def _listed(approval: Approval) -> OfferedGrants:
 
 
 def _of_command(params: models.CommandExecutionRequestApprovalParams) -> OfferedGrants:
+    found = _of_decisions(params)
+    if params.kind != "humanCommand":
+        return found
+    # A checkpoint that wants a fresh decision of a person each time: nothing that lasts.
+    lasting = tuple(f"{grant}: not for humanCommand" for grant in found.grants if grant != Once())
+    once = tuple(grant for grant in found.grants if grant == Once())
+    return OfferedGrants(once, found.unknown + lasting)
+
+
+def _of_decisions(params: models.CommandExecutionRequestApprovalParams) -> OfferedGrants:
     if params.available_decisions is None:
         return OfferedGrants(tuple(_default_grants(params)))
     grants: list[Grant] = []
@@ -164,7 +174,7 @@ def _not_proposed(decision: WireModel) -> str:
 
 
 def _default_grants(params: models.CommandExecutionRequestApprovalParams) -> list[Grant]:
-    if params.additional_permissions is not None:
+    if params.additional_permissions is not None or params.kind == "humanCommand":
         return [Once()]
     if params.network_approval_context is not None:
         return [Once(), Session(), *_hosts(params)]

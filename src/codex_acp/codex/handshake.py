@@ -5,10 +5,13 @@ Source: the app-server's README, "Initialization"; ``InitializeParams``, ``Initi
 
 from __future__ import annotations
 
+import logging
+import re
 from typing import TYPE_CHECKING, Final, cast
 
 from codex_acp._version import __version__
 from codex_acp.codex._generated.methods import CLIENT_REQUESTS, MODELS
+from codex_acp.codex._generated.version import OLDEST_VERSION, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import (
@@ -18,15 +21,20 @@ if TYPE_CHECKING:
     )
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["CLIENT_NAME", "initialize_params", "read_answer", "user_agent_of"]
+__all__ = ["CLIENT_NAME", "initialize_params", "note_version", "read_answer", "user_agent_of"]
+
+logger = logging.getLogger(__name__)
 
 CLIENT_NAME: Final = "codex_acp_sdk"
 """``clientInfo.name`` unless the program gives its own; Codex puts it into its user agent."""
 
+_VERSION: Final = re.compile(r"/(\d+\.\d+\.\d+)")
+"""The first version in a user agent is the server's own."""
+
 
 def initialize_params(
     client_info: ClientInfo | dict[str, JsonValue] | None,
-    capabilities: InitializeCapabilities | None,
+    capabilities: InitializeCapabilities | dict[str, JsonValue] | None,
     opt_out_notifications: tuple[str, ...],
 ) -> dict[str, JsonValue]:
     """The params of ``initialize``; see `CodexClient` for the defaults."""
@@ -35,7 +43,7 @@ def initialize_params(
         info = client_info if isinstance(client_info, dict) else _plain(client_info)
     can: dict[str, JsonValue] = {"experimentalApi": True}
     if capabilities is not None:
-        can = _plain(capabilities)
+        can = dict(capabilities) if isinstance(capabilities, dict) else _plain(capabilities)
     if opt_out_notifications:
         can["optOutNotificationMethods"] = list(opt_out_notifications)
     return {"clientInfo": info, "capabilities": can}
@@ -45,6 +53,34 @@ def user_agent_of(answer: JsonValue) -> str:
     """What the server calls itself. Raises InvalidPayload if its answer does not say it."""
     user_agent = answer.get("userAgent") if isinstance(answer, dict) else None
     return user_agent if isinstance(user_agent, str) else read_answer(answer).user_agent
+
+
+def note_version(user_agent: str) -> None:
+    """Log once a connection that the server is newer than the schema, or older than it can be.
+
+    ``user_agent`` is such as ``codex_acp_sdk/0.169.0 (Debian 12; x86_64) …``. A build without a
+    version of its own (0.0.0) is passed over.
+    """
+    found = _VERSION.search(user_agent)
+    if found is None or (version := _parts(found[1])) == (0, 0, 0):
+        return
+    if version > _parts(SCHEMA_VERSION):
+        logger.info(
+            "Codex %s is newer than the schema of this library, %s; what is new is kept and "
+            "counted, but not shown",
+            found[1],
+            SCHEMA_VERSION,
+        )
+    elif version < _parts(OLDEST_VERSION):
+        logger.warning(
+            "Codex %s is older than %s, the oldest that this library reads; update Codex",
+            found[1],
+            OLDEST_VERSION,
+        )
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
 
 
 def read_answer(answer: JsonValue) -> InitializeResponse:

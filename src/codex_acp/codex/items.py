@@ -27,7 +27,7 @@ from codex_acp.codex._generated.notifications import (
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import Thread, ThreadItem
+    from codex_acp.codex._generated.models import Thread, ThreadItem, Turn
     from codex_acp.codex._generated.notifications import ServerNotification
 
 __all__ = ["FOLLOWED", "Items", "RunningItem"]
@@ -47,6 +47,9 @@ FOLLOWED: Final = frozenset(
 
 MAX_PARENT_STEPS: Final = 64
 """Sub-agents start sub-agents, but never in a circle; a bound all the same."""
+
+MAX_ENDED: Final = 1_000
+"""Ended turns that are remembered, to tell them from one that runs within another."""
 
 MAX_PARENTS: Final = 10_000
 """Sub-agents that are remembered, far more than ever run; a forgotten one's requests decline."""
@@ -69,6 +72,9 @@ class Items:
 
     _items: dict[tuple[str, str], RunningItem] = field(default_factory=dict)
     _turns: dict[str, str] = field(default_factory=dict)
+    _outer: dict[str, str] = field(default_factory=dict)
+    """Thread → the turn that its running turn is a part of: a review, whose items bear that id."""
+    _ended: dict[str, None] = field(default_factory=dict)
     _parents: dict[str, str] = field(default_factory=dict)
 
     # What Codex reports.
@@ -86,10 +92,11 @@ class Items:
                 changes = list(event.params.changes)
                 running.item = running.item.model_copy(update={"changes": changes})
         elif isinstance(event, TurnStartedEvent):
-            self._turn_started(event.params.thread_id, event.params.turn.id)
+            self._turn_started(event.params.thread_id, event.params.turn)
         elif isinstance(event, TurnCompletedEvent):
-            if self._turns.get(event.params.thread_id) == event.params.turn.id:
+            if self.is_running(event.params.thread_id, event.params.turn.id):
                 self._turn_over(event.params.thread_id)
+            self._note_end(event.params.turn.id)
         elif isinstance(event, ThreadStartedEvent):
             self.learn_thread(event.params.thread)
         elif isinstance(event, ThreadClosedEvent):
@@ -104,7 +111,7 @@ class Items:
             for item in turn.items:
                 self._children(thread.id, item)
             if turn.status == "inProgress":
-                self._turn_started(thread.id, turn.id)
+                self._turn_started(thread.id, turn)
                 for item in turn.items:
                     if getattr(item, "status", None) == "inProgress":
                         self._started(thread.id, turn.id, item)
@@ -118,15 +125,25 @@ class Items:
         )
         running.item = item
 
-    def _turn_started(self, thread_id: str, turn_id: str) -> None:
-        if self._turns.get(thread_id) != turn_id:
-            self._turn_over(thread_id)  # a thread runs one turn at a time
-            self._turns[thread_id] = turn_id
+    def _turn_started(self, thread_id: str, turn: Turn) -> None:
+        if self._turns.get(thread_id) == turn.id:
+            return
+        self._turn_over(thread_id)  # a thread runs one turn at a time
+        self._turns[thread_id] = turn.id
+        outer = turn.root_turn_id
+        if outer not in (None, turn.id) and outer not in self._ended:
+            self._outer[thread_id] = outer
 
     def _turn_over(self, thread_id: str) -> None:
         self._turns.pop(thread_id, None)
+        self._outer.pop(thread_id, None)
         for key in [key for key in self._items if key[0] == thread_id]:
             del self._items[key]
+
+    def _note_end(self, turn_id: str) -> None:
+        self._ended[turn_id] = None
+        if len(self._ended) > MAX_ENDED:
+            del self._ended[next(iter(self._ended))]
 
     def _children(self, thread_id: str, item: ThreadItem) -> None:
         """A sub-agent's thread is named when its item completes, or by what it does later."""
@@ -155,8 +172,9 @@ class Items:
     # What others ask.
 
     def is_running(self, thread_id: str, turn_id: str | None) -> bool:
-        """Whether this very turn has started and not ended."""
-        return turn_id is not None and self._turns.get(thread_id) == turn_id
+        """Whether this very turn, or one within it, has started and not ended."""
+        running = (self._turns.get(thread_id), self._outer.get(thread_id))
+        return turn_id is not None and turn_id in running
 
     def running_turn(self, thread_id: str) -> str | None:
         """The thread's turn that has started and not ended."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS
 from codex_acp.codex._generated.notifications import NOTIFICATION_CLASSES, UnknownNotification
 from codex_acp.codex._generated.version import SCHEMA_VERSION
+from codex_acp.codex.unknown import MAX_KINDS, OTHER_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,18 +21,12 @@ if TYPE_CHECKING:
     from pydantic_core import ValidationError
 
     from codex_acp.codex._generated.notifications import ServerNotification
+    from codex_acp.codex.unknown import UnknownParts
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["NotificationDecoder", "decode_notification"]
+__all__ = ["MAX_KINDS", "NotificationDecoder", "decode_notification"]
 
 logger = logging.getLogger(__name__)
-
-MAX_KINDS: Final = 256
-"""Kinds of unreadable notifications that are told apart; the texts come from the peer, so there
-could be any number of them."""
-
-OTHER_KINDS: Final = "(others)"
-"""Where the rest is counted."""
 
 _readers: dict[str, tuple[Callable[[object], Any], Callable[[Any], ServerNotification]]] = {}
 
@@ -77,18 +72,22 @@ def _as_it_is(value: object) -> object:
 class NotificationDecoder:
     """`decode_notification` for one connection, which counts what could not be read.
 
-    Each kind (an unknown method, or a method with a certain problem) is logged once.
+    Each kind (an unknown method, or a method with a certain problem) is logged once. ``unknown``
+    counts what is unknown in those that could be read.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, unknown: UnknownParts | None = None) -> None:
         self.unreadable: Counter[str] = Counter()
         """How often each kind came; the key is the method, with the problem if there is one."""
+        self._unknown = unknown
 
     def decode(self, method: str, params: JsonValue) -> ServerNotification:
         """See `decode_notification`."""
         event = decode_notification(method, params)
         if type(event) is UnknownNotification:
             self._count(event)
+        elif self._unknown is not None:
+            self._unknown.look(event.params)
         return event
 
     def _count(self, event: UnknownNotification) -> None:

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from codex_acp.codex.callbacks import Failed, answer_of
 from codex_acp.codex.classify import McpToolApproval, McpToolQuestion
 from codex_acp.codex.grants import (
     Always,
@@ -23,7 +24,6 @@ from codex_acp.codex.grants import (
     digest_of,
     granted,
 )
-from codex_acp.codex.policy_callbacks import Failed, answer_of
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:

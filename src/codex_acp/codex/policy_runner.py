@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from codex_acp.codex._generated.notifications import UnknownNotification
+from codex_acp.codex.callbacks import END_OF_CALLBACK_SECONDS, end_task
 from codex_acp.codex.classify import (
     CommandApproval,
     FileChangeApproval,
@@ -32,7 +33,6 @@ from codex_acp.codex.classify import (
 from codex_acp.codex.grants import allows, arguments_of, digest_of, offered
 from codex_acp.codex.items import FOLLOWED, Items
 from codex_acp.codex.policies import Allow, ApprovalQuestion, Deny, accepting_reply
-from codex_acp.codex.policy_callbacks import END_OF_CALLBACK_SECONDS, end_task
 from codex_acp.codex.policy_warnings import why_never_asked
 from codex_acp.codex.refusals import refusal
 from codex_acp.codex.requests import RefusedRequest

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from codex_acp.codex._generated.methods import MODELS, SERVER_REQUESTS
 from codex_acp.codex._generated.version import SCHEMA_VERSION
 from codex_acp.codex.sinks import thread_of
+from codex_acp.codex.unknown import MAX_NAME, UnknownParts
 from codex_acp.errors import InvalidPayload, MisuseError, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
 
@@ -71,10 +72,15 @@ class ServerRequests:
     ``on_refused`` hears of every refusal that this class makes, before it is sent.
     """
 
-    def __init__(self, on_refused: Callable[[RefusedRequest], None] | None = None) -> None:
+    def __init__(
+        self,
+        on_refused: Callable[[RefusedRequest], None] | None = None,
+        unknown: UnknownParts | None = None,
+    ) -> None:
         self.peer_version = "of unknown version"
         """The version that the app-server told in the handshake, for warnings."""
         self._on_refused = on_refused
+        self._unknown = UnknownParts() if unknown is None else unknown
         self._handlers: dict[str, Callable[[Any], Awaitable[object]]] = {}
         self._fallback: Callable[[ServerRequest], Awaitable[WireModel]] | None = None
         self._pending: dict[asyncio.Task[None], _Pending] = {}
@@ -114,6 +120,7 @@ class ServerRequests:
                 request, responder, f"codex-acp-sdk cannot read it: {error}", INVALID_PARAMS
             )
             return
+        self._unknown.look(params)
         from codex_acp.codex._generated.server_requests import REQUEST_CLASSES
 
         typed = REQUEST_CLASSES[request.method](request.id, params)
@@ -234,6 +241,7 @@ class ServerRequests:
             responder.result(encode(reply))
 
     def _refuse_unknown(self, request: Request, responder: Responder) -> None:
+        self._unknown.add(f"request {request.method[:MAX_NAME]}")
         reason = (
             f"{request.method} is not known to codex-acp-sdk: it knows the schema of Codex "
             f"{SCHEMA_VERSION}, and the app-server is {self.peer_version}"

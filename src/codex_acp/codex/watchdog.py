@@ -99,6 +99,10 @@ class TurnWatchdog:
         """Watch a turn from now on, although Codex has not said that it started."""
         self._heard.setdefault(_Turn(thread_id, turn_id), self._clock())
 
+    def forget(self, thread_id: str, turn_id: str) -> None:
+        """Watch a turn no more."""
+        self._forget(_Turn(thread_id, turn_id))
+
     def check(self) -> list[SilentTurn]:
         """Report the turns that are silent by now and were not reported; and return them."""
         now = self._clock()

@@ -1,0 +1,31 @@
+"""Decide in the terminal what Codex may do beyond its sandbox.
+
+python examples/codex_approvals.py "create a file named hello"
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from codex_acp.codex import ApprovalQuestion, CodexClient, Grant, Once, ask
+
+
+def decide(question: ApprovalQuestion) -> Grant | None:
+    """Called in a thread of its own, so it may block; None means no, and so does an exception."""
+    print(f"Codex wants to run: {dict(question.arguments)}")
+    if Once() not in question.offered:
+        return None
+    print("Allow it once? [y/N] ", end="", flush=True)
+    return Once() if sys.stdin.readline().strip().lower() == "y" else None
+
+
+async def main(prompt: str) -> None:
+    async with CodexClient.start(policy=ask(decide)) as codex:
+        # Under approval policy "never" Codex would ask nobody; a warning would say so.
+        thread = await codex.threads.start(sandbox="read-only", approval_policy="on-request")
+        print((await thread.run(prompt)).text)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "Create a file named hello."))

@@ -1,0 +1,115 @@
+"""Joining an app-server that runs already: its address, and the token that it asks for.
+
+Owns what a URL means and where a token may travel. Source: ``codex app-server --help``:
+``--listen ws://IP:PORT`` and ``unix://PATH``, ``--ws-auth capability-token`` and
+``signed-bearer-token``.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import ipaddress
+import json
+import time
+from typing import TYPE_CHECKING, Final, TypeAlias
+from urllib.parse import urlsplit
+
+from codex_acp.errors import MisuseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codex_acp.transport.websocket import WebSocketLink
+
+__all__ = ["Token", "remote_link", "signed_bearer_token"]
+
+Token: TypeAlias = "str | Callable[[], str]"
+"""A token, or a function that gives one each time a connection is made."""
+
+UNIX_PREFIX: Final = "unix://"
+
+TOKEN_LIFETIME_SECONDS: Final = 300.0
+"""A token is looked at when the connection is made; the clocks of two machines may differ."""
+
+
+def remote_link(url: str, token: Token | None = None) -> WebSocketLink:
+    """A link to the app-server at ``url``: ``ws://``, ``wss://`` or ``unix://PATH``.
+
+    Raises MisuseError for any other URL, for a token that would travel unencrypted to another
+    machine, and if the package websockets is missing.
+    """
+    from codex_acp.transport.websocket import WebSocketLink
+
+    if url.startswith(UNIX_PREFIX):
+        path = url.removeprefix(UNIX_PREFIX)
+        if not path.startswith("/"):
+            message = f"{url!r} must name the socket with its full path: unix:///run/codex.sock"
+            raise MisuseError(message)
+        return WebSocketLink("ws://localhost/", unix_path=path, name=url, token=_getter(token))
+    parts = urlsplit(url)
+    if parts.scheme not in ("ws", "wss") or not parts.hostname:
+        message = f"{url!r} is no address of an app-server: ws://HOST:PORT, wss://... or unix://..."
+        raise MisuseError(message)
+    if parts.username or parts.password:
+        message = "put the token into `token`, not into the URL"
+        raise MisuseError(message)
+    if token is not None and parts.scheme == "ws" and not _is_loopback(parts.hostname):
+        message = (
+            f"the token would travel unencrypted to {parts.hostname}; use wss://, or a tunnel that "
+            "ends on this machine (ssh -L)"
+        )
+        raise MisuseError(message)
+    return WebSocketLink(url, name=url, token=_getter(token))
+
+
+def signed_bearer_token(
+    secret: str | bytes,
+    *,
+    issuer: str | None = None,
+    audience: str | None = None,
+    lifetime: float = TOKEN_LIFETIME_SECONDS,
+    now: float | None = None,
+) -> str:
+    """A token for ``--ws-auth signed-bearer-token``: a JWT, signed with the shared secret (HS256).
+
+    ``secret`` is what the server's ``--ws-shared-secret-file`` holds, without surrounding blanks;
+    ``issuer`` and ``audience`` are needed if the server has ``--ws-issuer`` and ``--ws-audience``.
+    ``lifetime`` is in seconds from ``now``, by default this moment. For a program that connects
+    again later: ``token=lambda: signed_bearer_token(secret)``.
+    """
+    key = (secret.encode() if isinstance(secret, str) else secret).strip()
+    start = int(time.time() if now is None else now)
+    claims: dict[str, object] = {"iat": start, "nbf": start, "exp": start + max(1, int(lifetime))}
+    if issuer is not None:
+        claims["iss"] = issuer
+    if audience is not None:
+        claims["aud"] = audience
+    signed = f"{_segment({'alg': 'HS256', 'typ': 'JWT'})}.{_segment(claims)}"
+    signature = hmac.new(key, signed.encode(), hashlib.sha256).digest()
+    return f"{signed}.{_base64(signature)}"
+
+
+def _segment(value: dict[str, object]) -> str:
+    return _base64(json.dumps(value, separators=(",", ":")).encode())
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _getter(token: Token | None) -> Callable[[], str] | None:
+    if token is None or callable(token):
+        return token
+    fixed = token
+    return lambda: fixed
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,123 @@
+"""What a turn has come to: its items, its text, its usage, its end.
+
+Owns the collecting of one turn's notifications into that. Must not know how they come.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from codex_acp.codex._generated import models
+from codex_acp.codex._generated.notifications import (
+    ItemCompletedEvent,
+    ItemStartedEvent,
+    ThreadTokenUsageUpdatedEvent,
+    TurnCompletedEvent,
+    UnknownNotification,
+)
+
+if TYPE_CHECKING:
+    from codex_acp.codex._generated.models import (
+        ThreadItem,
+        ThreadTokenUsage,
+        TurnError,
+        TurnStatus,
+    )
+    from codex_acp.codex._generated.models import Turn as TurnInfo
+    from codex_acp.codex._generated.notifications import ServerNotification
+
+__all__ = ["RunResult", "TurnRecord", "turn_of"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult(Generic[T]):
+    """A turn that was run: what it said and did."""
+
+    thread_id: str
+    turn_id: str
+    status: TurnStatus
+    """``completed``; in the ``result`` of an exception ``failed``, ``interrupted`` or
+    ``inProgress``."""
+    text: str
+    """The agent's last word: its final answer, else its last message; empty if it said nothing."""
+    output: T
+    """The text as ``output_type``, if one was given; else None."""
+    items: tuple[ThreadItem, ...]
+    """All items of the turn in the order in which they began, each as it was last reported."""
+    usage: ThreadTokenUsage | None
+    """Tokens, as last reported: of the whole thread, and of its last request to the model."""
+    error: TurnError | None
+    """What went wrong, if the turn failed."""
+    turn: TurnInfo | None
+    """The turn as Codex reported its end: times and the like."""
+
+
+class TurnRecord:
+    """Collects the notifications of one turn."""
+
+    def __init__(self, thread_id: str) -> None:
+        self._thread_id = thread_id
+        self._items: dict[str, ThreadItem] = {}
+        self._usage: ThreadTokenUsage | None = None
+        self.ended: TurnInfo | None = None
+        """The turn as Codex reported its end; None while it runs."""
+
+    def add(self, event: ServerNotification) -> None:
+        """Take the next notification; those of other turns must not come here."""
+        match event:
+            case ItemStartedEvent(params=started):
+                self._put(started.item)
+            case ItemCompletedEvent(params=completed):
+                self._put(completed.item)
+            case ThreadTokenUsageUpdatedEvent(params=usage):
+                self._usage = usage.token_usage
+            case TurnCompletedEvent(params=end):
+                self.ended = end.turn
+
+    def result(self, turn_id: str) -> RunResult[None]:
+        """What there is so far."""
+        ended = self.ended
+        return RunResult(
+            thread_id=self._thread_id,
+            turn_id=turn_id,
+            status="inProgress" if ended is None else ended.status,
+            text=self.text,
+            output=None,
+            items=tuple(self._items.values()),
+            usage=self._usage,
+            error=None if ended is None else ended.error,
+            turn=ended,
+        )
+
+    @property
+    def text(self) -> str:
+        """See `RunResult.text`. Messages that are marked as comments on the work do not count."""
+        last = ""
+        for item in reversed(self._items.values()):
+            if not isinstance(item, models.AgentMessageThreadItem):
+                continue
+            if item.phase == "final_answer":
+                return item.text
+            if item.phase is None and not last:
+                last = item.text
+        return last
+
+    def _put(self, item: ThreadItem) -> None:
+        item_id = getattr(item, "id", None)
+        key = item_id if isinstance(item_id, str) else f"item {len(self._items)}"
+        self._items[key] = item
+
+
+def turn_of(event: ServerNotification) -> str | None:
+    """The turn that a notification names; None if it is about the thread or the server."""
+    if isinstance(event, UnknownNotification):
+        params = event.params if isinstance(event.params, dict) else {}
+        turn = params.get("turn")
+        found = turn.get("id") if isinstance(turn, dict) else params.get("turnId")
+    else:
+        turn = getattr(event.params, "turn", None)
+        found = getattr(event.params, "turn_id", None) if turn is None else turn.id
+    return found if isinstance(found, str) else None

@@ -1,0 +1,73 @@
+"""Which turns of a thread have begun and ended, known as soon as it is read.
+
+A sink beside the stream of a turn: an interrupt must know it although nobody iterates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codex_acp.codex.client import CodexClient
+    from codex_acp.errors import TransportError
+    from codex_acp.jsonrpc.message import JsonValue
+
+__all__ = ["TurnMarks"]
+
+
+class TurnMarks:
+    """The marks of one thread, from when this is made until `close`."""
+
+    def __init__(self, client: CodexClient, thread_id: str) -> None:
+        self._client = client
+        self._thread_id = thread_id
+        self._changed = anyio.Event()
+        self.begun: list[str] = []
+        """Ids of turns in the order in which they began."""
+        self.ended: set[str] = set()
+        self.lost = False
+        """Whether the connection has ended."""
+        client.subscribe(thread_id, self)
+
+    def close(self) -> None:
+        """Hear no more."""
+        self._client.unsubscribe(self._thread_id, self)
+
+    async def wait_for(self, condition: Callable[[], bool]) -> None:
+        """Wait until the condition holds or the connection has ended."""
+        while not self.lost and not condition():
+            changed = self._changed
+            await changed.wait()
+
+    # NotificationSink
+
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        """See `NotificationSink`."""
+        if method not in ("turn/started", "turn/completed") or not isinstance(params, dict):
+            return
+        turn = params.get("turn")
+        turn_id = turn.get("id") if isinstance(turn, dict) else None
+        if not isinstance(turn_id, str):
+            return
+        if method == "turn/started":
+            self.begun.append(turn_id)
+        else:
+            self.ended.add(turn_id)
+        self._wake()
+
+    def on_batch_end(self) -> None:
+        """See `NotificationSink`."""
+
+    def on_closed(self, error: TransportError | None) -> None:
+        """See `NotificationSink`."""
+        del error
+        self.lost = True
+        self._wake()
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()

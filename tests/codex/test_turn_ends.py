@@ -1,0 +1,235 @@
+"""Turns at an app-server that misbehaves: refused, ignored, silent, lost at the wrong moment."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from codex_acp.codex import CodexClient, Thread, TurnInterrupted, TurnSilent, image
+from codex_acp.codex import turn as turn_module
+from codex_acp.codex.inputs import user_input
+from codex_acp.codex.types import (
+    ItemAgentMessageDeltaEvent,
+    TextUserInput,
+    ThreadStatusChangedEvent,
+    TurnCompletedEvent,
+)
+from codex_acp.errors import ConnectionClosed, ErrorReply, InvalidPayload, MisuseError
+from codex_acp.testing import (
+    Entry,
+    Exit,
+    Expect,
+    ExpectNotification,
+    Notify,
+    Pause,
+    ScriptedAppServer,
+    agent_message,
+    turn_completed,
+    turn_started,
+)
+
+HELLO: list[Entry] = [Expect("initialize"), ExpectNotification("initialized")]
+NO_TURN = {"code": -32600, "message": "no active turn to interrupt"}
+WAIT_SECONDS = 10
+
+
+@asynccontextmanager
+async def thread_at(*entries: Entry) -> AsyncIterator[tuple[Thread, ScriptedAppServer]]:
+    """A thread of a server that plays these after the greeting and ``thread/start``."""
+    script = [*HELLO, Expect("thread/start"), *entries]
+    async with ScriptedAppServer(script) as server, CodexClient(server.link) as codex:
+        with anyio.fail_after(WAIT_SECONDS):
+            yield await codex.threads.start(), server
+
+
+def delta(turn_id: str, text: str) -> Notify:
+    said = {"threadId": "thread-1", "turnId": turn_id, "itemId": "m", "delta": text}
+    return Notify("item/agentMessage/delta", said)
+
+
+async def test_an_interrupt_that_comes_too_early_is_repeated_when_the_turn_has_begun() -> None:
+    script = [
+        Expect("turn/start"),
+        Expect("turn/interrupt", error=NO_TURN),
+        *turn_started(),
+        Expect("turn/interrupt"),
+        *turn_completed("interrupted"),
+    ]
+    async with thread_at(*script) as (thread, server), thread.turn("Go.") as turn:
+        await turn.interrupt()
+        with pytest.raises(TurnInterrupted):
+            await turn.result()
+        await server.wait_finished()
+
+
+async def test_an_interrupt_that_is_refused_because_the_turn_has_ended_is_a_success() -> None:
+    script = [
+        Expect("turn/start"),
+        *turn_started(),
+        Expect("turn/interrupt", error=NO_TURN),
+        *turn_completed(),
+    ]
+    async with thread_at(*script) as (thread, _server), thread.turn("Go.") as turn:
+        await anext(turn)
+        await turn.interrupt()
+        assert (await turn.result()).status == "completed"
+
+
+async def test_a_turn_that_is_given_up_before_it_has_an_id_is_interrupted_when_it_has_one() -> None:
+    script = [
+        Pause(0.05),
+        Expect("turn/start"),
+        *turn_started(),
+        Expect("turn/interrupt"),
+        *turn_completed("interrupted"),
+    ]
+    async with thread_at(*script) as (thread, server):
+        with anyio.move_on_after(0) as scope:
+            await thread.run("Go.")
+        assert scope.cancelled_caught
+        await server.wait_finished()
+
+
+async def test_leaving_is_bounded_when_codex_ignores_the_interrupt(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(turn_module, "CLOSE_SECONDS", 0.05)
+    script = [Expect("turn/start"), *turn_started(), Expect("turn/interrupt", silent=True)]
+    async with thread_at(*script) as (thread, _server), thread.turn("Go.") as turn:
+        await anext(turn)
+    (warning,) = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+    assert "was not interrupted" in warning
+
+
+async def test_leaving_a_turn_whose_end_was_read_but_not_taken_interrupts_nothing() -> None:
+    script = [Expect("turn/start"), *turn_started(), *agent_message("Hi"), *turn_completed()]
+    async with thread_at(*script) as (thread, server):
+        async with thread.turn("Go."):
+            await server.wait_finished()
+            server.play(Expect("thread/list"))
+            await thread._client.thread_list()  # by its answer all before it was read
+        assert "turn/interrupt" not in [m.get("method") for m in server.player.received]
+
+
+async def test_only_what_is_about_the_turn_or_its_thread_comes() -> None:
+    status = {"threadId": "thread-1", "status": {"type": "idle"}}
+    script = [
+        Expect("turn/start"),
+        *turn_started(),
+        delta("another", "not mine"),
+        delta("${turn:id}", "mine"),
+        Notify("thread/status/changed", status),
+        Notify("item/brandNew", {"threadId": "thread-1", "turnId": "another"}),
+        Notify("item/brandNew", {"threadId": "thread-1", "turnId": "${turn:id}"}),
+        *turn_completed(),
+    ]
+    async with thread_at(*script) as (thread, _server), thread.turn("Go.") as turn:
+        events = [event async for event in turn]
+    said = [e.params.delta for e in events if isinstance(e, ItemAgentMessageDeltaEvent)]
+    assert said == ["mine"]
+    assert sum(isinstance(e, ThreadStatusChangedEvent) for e in events) == 1
+    assert [e.method for e in events].count("item/brandNew") == 1
+    assert isinstance(events[-1], TurnCompletedEvent)
+
+
+@pytest.mark.parametrize("method", ["run", "compact"])
+async def test_a_connection_that_ends_cleanly_in_the_middle_is_an_error(method: str) -> None:
+    first = Expect("turn/start") if method == "run" else Expect("thread/compact/start")
+    async with thread_at(first, Exit()) as (thread, _server):
+        with pytest.raises(ConnectionClosed):
+            await (thread.run("Go.") if method == "run" else thread.compact())
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (Expect("turn/start", error={"code": -32600, "message": "no"}), ErrorReply),
+        (Expect("turn/start", result={"turn": {"id": 7}}), InvalidPayload),
+    ],
+)
+async def test_a_turn_that_does_not_start_leaves_nothing_behind(
+    answer: Expect, error: type[Exception]
+) -> None:
+    async with thread_at(answer) as (thread, server):
+        with pytest.raises(error):
+            await thread.run("Go.")
+        server.play(Expect("turn/start"), *turn_started(), *agent_message("Hi"), *turn_completed())
+        assert (await thread.run("Again.")).text == "Hi"
+
+
+async def test_a_thread_answer_that_does_not_fit_is_an_error_at_once() -> None:
+    for result in ({}, {"thread": {"id": 3}}, {"thread": None}):
+        script = [*HELLO, Expect("thread/start", result=result)]
+        async with ScriptedAppServer(script) as server, CodexClient(server.link) as codex:
+            with pytest.raises(InvalidPayload, match="thread"):
+                await codex.threads.start()
+
+
+async def test_6_3_turns_that_are_watched_alike_share_a_watchdog() -> None:
+    script = [Expect("turn/start"), *turn_started()]
+    async with thread_at(*script) as (thread, server):
+        watches = thread._client.threads.watches
+        async with thread.turn("Go.", silent_after=0.05) as turn:
+            with pytest.raises(TurnSilent) as caught:
+                await turn.result()
+            assert caught.value.turn_id == turn.id
+            assert list(watches._by_time) == [0.05]
+            server.play(*agent_message("At last."), *turn_completed())
+            assert (await turn.result()).text == "At last."
+        assert watches._by_time == {}
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0])
+def test_a_time_that_is_none_is_refused(seconds: float) -> None:
+    thread = CodexClient(ScriptedAppServer().link).threads.get("t")
+    with pytest.raises(MisuseError, match="positive"):
+        thread.turn("Go.", silent_after=seconds)
+
+
+async def test_a_turn_that_was_not_entered_says_so() -> None:
+    thread = CodexClient(ScriptedAppServer().link).threads.get("t")
+    turn = thread.turn("Go.")
+    with pytest.raises(MisuseError, match="async with"):
+        await anext(turn)
+    with pytest.raises(MisuseError, match="async with"):
+        await turn.result()
+    await turn.aclose()
+
+
+def test_what_a_turn_takes() -> None:
+    text = TextUserInput(text="b")
+    parts = user_input(["a", text])
+    assert parts == [TextUserInput(text="a"), text]
+    assert user_input("a") == user_input(TextUserInput(text="a"))
+    assert user_input(("a",)) == user_input("a")
+
+
+@pytest.mark.parametrize("given", [[], (), None, 7, [None], {"type": "text"}])
+def test_what_a_turn_does_not_take(given: Any) -> None:
+    with pytest.raises(MisuseError):
+        user_input(given)
+
+
+def test_an_image_that_is_none() -> None:
+    with pytest.raises(MisuseError, match="no image file"):
+        image("no/such/file.png")
+    with pytest.raises(MisuseError, match="PNG"):
+        image(b"text")
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"\x89PNG\r\n\x1a\n", "png"),
+        (b"\xff\xd8\xff", "jpeg"),
+        (b"GIF89a", "gif"),
+        (b"RIFF1234WEBP", "webp"),
+    ],
+)
+def test_the_type_of_image_bytes_is_seen(data: bytes, kind: str) -> None:
+    assert getattr(image(data), "url").startswith(f"data:image/{kind};base64,")  # noqa: B009
