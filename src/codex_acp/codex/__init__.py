@@ -2,14 +2,14 @@
 
 ::
 
-    async with CodexClient.launch(LaunchOptions()) as codex:
-        started = await codex.thread_start(ThreadStartParams(cwd="."))
-        async with NotificationStream(codex, started.thread.id) as events:
-            await codex.turn_start(...)
-            async for event in events:
-                ...
+    async with CodexClient.start() as codex:
+        thread = await codex.threads.start(cwd=".")
+        result = await thread.run("What is in this directory?")
+        print(result.text)
 
-Models, events and server requests are in `codex_acp.codex.types`. Names load when they are first
+`codex_acp.codex.sync` has the same for programs without an event loop. Models, events and server
+requests are in `codex_acp.codex.types`; the data of a thread or a turn there is not the object of
+that name here. Names load when they are first
 used: importing this package loads neither a model nor pydantic nor an event loop.
 """
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from codex_acp.codex.grants import RememberHost as RememberHost
     from codex_acp.codex.grants import RememberPrefix as RememberPrefix
     from codex_acp.codex.grants import Session as Session
+    from codex_acp.codex.inputs import Input as Input
+    from codex_acp.codex.inputs import image as image
     from codex_acp.codex.launch import LaunchOptions as LaunchOptions
     from codex_acp.codex.launch import codex_version as codex_version
     from codex_acp.codex.launch import spawn_app_server as spawn_app_server
@@ -44,19 +46,50 @@ if TYPE_CHECKING:
     from codex_acp.codex.refusals import REFUSALS as REFUSALS
     from codex_acp.codex.refusals import has_negative_form as has_negative_form
     from codex_acp.codex.refusals import refusal as refusal
+    from codex_acp.codex.remote import Token as Token
+    from codex_acp.codex.remote import signed_bearer_token as signed_bearer_token
     from codex_acp.codex.requests import OpenRequest as OpenRequest
     from codex_acp.codex.requests import RefusedRequest as RefusedRequest
+    from codex_acp.codex.results import RunResult as RunResult
     from codex_acp.codex.sinks import NotificationSink as NotificationSink
     from codex_acp.codex.streams import NotificationStream as NotificationStream
+    from codex_acp.codex.thread import Thread as Thread
+    from codex_acp.codex.threads import Threads as Threads
+    from codex_acp.codex.tools import Tool as Tool
+    from codex_acp.codex.tools import tool as tool
+    from codex_acp.codex.turn import Turn as Turn
+    from codex_acp.codex.turn_errors import OutputInvalid as OutputInvalid
+    from codex_acp.codex.turn_errors import TurnFailed as TurnFailed
+    from codex_acp.codex.turn_errors import TurnInterrupted as TurnInterrupted
+    from codex_acp.codex.turn_errors import TurnSilent as TurnSilent
+    from codex_acp.codex.turn_errors import TurnUnfinished as TurnUnfinished
     from codex_acp.codex.watchdog import SilentTurn as SilentTurn
     from codex_acp.codex.watchdog import TurnWatchdog as TurnWatchdog
 
 _MODULES = {
     "client": ("CodexClient",),
-    "find": ("CodexBinary", "find_codex"),
-    "grants": ("Always", "Grant", "Once", "RememberHost", "RememberPrefix", "Session"),
-    "launch": ("LaunchOptions", "codex_version", "spawn_app_server"),
-    "notifications": ("NotificationDecoder", "decode_notification"),
+    "find": (
+        "CodexBinary",
+        "find_codex",
+    ),
+    "grants": (
+        "Always",
+        "Grant",
+        "Once",
+        "RememberHost",
+        "RememberPrefix",
+        "Session",
+    ),
+    "inputs": ("Input", "image"),
+    "launch": (
+        "LaunchOptions",
+        "codex_version",
+        "spawn_app_server",
+    ),
+    "notifications": (
+        "NotificationDecoder",
+        "decode_notification",
+    ),
     "policies": (
         "Allow",
         "ApprovalQuestion",
@@ -67,12 +100,41 @@ _MODULES = {
         "first_of",
         "trust_mcp_servers",
     ),
-    "policy_warnings": ("warn_if_never_asked", "why_never_asked"),
-    "refusals": ("REFUSALS", "has_negative_form", "refusal"),
-    "requests": ("OpenRequest", "RefusedRequest"),
+    "policy_warnings": (
+        "warn_if_never_asked",
+        "why_never_asked",
+    ),
+    "refusals": (
+        "REFUSALS",
+        "has_negative_form",
+        "refusal",
+    ),
+    "remote": ("Token", "signed_bearer_token"),
+    "requests": (
+        "OpenRequest",
+        "RefusedRequest",
+    ),
+    "results": ("RunResult",),
     "sinks": ("NotificationSink",),
     "streams": ("NotificationStream",),
-    "watchdog": ("SilentTurn", "TurnWatchdog"),
+    "thread": ("Thread",),
+    "threads": ("Threads",),
+    "tools": (
+        "Tool",
+        "tool",
+    ),
+    "turn": ("Turn",),
+    "turn_errors": (
+        "OutputInvalid",
+        "TurnFailed",
+        "TurnInterrupted",
+        "TurnSilent",
+        "TurnUnfinished",
+    ),
+    "watchdog": (
+        "SilentTurn",
+        "TurnWatchdog",
+    ),
 }
 """Which module has which names; a test compares it with the imports above."""
 
