@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from codex_acp.errors import TransportError
     from codex_acp.transport.memory import MemoryLink
 
@@ -53,6 +55,12 @@ class RawPeer:
                 for message in self.messages:
                     if message.get("method") == method:
                         return message
+                await self._news.wait()
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        """Wait until that is true, which only a message can make it."""
+        with anyio.fail_after(WAIT):
+            while not true():
                 await self._news.wait()
 
     async def ask(self, request_id: object, method: str, params: object = None) -> dict[str, Any]:

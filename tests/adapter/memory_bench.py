@@ -38,8 +38,9 @@ def turn_note(method: str, turn_id: str, status: str = "inProgress") -> Notify:
 class MemoryBench:
     """``async with MemoryBench(*entries) as bench:`` has a session open, ``THREAD``."""
 
-    def __init__(self, *script: Entry) -> None:
+    def __init__(self, *script: Entry, capabilities: dict[str, Any] | None = None) -> None:
         self.server = ScriptedAppServer(AppServerScript(*script, defaults=True))
+        self._capabilities = capabilities or {}
         self._link, far = memory_pair()
         self._far = far
         self._tasks = anyio.create_task_group()
@@ -51,7 +52,8 @@ class MemoryBench:
         self.client = RawPeer(self._far)
         app_server = AppServer(LaunchOptions(), cast("ChildProcess", self.server.link))
         self._tasks.start_soon(serve_link, self._link, app_server)
-        await self.client.ask("init", "initialize", {"protocolVersion": 1})
+        introduction = {"protocolVersion": 1, "clientCapabilities": self._capabilities}
+        await self.client.ask("init", "initialize", introduction)
         params = {"cwd": "/scripted/workspace", "mcpServers": []}
         answer = await self.client.ask("new", "session/new", params)
         assert answer["result"]["sessionId"] == THREAD
@@ -94,12 +96,27 @@ class MemoryBench:
         self.client.send({"method": "session/cancel", "params": {"sessionId": THREAD}})
 
     def said(self) -> str:
-        """The text of all updates so far."""
-        return "".join(
-            message["params"]["update"]["content"]["text"]
+        """The text of all chunks so far."""
+        updates = (
+            message["params"]["update"]
             for message in self.client.messages
             if message.get("method") == "session/update"
         )
+        chunks = ("agent_message_chunk", "agent_thought_chunk")
+        return "".join(u["content"]["text"] for u in updates if u["sessionUpdate"] in chunks)
+
+    async def until_said(self, text: str) -> None:
+        """Wait until the adapter has said ``text``."""
+        await self.client.until(lambda: text in self.said())
+
+    def updates_behind(self, request_id: str) -> list[Any]:
+        """The updates of turns that came behind the answer to a prompt; there must be none."""
+        messages = self.client.messages
+        answer = next(i for i, m in enumerate(messages) if m.get("id") == request_id)
+        behind = (m for m in messages[answer:] if m.get("method") == "session/update")
+        updates = [message["params"]["update"] for message in behind]
+        kinds = ("agent_message_chunk", "tool_call", "tool_call_update")
+        return [update for update in updates if update["sessionUpdate"] in kinds]
 
     async def asked_codex(self, method: str, times: int = 1) -> list[Any]:
         """Wait until Codex was asked so often; gives the params of each."""

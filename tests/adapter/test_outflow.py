@@ -26,7 +26,7 @@ from codex_acp.adapter import outflow as module
 from codex_acp.adapter.outflow import Outflow
 from codex_acp.errors import ConnectionClosed
 from codex_acp.jsonrpc.message import EncodedJson
-from codex_acp.mapping.step import TextChunk
+from codex_acp.mapping.step import TextChunk, ThoughtChunk
 from codex_acp.wire.codec import decode, from_json
 
 Work = Callable[[], Coroutine[None, None, None]]
@@ -272,6 +272,19 @@ def test_a_text_chunk_is_written_as_its_model_would_be(
     assert quick.taken == plain.taken
 
 
+@given(message=st.text(), texts=st.lists(st.tuples(st.text(), st.booleans()), max_size=6))
+def test_thoughts_and_messages_of_one_id_are_written_as_their_models_would_be(
+    message: str, texts: list[tuple[str, bool]]
+) -> None:
+    plain, quick = Client(), Client()
+    for text, is_thought in texts:
+        kind = AgentThoughtChunkSessionUpdate if is_thought else AgentMessageChunkSessionUpdate
+        plain.outflow.send("s", kind(content=TextContentBlock(text=text), message_id=message))
+        quick.outflow.send("s", (ThoughtChunk if is_thought else TextChunk)(message, text))
+
+    assert quick.taken == plain.taken
+
+
 async def test_text_chunks_of_two_sessions_and_messages_are_not_mixed() -> None:
     client = Client()
     for session, message, text in [
@@ -290,6 +303,10 @@ async def test_text_chunks_that_wait_are_joined() -> None:
     client.writing_paused = True
     for text in "abc":
         client.outflow.send("s", TextChunk("m", text))
+    for text in "de":
+        client.outflow.send("s", ThoughtChunk("m", text))
     await client.catch_up()
 
-    assert client.texts() == [("s", "m", "abc")]
+    kinds = [type(notification.update) for notification in client.taken]
+    assert kinds == [AgentMessageChunkSessionUpdate, AgentThoughtChunkSessionUpdate]
+    assert client.texts() == [("s", "m", "abc"), ("s", "m", "de")]

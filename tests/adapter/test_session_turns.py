@@ -9,6 +9,7 @@ from codex_acp.testing import (
     Expect,
     Notify,
     agent_message,
+    command_approval,
     turn_completed,
     turn_started,
 )
@@ -20,7 +21,7 @@ async def test_4_2_a_turn_that_comes_whole_in_one_read_is_sent_before_its_answer
     async with MemoryBench(*turn) as bench:
         assert await bench.prompt() == "end_turn"
         assert bench.said() == "Hello"
-        assert "result" in bench.client.messages[-1]
+        assert bench.updates_behind("p1") == []
 
 
 async def test_a_turn_that_ends_before_turn_start_is_answered_ends_the_prompt() -> None:
@@ -85,34 +86,28 @@ async def test_a_turn_start_whose_answer_cannot_be_read_is_an_error() -> None:
         assert "turn" in error["message"]
 
 
-async def test_4_3_a_codex_that_goes_in_mid_turn_ends_the_prompt_and_the_session() -> None:
+async def test_4_3_a_codex_that_goes_in_mid_turn_ends_the_prompt_with_an_error() -> None:
     turn = [Expect("turn/start"), *turn_started(), *agent_message("Begin."), Exit(1)]
     async with MemoryBench(*turn) as bench:
-        first = await bench.prompt("p1")
-        second = await bench.prompt("p2")
+        error = await bench.prompt()
 
-        assert first["code"] == -32603
+        assert error["code"] == -32603
         assert bench.said() == "Begin."
-        assert second["code"] == -32603
-        assert "start a new session" in second["message"]
+
+
+async def test_4_5_a_codex_that_goes_leaves_no_tool_call_open() -> None:
+    command = command_approval("make")[0]  # the item without the question
+    async with MemoryBench(Expect("turn/start"), *turn_started(), command, Exit(1)) as bench:
+        await bench.prompt()
+
+        updates = [m["params"]["update"] for m in bench.client.messages if "params" in m]
+        statuses = [u["status"] for u in updates if u.get("toolCallId") == "call-1"]
+        assert statuses[-1] == "failed"
 
 
 async def test_a_codex_that_goes_before_turn_start_is_answered_ends_the_prompt() -> None:
     async with MemoryBench(Expect("turn/start", silent=True), Exit(1)) as bench:
         assert (await bench.prompt())["code"] == -32603
-
-
-async def test_a_second_prompt_is_refused_and_another_may_follow_the_end() -> None:
-    turn = [Expect("turn/start"), *turn_started()]
-    async with MemoryBench(*turn) as bench:
-        bench.start_prompt("p1")
-        await bench.asked_codex("turn/start")
-        refused = await bench.prompt("p2")
-        bench.server.play(*turn_completed(), Expect("turn/start"), *turn_completed())
-
-        assert refused["code"] == -32600
-        assert await bench.end_of("p1") == "end_turn"
-        assert await bench.prompt("p3") == "end_turn"
 
 
 async def test_the_client_that_goes_in_mid_turn_ends_the_adapter_and_sends_no_interrupt() -> None:
@@ -122,3 +117,32 @@ async def test_the_client_that_goes_in_mid_turn_ends_the_adapter_and_sends_no_in
 
     methods = [message.get("method") for message in bench.server.player.received]
     assert "turn/interrupt" not in methods
+
+
+def used(total: int, last: int) -> Notify:
+    """``thread/tokenUsage/updated``."""
+
+    def tokens(count: int) -> dict[str, int]:
+        return {
+            "totalTokens": count, "inputTokens": count, "cachedInputTokens": 0,
+            "cacheWriteInputTokens": 0, "outputTokens": 0, "reasoningOutputTokens": 0,
+        }  # fmt: skip
+
+    usage = {"total": tokens(total), "last": tokens(last), "modelContextWindow": 1000}
+    params = {"threadId": THREAD, "turnId": "${turn:id}", "tokenUsage": usage}
+    return Notify("thread/tokenUsage/updated", params)
+
+
+async def test_an_answer_tells_what_its_turn_has_used_and_not_what_others_have() -> None:
+    first = [Expect("turn/start"), used(100, 100), *turn_completed()]
+    second = [Expect("turn/start"), used(130, 20), used(150, 20), *turn_completed()]
+    third = [Expect("turn/start"), *turn_completed()]
+    async with MemoryBench(*first, *second, *third) as bench:
+        answers = []
+        for prompt in ("p1", "p2", "p3"):
+            await bench.prompt(prompt)
+            answers.append((await bench.client.reply(prompt))["result"])
+
+    tokens = [a["_meta"]["codex-acp-sdk"]["usage"]["totalTokens"] for a in answers[:2]]
+    assert tokens == [100, 50]
+    assert "_meta" not in answers[2]

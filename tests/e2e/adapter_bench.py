@@ -1,7 +1,8 @@
 """The real command with the real Codex and a scripted model, as an ACP client sees them.
 
-Every message that the adapter sends is held against the ACP schema, and every update has to come
-while a prompt of its session runs: both are checked when a bench is left.
+Every message that the adapter sends is held against the ACP schema, what the client can do and the
+rules of the stream, and every update of a turn has to come while a prompt of its session runs: all
+of it is checked when a bench is left.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import sysconfig
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import anyio
 from anyio import to_thread
@@ -27,13 +28,14 @@ from codex_acp.acp.types import (
 from codex_acp.testing import CodexHome, ScriptedModel
 from codex_acp.transport.child import ChildProcess, spawn
 from tests.acp.tables import client_notifications, client_requests
-from tests.support.acp_schema import SchemaTap
+from tests.support.adapter_tap import AdapterTap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
 
-    from codex_acp.acp.types import McpServer, PromptResponse
+    from codex_acp.acp._generated.v1.handlers import ClientRequestHandlers
+    from codex_acp.acp.types import ClientCapabilities, McpServer, PromptResponse
     from codex_acp.testing import ModelResponse, Step
     from codex_acp.testing.codex_home import SandboxMode
 
@@ -46,7 +48,7 @@ WAIT = 30.0
 """Seconds; a turn takes a tenth of one, on a busy machine a few."""
 
 
-def agent_tap(tap: SchemaTap, direction: Literal["received", "sent"], line: bytes) -> None:
+def agent_tap(tap: AdapterTap, direction: Literal["received", "sent"], line: bytes) -> None:
     """Feed ``tap`` with a line of the client's connection, so that it watches the agent."""
     if direction == "received":
         tap.on("agent")("sent", line + b"\n")
@@ -56,19 +58,38 @@ def agent_tap(tap: SchemaTap, direction: Literal["received", "sent"], line: byte
         tap.on("client")("sent", line)
 
 
-def updates_outside_prompts(tap: SchemaTap) -> list[dict[str, Any]]:
-    """The updates that came before a prompt of their session was sent or after its answer."""
+OF_THE_SESSION = {
+    "available_commands_update",
+    "config_option_update",
+    "current_mode_update",
+    "notice",
+    "session_info_update",
+    "usage_update",
+}
+"""Kinds of updates that are about the session and not about a turn: they come when they come."""
+
+
+def updates_outside_prompts(tap: AdapterTap) -> list[dict[str, Any]]:
+    """The updates of a turn that came outside of its prompt, and of the load that replays it."""
     running: dict[object, str] = {}
     outside = []
     for by, message in tap.messages:
-        if by == "client" and message.get("method") == "session/prompt":
+        if by == "client" and message.get("method") in ("session/prompt", "session/load"):
             running[message["id"]] = message["params"]["sessionId"]
         elif by == "agent" and message.get("method") == "session/update":
-            if message["params"]["sessionId"] not in running.values():
+            inside = message["params"]["sessionId"] in running.values()
+            if not inside and not _may_come_any_time(message["params"]["update"]):
                 outside.append(message)
         elif by == "agent" and "method" not in message:
             running.pop(message["id"], None)
     return outside
+
+
+def _may_come_any_time(update: dict[str, Any]) -> bool:
+    """Of the session, or a line that a client with notices would get as one."""
+    kind = update["sessionUpdate"]
+    is_line = kind == "agent_thought_chunk" and "messageId" not in update
+    return kind in OF_THE_SESSION or is_line
 
 
 class AdapterBench:
@@ -84,13 +105,17 @@ class AdapterBench:
         sandbox_mode: SandboxMode = "read-only",
         env: dict[str, str] | None = None,
         args: Sequence[str] = (),
+        capabilities: ClientCapabilities | None = None,
+        requests: dict[str, Any] | None = None,
     ) -> None:
         self.model = ScriptedModel(script)
         self._sandbox_mode: SandboxMode = sandbox_mode
         self._more_env = env or {}
         self._args = args
+        self._capabilities = capabilities
+        self._requests = requests or {}
         self._stack = ExitStack()
-        self.tap = SchemaTap()
+        self.tap = AdapterTap()
         self.updates: list[SessionNotification] = []
         self._news = anyio.Event()
 
@@ -118,14 +143,21 @@ class AdapterBench:
         )
         notifications = client_notifications()
         notifications["session/update"] = self._take
-        self.client = ClientSide(connection, client_requests(), notifications)
+        requests = cast("ClientRequestHandlers", client_requests() | self._requests)
+        self.client = ClientSide(connection, requests, notifications)
         await self.client.__aenter__()
         try:
             with anyio.fail_after(WAIT):
-                await self.client.initialize(InitializeRequest(protocol_version=1))
+                self.agent = await self.client.initialize(self._introduction())
         except BaseException as error:
             await self.client.__aexit__(type(error), error, None)
             raise
+
+    def _introduction(self) -> InitializeRequest:
+        request = InitializeRequest(protocol_version=1)
+        if self._capabilities is not None:
+            request.client_capabilities = self._capabilities
+        return request
 
     async def __aexit__(
         self,
@@ -184,6 +216,16 @@ class AdapterBench:
         """Wait until the agent has said ``text`` in a session."""
         with anyio.fail_after(WAIT):
             while text not in self.text(session_id):
+                await self._news.wait()
+
+    async def news(self) -> None:
+        """Wait for the next update."""
+        await self._news.wait()
+
+    async def wait_for_update(self, wanted: Callable[[SessionNotification], bool]) -> None:
+        """Wait until an update came that is ``wanted``."""
+        with anyio.fail_after(WAIT):
+            while not any(map(wanted, self.updates)):
                 await self._news.wait()
 
     async def wait_for_gate(self, name: str) -> None:

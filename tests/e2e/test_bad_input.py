@@ -43,7 +43,9 @@ def adapter(shared: RawAdapter) -> Iterator[RawAdapter]:
     yield shared
     before = len(shared.messages)
     assert shared.ask("session/prompt", {"sessionId": UNKNOWN_SESSION, "prompt": [TEXT]})["error"]
-    assert len(shared.messages) == before + 1, shared.messages[before:]
+    # The commands of a session are told when they are known: whenever that is.
+    news = [m for m in shared.messages[before:] if "availableCommands" not in str(m)]
+    assert len(news) == 1, news
 
 
 def error_of(answer: Message) -> dict[str, Any]:
@@ -79,9 +81,7 @@ def test_an_unknown_method_is_not_found(adapter: RawAdapter) -> None:
 
 
 def test_a_method_that_is_not_offered_is_not_found(adapter: RawAdapter) -> None:
-    params = {"sessionId": "s", "cwd": "/", "mcpServers": []}
-
-    assert error_of(adapter.ask("session/load", params))["code"] == -32601
+    assert error_of(adapter.ask("session/archive", {"sessionId": "s"}))["code"] == -32601
 
 
 def test_an_unknown_notification_is_ignored(adapter: RawAdapter) -> None:
@@ -140,10 +140,10 @@ def test_two_mcp_servers_of_one_name_are_invalid(adapter: RawAdapter, home: Code
     [
         {"type": "image", "mimeType": "image/png", "data": "AAAA"},
         {"type": "audio", "mimeType": "audio/wav", "data": "AAAA"},
-        {"type": "resource", "resource": {"uri": "file:///a", "text": "a"}},
+        {"type": "resource", "resource": {"uri": "file:///a", "blob": "!"}},
     ],
 )
-def test_a_block_that_is_not_advertised_is_invalid(
+def test_a_block_that_the_model_cannot_be_given_is_invalid(
     adapter: RawAdapter, home: CodexHome, block: dict[str, object]
 ) -> None:
     session = adapter.new_session(home.workspace)
@@ -151,7 +151,6 @@ def test_a_block_that_is_not_advertised_is_invalid(
 
     assert error["code"] == -32602
     assert "prompt.1" in error["message"]
-    assert str(block["type"]) in error["message"]
 
 
 def test_an_empty_prompt_is_invalid(adapter: RawAdapter, home: CodexHome) -> None:

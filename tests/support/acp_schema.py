@@ -1,4 +1,4 @@
-"""Checks every message that an ACP side sends against the vendored schema.
+"""Checks every message that an ACP side sends against the vendored schema, the stable one.
 
 A `SchemaTap` is put on a connection (``on_line=tap.on("agent")``). It knows nothing of this
 library's models: what they write is held against the schema itself.
@@ -22,7 +22,9 @@ __all__ = ["SchemaTap", "SideName", "Sent", "problems_of_message"]
 
 SideName: TypeAlias = Literal["agent", "client"]
 
-_SCHEMA_FILE: Final = Path(__file__).parents[2] / "schema" / "acp" / "v1.json"
+_SCHEMAS: Final = Path(__file__).parents[2] / "schema" / "acp"
+_STABLE: Final = "v1.json"
+_UNSTABLE: Final = "v1_unstable.json"
 _KINDS: Final = ("Request", "Response", "Notification")
 
 
@@ -112,42 +114,65 @@ def problems_of_message(side: SideName, message: dict[str, Any], asked: str | No
         if definition is None:
             return [f"the schema has no such {kind.lower()} to the {other}"]
         problems = _misfits(definition, message.get("params"))
-        return problems + (_misfits("RequestId", message["id"]) if "id" in message else [])
+        return problems + (_misfits(_REQUEST_ID, message["id"]) if "id" in message else [])
     if "error" in message:
-        return _misfits("Error", message["error"]) + _misfits("RequestId", message["id"])
+        return _misfits(_ERROR, message["error"]) + _misfits(_REQUEST_ID, message["id"])
     definition = _definitions().get((side, asked or "", "Response"))
     if definition is None:
         return [f"a result for {asked}, of which the schema knows nothing"]
     return _misfits(definition, message["result"])
 
 
+class _Definition(NamedTuple):
+    """Where the shape of a message is."""
+
+    schema: str
+    name: str
+
+
+_REQUEST_ID: Final = _Definition(_STABLE, "RequestId")
+_ERROR: Final = _Definition(_STABLE, "Error")
+
+
 @cache
-def _schema() -> dict[str, Any]:
-    schema: dict[str, Any] = json.loads(_SCHEMA_FILE.read_text("utf-8"))
+def _schema(name: str) -> dict[str, Any]:
+    schema: dict[str, Any] = json.loads((_SCHEMAS / name).read_text("utf-8"))
     return schema
 
 
 @cache
-def _definitions() -> dict[tuple[str, str, str], str]:
-    """(side that handles it, method, kind of message) → the name of its definition."""
-    found: dict[tuple[str, str, str], str] = {}
-    for name, definition in _schema()["$defs"].items():
+def _definitions() -> dict[tuple[str, str, str], _Definition]:
+    """(side that handles it, method, kind of message) → its definition.
+
+    Methods of the unstable schema are those that the stable one does not have at all.
+    """
+    stable = _definitions_of(_STABLE)
+    known = {method for _, method, _ in stable}
+    unstable = _definitions_of(_UNSTABLE)
+    return stable | {key: found for key, found in unstable.items() if key[1] not in known}
+
+
+def _definitions_of(schema: str) -> dict[tuple[str, str, str], _Definition]:
+    found: dict[tuple[str, str, str], _Definition] = {}
+    for name, definition in _schema(schema)["$defs"].items():
         if "x-method" in definition:
             kind = next(kind for kind in _KINDS if name.endswith(kind))
             handled_by = definition["x-side"]
             sides = ("agent", "client") if handled_by == "protocol" else (handled_by,)
             for side in sides:
-                found[(side, definition["x-method"], kind)] = name
+                found[(side, definition["x-method"], kind)] = _Definition(schema, name)
     return found
 
 
 @cache
-def _validator(definition: str) -> Draft202012Validator:
+def _validator(definition: _Definition) -> Draft202012Validator:
     return Draft202012Validator(
-        {"$ref": f"#/$defs/{definition}", "$defs": _schema()["$defs"]},
+        {"$ref": f"#/$defs/{definition.name}", "$defs": _schema(definition.schema)["$defs"]},
     )
 
 
-def _misfits(definition: str, value: object) -> list[str]:
+def _misfits(definition: _Definition, value: object) -> list[str]:
     error = best_match(_validator(definition).iter_errors(value))
-    return [] if error is None else [f"{definition}: {error.json_path}: {error.message}"]
+    if error is None:
+        return []
+    return [f"{definition.name}: {error.json_path}: {error.message}"]

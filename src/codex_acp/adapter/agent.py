@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Final, cast
 
 from codex_acp._version import __version__
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
+from codex_acp.acp._generated.v1_unstable.methods import MODELS as UNSTABLE_MODELS
+from codex_acp.adapter.browser import can_open_pages
+from codex_acp.adapter.config import Config
+from codex_acp.adapter.opener import SessionOpener, Setup, unknown_session
+from codex_acp.adapter.readiness import Readiness
+from codex_acp.adapter.session_record import SessionRecord
 from codex_acp.adapter.sessions import Sessions
-from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
-from codex_acp.errors import CodexAcpError, ErrorReply, RpcError, TransportError
+from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.encode import encode_json
-from codex_acp.jsonrpc.message import (
-    AUTHENTICATION_REQUIRED,
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    RESOURCE_NOT_FOUND,
-)
 from codex_acp.mapping import quick
+from codex_acp.mapping.config_options import takes_booleans
 from codex_acp.transcript.log import Transcript
 
 if TYPE_CHECKING:
@@ -34,21 +34,50 @@ if TYPE_CHECKING:
         AgentRequestHandlers,
     )
     from codex_acp.acp._generated.v1.models import (
+        AuthenticateRequest,
+        AuthenticateResponse,
         CancelNotification,
+        CloseSessionRequest,
+        CloseSessionResponse,
+        DeleteSessionRequest,
+        DeleteSessionResponse,
         InitializeRequest,
         InitializeResponse,
+        ListSessionsRequest,
+        ListSessionsResponse,
+        LoadSessionRequest,
+        LoadSessionResponse,
+        LogoutRequest,
+        LogoutResponse,
         NewSessionRequest,
         NewSessionResponse,
         PromptRequest,
         PromptResponse,
+        ResumeSessionRequest,
+        ResumeSessionResponse,
+        SetSessionConfigOptionRequest,
+        SetSessionConfigOptionResponse,
+        SetSessionModeRequest,
+        SetSessionModeResponse,
+    )
+    from codex_acp.acp._generated.v1_unstable.models import (
+        ForkSessionRequest,
+        ForkSessionResponse,
+        SetSessionTitleRequest,
+        SetSessionTitleResponse,
     )
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.acp.side import QuickHandler
+    from codex_acp.acp.unstable_handlers import UnstableAgentRequestHandlers
     from codex_acp.adapter.app_server import AppServer
+    from codex_acp.adapter.auth import Authentication
+    from codex_acp.adapter.extras import Extras
+    from codex_acp.adapter.opener import Opened
     from codex_acp.adapter.session import Session
+    from codex_acp.adapter.session_methods import SessionMethods
+    from codex_acp.adapter.sessions import OpenSession
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
-    from codex_acp.transcript.events import SessionRef
 
     Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
 
@@ -58,7 +87,7 @@ logger = logging.getLogger(__name__)
 
 
 LOAD_AFTER_SECONDS: Final = 0.002
-"""After ``session/new``: its answer is written first, then what a prompt needs is loaded."""
+"""After a session was opened: the answer is written first, then what a prompt needs is loaded."""
 
 
 class CodexAgent:
@@ -76,14 +105,24 @@ class CodexAgent:
     ) -> None:
         self._app_server = app_server
         self._spawn = spawn
-        self._transcript = transcript or Transcript()
         self._when_loaded = when_loaded
-        self._sessions = Sessions(spawn, lambda: self.client, self._transcript)
+        transcript = transcript or Transcript()
+        self._sessions = Sessions(spawn, lambda: self.client, transcript)
+        self._record = SessionRecord(transcript, lambda: self._sessions.generation)
+        self._config = Config(spawn, self._sessions.send, self._takes_booleans)
+        self._opener = SessionOpener(app_server, self._sessions, self._config)
+        self._readiness = Readiness(self._sessions, self._opener)
+        self._session_methods: SessionMethods | None = None
+        self._extras: Extras | None = None
+        self._auth: Authentication | None = None
+        self._sessions.when_made(self._made)
         app_server.when_started(self._sessions.codex_started)
         app_server.when_refused(self._sessions.refused)
         self._introduction: JsonValue = None
         self._features: ClientFeatures | None = None
-        self._loading = False
+        self._left = False
+        self._answered: list[Opened] = []
+        """Sessions whose opening is answered, and who have still to hear of it."""
 
     @property
     def client(self) -> ClientFeatures:
@@ -97,26 +136,36 @@ class CodexAgent:
             self._features = client_features(request.client_capabilities)
         return self._features
 
+    def _takes_booleans(self) -> bool:
+        """One of its features, which ``session/new`` needs before any model is loaded."""
+        if self._features is not None:
+            return self._features.boolean_config_options
+        return takes_booleans(self._introduction)
+
     def requests(self) -> AgentRequestHandlers:
         """One row a method; None: not offered."""
         return {
             "initialize": self.initialize,
-            "authenticate": None,
-            "logout": None,
+            "authenticate": self.authenticate,
+            "logout": self.logout,
             "session/new": self.new_session,
-            "session/load": None,
-            "session/list": None,
-            "session/delete": None,
-            "session/resume": None,
-            "session/close": None,
-            "session/set_mode": None,
-            "session/set_config_option": None,
+            "session/load": self.load_session,
+            "session/list": self.list_sessions,
+            "session/delete": self.delete_session,
+            "session/resume": self.resume_session,
+            "session/close": self.close_session,
+            "session/set_mode": self.set_mode,
+            "session/set_config_option": self.set_config_option,
             "session/prompt": self.prompt,
         }
 
     def notifications(self) -> AgentNotificationHandlers:
         """One row a method; None: ignored (``$/cancel_request`` is the connection's own)."""
         return {"session/cancel": self.cancel, "$/cancel_request": None}
+
+    def unstable(self) -> UnstableAgentRequestHandlers:
+        """Methods of the unstable schema; advertised where that schema has them."""
+        return {"session/fork": self.fork_session, "session/set_title": self.set_title}
 
     def quick(self) -> Mapping[str, QuickHandler]:
         """The same answers for simple requests, before any model is loaded; see `Side`."""
@@ -132,21 +181,24 @@ class CodexAgent:
         """Answered at once: a Codex that is missing is reported by what needs it."""
         from codex_acp.acp._generated.v1.models import InitializeResponse
         from codex_acp.acp.capabilities import client_features, negotiated_version
+        from codex_acp.mapping.auth_methods import auth_methods
         from codex_acp.mapping.capabilities import agent_capabilities, agent_info
         from codex_acp.mapping.client_info import codex_client_info
+        from codex_acp.wire.codec import plain
 
         self._features = client_features(request.client_capabilities)
+        capabilities = cast("JsonValue", plain(request.client_capabilities))
         self._app_server.introduce(codex_client_info(request.client_info))
         self._spawn(self._app_server.warm_up)
         return InitializeResponse(
             protocol_version=negotiated_version(request.protocol_version),
             agent_capabilities=agent_capabilities(),
             agent_info=agent_info(__version__),
-            auth_methods=[],
+            auth_methods=auth_methods(capabilities, browser=can_open_pages(os.environ)),
         )
 
     def _quick_initialize(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-        result = quick.initialize_result(params)
+        result = quick.initialize_result(params, browser=can_open_pages(os.environ))
 
         async def answer() -> EncodedJson:
             self._introduction, self._features = params, None
@@ -156,18 +208,32 @@ class CodexAgent:
 
         return None if result is None else answer
 
-    async def new_session(self, request: NewSessionRequest) -> NewSessionResponse:
-        """Start a thread. Raises RpcError: -32602, -32000, or -32603 when Codex cannot."""
-        from codex_acp.acp._generated.v1.models import NewSessionResponse
-        from codex_acp.mapping.mcp_servers import server_config
+    async def authenticate(self, request: AuthenticateRequest) -> AuthenticateResponse:
+        """See `Authentication.authenticate`."""
+        return await self._authentication.authenticate(request, await self._app_server.client())
 
-        if not os.path.isabs(request.cwd):  # noqa: PTH117 - a string of the protocol, not a file
-            raise RpcError(INVALID_PARAMS, f"cwd: {request.cwd!r} is not an absolute path")
-        params: dict[str, JsonValue] = {"cwd": request.cwd}
-        servers = cast("dict[str, JsonValue]", server_config(request.mcp_servers))
-        if servers:
-            params["config"] = {"mcp_servers": servers}
-        return NewSessionResponse(session_id=await self._start_thread(params))
+    async def logout(self, request: LogoutRequest) -> LogoutResponse:
+        """See `Authentication.logout`."""
+        response = await self._authentication.logout(request, await self._app_server.client())
+        self._opener.login.forget()
+        return response
+
+    @property
+    def _authentication(self) -> Authentication:
+        if self._auth is None:
+            from codex_acp.adapter.auth import Authentication
+
+            self._auth = Authentication(lambda: self._sessions.side, lambda: self.client)
+        return self._auth
+
+    # Sessions.
+
+    async def new_session(self, request: NewSessionRequest) -> NewSessionResponse:
+        """See `SessionMethods.new`."""
+        opened = await self._methods.new(request)
+        self._open(opened)
+        answer: dict[str, JsonValue] = {"sessionId": opened.session_id, **opened.answer}
+        return cast("NewSessionResponse", _model("NewSessionResponse", answer))
 
     def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
         start = quick.new_session_params(params)
@@ -175,57 +241,136 @@ class CodexAgent:
             return None
 
         async def answer() -> EncodedJson:
-            return encode_json({"sessionId": await self._start_thread(start)})
+            try:
+                opened = await self._opener.start(Setup(start))
+            except RpcError:
+                self._load_soon()
+                raise
+            self._open(opened)
+            return encode_json({"sessionId": opened.session_id, **opened.answer})
 
         return answer
 
-    async def _start_thread(self, params: dict[str, JsonValue]) -> str:
-        """The id of the new thread, which is open as a session then."""
-        codex = await self._app_server.client()
-        try:
-            result = await codex.call_raw("thread/start", params)
-            thread_id = quick.started_thread(result)
-            if thread_id is None:  # what is wrong with it, the model says
-                what = "the result of thread/start"
-                started = CODEX_MODELS.decode("ThreadStartResponse", result, what)
-                thread_id = started.thread.id
-            self._sessions.open(thread_id)
-        except CodexAcpError as error:
-            raise _session_error(error) from error
-        finally:
-            self._load_soon()
-        if self._transcript.active:
-            from codex_acp.transcript.events import SessionOpened
+    async def load_session(self, request: LoadSessionRequest) -> LoadSessionResponse:
+        """See `SessionMethods.load`."""
+        opened = await self._methods.load(request)
+        self._open(opened)
+        return cast("LoadSessionResponse", _model("LoadSessionResponse", opened.answer))
 
-            self._transcript.record(SessionOpened(ref=self._ref(thread_id), how="new"))
-        return thread_id
+    async def resume_session(self, request: ResumeSessionRequest) -> ResumeSessionResponse:
+        """See `SessionMethods.resume`."""
+        opened = await self._methods.resume(request)
+        self._open(opened)
+        return cast("ResumeSessionResponse", _model("ResumeSessionResponse", opened.answer))
+
+    async def fork_session(self, request: ForkSessionRequest) -> ForkSessionResponse:
+        """See `SessionMethods.fork`."""
+        opened = await self._methods.fork(request)
+        self._open(opened)
+        answer: dict[str, JsonValue] = {"sessionId": opened.session_id, **opened.answer}
+        made = UNSTABLE_MODELS.decode("ForkSessionResponse", answer, "the new session")
+        return cast("ForkSessionResponse", made)
+
+    async def list_sessions(self, request: ListSessionsRequest) -> ListSessionsResponse:
+        """See `SessionMethods.list`."""
+        return await self._methods.list(request)
+
+    async def close_session(self, request: CloseSessionRequest) -> CloseSessionResponse:
+        """See `SessionMethods.close`."""
+        self._readiness.cancel(request.session_id)
+        response = await self._methods.close(request)
+        self._closed(request.session_id, "closed by the client")
+        return response
+
+    async def delete_session(self, request: DeleteSessionRequest) -> DeleteSessionResponse:
+        """See `SessionMethods.delete`."""
+        self._readiness.cancel(request.session_id)
+        was_open = request.session_id in self._sessions
+        response = await self._methods.delete(request)
+        if was_open:
+            self._closed(request.session_id, "deleted by the client")
+        return response
+
+    async def set_title(self, request: SetSessionTitleRequest) -> SetSessionTitleResponse:
+        """See `SessionMethods.set_title`."""
+        return await self._methods.set_title(request)
+
+    async def set_mode(self, request: SetSessionModeRequest) -> SetSessionModeResponse:
+        """See `Config.set_mode`."""
+        await self._readiness.live(self._session(request.session_id).id)
+        return await self._config.set_mode(request)
+
+    async def set_config_option(
+        self, request: SetSessionConfigOptionRequest
+    ) -> SetSessionConfigOptionResponse:
+        """See `Config.set_config_option`."""
+        await self._readiness.live(self._session(request.session_id).id)
+        return await self._config.set_config_option(request)
+
+    @property
+    def _methods(self) -> SessionMethods:
+        if self._session_methods is None:
+            from codex_acp.adapter.session_methods import SessionMethods
+
+            self._session_methods = SessionMethods(self._sessions, self._opener, self._config)
+        return self._session_methods
+
+    # Behind the answer.
+
+    def _open(self, opened: Opened) -> None:
+        """A session is open; what else there is to do, waits until that is answered."""
+        self._answered.append(opened)
+        self._record.opened(opened)
+        self._load_soon()
 
     def _load_soon(self) -> None:
-        if not self._loading:
-            self._loading = True
-            asyncio.get_running_loop().call_later(LOAD_AFTER_SECONDS, self._load)
+        asyncio.get_running_loop().call_later(LOAD_AFTER_SECONDS, self._load)
+
+    def leave(self) -> None:
+        """The client is gone: nothing is begun for it any more."""
+        self._left = True
 
     def _load(self) -> None:
         """Import what a prompt needs, while nobody waits for this process."""
+        if self._left:
+            return
         self._sessions.load()
         if self._when_loaded is not None:
             self._when_loaded()
+            self._when_loaded = None
+        answered, self._answered = self._answered, []
+        for opened in answered:
+            session = self._sessions.get(opened.session_id)
+            if session is not None:
+                self._opened(session, opened)
+
+    def _opened(self, session: Session, opened: Opened) -> None:
+        """The client knows the session now: what it is told at once, whichever way it opened."""
+        for line in opened.said:
+            session.say(line)
+        if self._extras is not None:
+            self._extras.opened(session.id)
+
+    def _made(self, session: Session, opened: OpenSession) -> None:
+        if self._extras is None:
+            from codex_acp.adapter.extras import Extras
+
+            self._extras = Extras(self._sessions, self._config, self._spawn)
+        self._extras.made(session, opened)
+
+    # Prompts.
 
     async def prompt(self, request: PromptRequest) -> PromptResponse:
         """See `Session.prompt`; -32002 for a session that is not open here."""
-        from codex_acp.transcript.events import PromptEnded, PromptStarted
-
         session = self._session(request.session_id)
-        ref = self._ref(session.id)
-        self._transcript.record(PromptStarted(ref=ref))
-        try:
-            response = await session.prompt(request)
-        except RpcError as error:
-            ended = PromptEnded(ref=ref, stop_reason=None, error=error.message)
-            self._transcript.record(ended)
-            raise
-        self._transcript.record(PromptEnded(ref=ref, stop_reason=response.stop_reason))
-        return response
+        return await self._record.prompt(session.id, self._run(request))
+
+    async def _run(self, request: PromptRequest) -> PromptResponse:
+        from codex_acp.acp._generated.v1.models import PromptResponse
+
+        if await self._readiness.for_prompt(request.session_id):
+            return await self._session(request.session_id).prompt(request)
+        return PromptResponse(stop_reason="cancelled")
 
     def cancel(self, notification: CancelNotification) -> None:
         """See `Session.cancel`; one for an unknown session is only logged."""
@@ -233,36 +378,21 @@ class CodexAgent:
         if session is None:
             logger.warning("session/cancel names the unknown session %s", notification.session_id)
         else:
+            self._readiness.cancel(session.id)
             session.cancel()
-
-    # Sessions.
-
-    def _ref(self, session_id: str) -> SessionRef:
-        from codex_acp.transcript.events import SessionRef
-
-        generation = self._sessions.generation
-        return SessionRef(session_id=session_id, thread_id=session_id, generation=generation)
 
     def _session(self, session_id: str) -> Session:
         session = self._sessions.get(session_id)
         if session is None:
-            message = f"there is no open session {session_id!r}; start one with session/new"
-            raise RpcError(RESOURCE_NOT_FOUND, message, {"sessionId": session_id})
+            raise unknown_session(session_id)
         return session
 
-
-def _session_error(error: CodexAcpError) -> RpcError:
-    """Why Codex would not start a thread, as the answer to the request that wanted one."""
-    if isinstance(error, ErrorReply):
-        data = {"message": error.message, "code": error.code, "data": error.data}
-        code = AUTHENTICATION_REQUIRED if _asks_for_login(error) else INTERNAL_ERROR
-        return RpcError(code, f"Codex could not start the session: {error.message}", data)
-    if isinstance(error, TransportError):
-        return RpcError(INTERNAL_ERROR, str(error))
-    return RpcError(INTERNAL_ERROR, f"Codex could not start the session: {error}")
+    def _closed(self, session_id: str, reason: str) -> None:
+        if self._extras is not None:
+            self._extras.closed(session_id)
+        self._record.closed(session_id, reason)
 
 
-def _asks_for_login(error: ErrorReply) -> bool:
-    """Codex marks an error that a login would cure in its data, not only in its text."""
-    data = error.data
-    return isinstance(data, dict) and data.get("codexErrorInfo") == "unauthorized"
+def _model(name: str, answer: dict[str, JsonValue]) -> object:
+    """The answer to the request that has opened a session, as its model."""
+    return ACP_MODELS.decode(name, answer, "the session")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import TYPE_CHECKING
 
 import anyio
 
+from codex_acp.adapter.restarts import MAX_STARTS, WINDOW_SECONDS, Restarts
 from codex_acp.codex.client import CodexClient
 from codex_acp.codex.launch import spawn_app_server
 from codex_acp.errors import CodexAcpError, LaunchError, RpcError
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import ClientInfo
     from codex_acp.codex.launch import LaunchOptions
     from codex_acp.codex.requests import RefusedRequest
+    from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.transport.child import ChildProcess
 
@@ -47,6 +50,8 @@ class AppServer:
         self._on_refused: Callable[[RefusedRequest], None] | None = None
         self._closing = False
         self._lock = anyio.Lock()
+        self._restarts = Restarts()
+        self._end = _End()
 
     def introduce(self, client_info: ClientInfo | dict[str, JsonValue] | None) -> None:
         """Say on whose behalf Codex is used; counts for handshakes that begin after this."""
@@ -63,9 +68,10 @@ class AppServer:
         self._on_refused = callback
 
     async def client(self) -> CodexClient:
-        """A client that is ready; a Codex that has ended is started again.
+        """A client that is ready; a Codex that has ended is started again, but not for ever.
 
-        Raises RpcError -32603 that says what is wrong with Codex and what to do.
+        Raises RpcError -32603 that says what is wrong with Codex and what to do, or how long one
+        that keeps ending is left alone.
         """
         async with self._lock:
             if self._client is not None and not self._client.closed:
@@ -96,15 +102,27 @@ class AppServer:
         if isinstance(spawned, LaunchError):
             raise spawned
         client = CodexClient(
-            spawned or spawn_app_server(self._options, on_stderr_line=_log_stderr),
+            spawned or self._spawn(),
             client_info=self._client_info,
             opt_out_notifications=UNWANTED_NOTIFICATIONS,
             on_refused=self._refused,
         )
+        self._restarts.begun(anyio.current_time())
+        client.subscribe_all(self._end)
         if self._on_client is not None:
             self._on_client(client)
         await client.connect()
         return client
+
+    def _spawn(self) -> ChildProcess:
+        wait = self._restarts.seconds_to_wait(anyio.current_time())
+        if wait:
+            message = (
+                f"Codex has ended {MAX_STARTS} times within {WINDOW_SECONDS:g} s; it is started "
+                f"again in {math.ceil(wait)} s at the earliest. The last time: {self._end.reason}"
+            )
+            raise LaunchError(message)
+        return spawn_app_server(self._options, on_stderr_line=_log_stderr)
 
     def _refused(self, refused: RefusedRequest) -> None:
         if self._on_refused is not None and not self._closing:
@@ -119,6 +137,23 @@ class AppServer:
             elif self._spawned is not None and not isinstance(self._spawned, LaunchError):
                 await self._spawned.aclose()
             self._spawned = None
+
+
+class _End:
+    """A sink that notes why the last connection ended."""
+
+    def __init__(self) -> None:
+        self.reason = "it ended by itself"
+
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        """See `NotificationSink`."""
+
+    def on_batch_end(self) -> None:
+        """See `NotificationSink`."""
+
+    def on_closed(self, error: TransportError | None) -> None:
+        """See `NotificationSink`."""
+        self.reason = "it ended by itself" if error is None else str(error)
 
 
 def _log_stderr(line: str) -> None:

@@ -7,8 +7,12 @@ request comes: most turns ask nothing, and its models take their time to load.
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+import anyio
+
+from codex_acp.adapter.mcp_startup import STARTUP_STATUS, McpStartups
 from codex_acp.codex._generated.notifications import UnknownNotification
 from codex_acp.codex.items import FOLLOWED, Items
 from codex_acp.codex.refusals import refusal
@@ -16,7 +20,7 @@ from codex_acp.errors import RpcError
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from codex_acp.adapter.server_requests import ServerRequestRunner
     from codex_acp.codex._generated.server_requests import ServerRequest
@@ -42,6 +46,8 @@ class CodexEvents:
         self, client: CodexClient, make_runner: Callable[[Items], ServerRequestRunner]
     ) -> None:
         self.items = Items()
+        self.mcp = McpStartups()
+        self._openings: dict[str, anyio.Event] = {}
         self._client = client
         self._make_runner = make_runner
         self._runner: ServerRequestRunner | None = None
@@ -55,6 +61,16 @@ class CodexEvents:
         if self._runner is not None:
             self._runner.prompt_cancelled(session_id)
 
+    @contextmanager
+    def opening(self, thread_id: str) -> Iterator[None]:
+        """While a thread is opened: what it asks again waits until the client can know of it."""
+        opened = self._openings[thread_id] = anyio.Event()
+        try:
+            yield
+        finally:
+            del self._openings[thread_id]
+            opened.set()
+
     def refused(self, refused: RefusedRequest) -> None:
         """The client refused a request by itself; the runner says so."""
         self._ready_runner().refused(refused)
@@ -62,6 +78,7 @@ class CodexEvents:
     async def handle(self, request: ServerRequest) -> WireModel:
         """Answer one request of the app-server."""
         key = (type(request.id), request.id)
+        await self._until_opened(request)
         if key in self._settled_early:
             self._settled_early.discard(key)
             reply = refusal(request.method, request.params, "Codex settled it itself")
@@ -74,6 +91,16 @@ class CodexEvents:
         finally:
             self._begun.discard(key)
 
+    async def _until_opened(self, request: ServerRequest) -> None:
+        if not self._openings:
+            return
+        from codex_acp.routing.route import asking_thread
+
+        thread_id = asking_thread(request)
+        opening = self._openings.get(self.items.root_of(thread_id)) if thread_id else None
+        if opening is not None:
+            await opening.wait()
+
     def _ready_runner(self) -> ServerRequestRunner:
         if self._runner is None:
             self._runner = self._make_runner(self.items)
@@ -85,6 +112,8 @@ class CodexEvents:
         """See `NotificationSink`."""
         if method == RESOLVED:
             self._resolved(params)
+        elif method == STARTUP_STATUS:
+            self.mcp.note(params)
         elif method in FOLLOWED:
             event = self._client.decode_notification(method, params)
             if isinstance(event, UnknownNotification):

@@ -1,7 +1,8 @@
-"""What Codex reports before the modules that read it are loaded: kept, in order, and handed over.
+"""What Codex reports before somebody can read it: kept, in order, and handed over.
 
-Owns nothing but the order. Nothing bounds what is kept, because loading follows within
-milliseconds and reads nothing meanwhile.
+That is until the modules that read it are loaded, which takes milliseconds, or until the history
+of a session has been replayed, before which nothing new may be shown. Owns nothing but the order.
+Nothing bounds what is kept: a thread that is opened seldom runs a turn, and reads nothing then.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from codex_acp.codex.client import CodexClient
     from codex_acp.codex.sinks import NotificationSink
     from codex_acp.errors import TransportError
@@ -32,13 +35,27 @@ class EarlyNotifications:
         else:
             client.subscribe(thread_id, self)
 
-    def hand_over(self, sink: NotificationSink) -> None:
-        """Give ``sink``, which has subscribed itself just now, all that was kept; leave."""
+    @property
+    def methods(self) -> frozenset[str]:
+        """The methods of what was kept."""
+        return frozenset(method for method, _ in self._kept)
+
+    def keep(self, earlier: Iterable[tuple[str, JsonValue]]) -> None:
+        """Put what came before this sink was there in front of what it has kept itself."""
+        self._kept[:0] = earlier
+
+    def leave(self) -> None:
+        """Hear nothing more, and forget what was kept; again is fine."""
         if self._thread_id is None:
             self._client.unsubscribe_all(self)
         else:
             self._client.unsubscribe(self._thread_id, self)
-        kept, self._kept = self._kept, []
+        self._kept = []
+
+    def hand_over(self, sink: NotificationSink) -> None:
+        """Give ``sink``, which has subscribed itself just now, all that was kept; leave."""
+        kept = self._kept
+        self.leave()
         for method, params in kept:
             try:
                 sink.on_notification(method, params)

@@ -1,14 +1,15 @@
 """The updates on their way to the client: in order, and bounded when the client is slow.
 
-While the client keeps up, an update is written at once. When it lags, updates wait here, and
-adjacent pieces of one message become one; when even that is too much, reading from Codex pauses.
-Owns no session and must not know what an update means, except that text can be joined.
+While the client keeps up, an update is written at once. When it lags, updates wait here: adjacent
+pieces of one message become one, and of a tool call's updates a later one takes the place of an
+earlier one whose fields it all sets. When even that is too much, reading from Codex pauses.
+Owns no session and must not know what an update means.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from pydantic_core import to_json
@@ -17,11 +18,13 @@ from codex_acp.acp._generated.v1.models import (
     AgentMessageChunkSessionUpdate,
     AgentThoughtChunkSessionUpdate,
     TextContentBlock,
+    ToolCallUpdateSessionUpdate,
 )
 from codex_acp.errors import TransportError
 from codex_acp.jsonrpc.message import EncodedJson
 from codex_acp.mapping.messages import message_chunk
-from codex_acp.mapping.step import TextChunk
+from codex_acp.mapping.reasoning import thought_chunk
+from codex_acp.mapping.step import TextChunk, ThoughtChunk
 from codex_acp.wire.codec import encode
 
 if TYPE_CHECKING:
@@ -36,24 +39,29 @@ __all__ = ["Outflow"]
 logger = logging.getLogger(__name__)
 
 MAX_WAITING_UPDATES: Final = 2_000
-"""Updates that cannot be joined are whole tool calls or messages; two thousand are megabytes."""
+"""Updates that cannot be joined; each is a small object besides its text."""
 
 MAX_WAITING_TEXT: Final = 8 * 1024 * 1024
-"""Characters of joined text that may wait: more than any model says while a client hangs."""
+"""Characters that may wait: more than any model says while a client hangs."""
 
 UPDATES_PER_WRITE: Final = 64
 """How many waiting updates are handed over before the client is given a chance to lag again."""
+
+_MESSAGE: Final = b"agent_message_chunk"
+_THOUGHT: Final = b"agent_thought_chunk"
 
 
 class _Waiting:
     """One update that waits, with the pieces of text that came behind it."""
 
-    __slots__ = ("pieces", "session_id", "update")
+    __slots__ = ("encoded", "pieces", "session_id", "update")
 
     def __init__(self, session_id: str, update: SessionUpdate) -> None:
         self.session_id = session_id
         self.update = update
         self.pieces: list[str] = []
+        self.encoded = b"" if _is_chunk(update) else encode(update)
+        """As it is sent; of a chunk, which may grow, nothing yet."""
 
     def takes(self, session_id: str, update: SessionUpdate) -> str | None:
         """The text of ``update`` if it can be joined to this one, else None."""
@@ -71,17 +79,34 @@ class _Waiting:
             return update.content.text
         return None
 
-    def joined(self) -> SessionUpdate:
-        """The update with all of its text."""
+    def is_replaced_by(self, update: ToolCallUpdateSessionUpdate) -> bool:
+        """Whether nothing of this is left once ``update`` is applied: its fields are all set anew.
+
+        ``_meta`` may add instead of replacing, so such an update stays.
+        """
+        mine = self.update
+        if not isinstance(mine, ToolCallUpdateSessionUpdate) or mine.meta or update.meta:
+            return False
+        return mine.model_fields_set <= update.model_fields_set
+
+    def joined(self) -> bytes:
+        """The update with all of its text, as JSON."""
         update = self.update
+        if self.encoded:
+            return self.encoded
         if self.pieces and isinstance(
             update, AgentMessageChunkSessionUpdate | AgentThoughtChunkSessionUpdate
         ):
             content = update.content
             first = content.text if isinstance(content, TextContentBlock) else ""
             joined = TextContentBlock(text="".join([first, *self.pieces]))
-            return update.model_copy(update={"content": joined})
-        return update
+            update = update.model_copy(update={"content": joined})
+        return encode(update)
+
+    @property
+    def size(self) -> int:
+        """About the characters that it holds."""
+        return len(self.encoded) + sum(map(len, self.pieces))
 
 
 class Outflow:
@@ -94,11 +119,15 @@ class Outflow:
     ) -> None:
         self._side = side
         self._spawn = spawn
-        self._waiting: deque[_Waiting] = deque()
-        self._text = 0
+        self._waiting: OrderedDict[int, _Waiting] = OrderedDict()
+        self._last: _Waiting | None = None
+        self._number = 0
+        self._calls: dict[tuple[str, str], int] = {}
+        """Session and tool call → the number of its newest update, if that waits."""
+        self._size = 0
         self._draining = False
         self._prefixes: dict[str, bytes] = {}
-        self._message: tuple[str, str] | None = None
+        self._message: tuple[str, str, type] | None = None
         self._chunk_prefix = b""
         self._on_full: Callable[[bool], None] | None = None
         self._full = False
@@ -117,50 +146,77 @@ class Outflow:
     def send(self, session_id: str, update: Update) -> None:
         """Send an update behind all that was sent before."""
         if not self._waiting and not self._side.writing_paused:
-            if isinstance(update, TextChunk):
+            if isinstance(update, TextChunk | ThoughtChunk):
                 self._write_chunk(session_id, update)
             else:
-                self._write_one(session_id, update)
+                self._write_one(session_id, encode(update))
             return
         update = _model_of(update)
-        text = self._waiting[-1].takes(session_id, update) if self._waiting else None
-        if text is not None:
-            self._waiting[-1].pieces.append(text)
-            self._text += len(text)
+        last = self._last
+        text = None if last is None else last.takes(session_id, update)
+        if last is not None and text is not None:
+            last.pieces.append(text)
+            self._size += len(text)
         else:
-            self._waiting.append(_Waiting(session_id, update))
+            self._wait(session_id, update)
         self._tell_if_full()
         if not self._draining:
             self._draining = True
             self._spawn(self._drain)
 
+    def _wait(self, session_id: str, update: SessionUpdate) -> None:
+        """Put an update at the end; of a tool call's states that nobody has seen, keep the last."""
+        if isinstance(update, ToolCallUpdateSessionUpdate):
+            call = (session_id, update.tool_call_id)
+            older = self._calls.get(call)
+            if older is not None and self._waiting[older].is_replaced_by(update):
+                self._size -= self._waiting.pop(older).size
+            self._calls[call] = self._number
+        waiting = _Waiting(session_id, update)
+        self._waiting[self._number] = self._last = waiting
+        self._number += 1
+        self._size += waiting.size
+
     def flush(self) -> None:
         """Write everything that waits, however slow the client: a prompt's answer follows it."""
         self._write(len(self._waiting))
 
+    async def drained(self) -> None:
+        """Wait until a client that lags has taken most of what was sent. Raises TransportError."""
+        while self._waiting or self._side.writing_paused:
+            await self._side.drain()
+            self._write(UPDATES_PER_WRITE)
+
     def _write(self, count: int) -> None:
         for _ in range(min(count, len(self._waiting))):
-            waiting = self._waiting.popleft()
-            self._text -= sum(map(len, waiting.pieces))
+            number, waiting = self._waiting.popitem(last=False)
+            self._size -= waiting.size
+            if isinstance(waiting.update, ToolCallUpdateSessionUpdate):
+                call = (waiting.session_id, waiting.update.tool_call_id)
+                if self._calls.get(call) == number:
+                    del self._calls[call]
             self._write_one(waiting.session_id, waiting.joined())
+        if not self._waiting:
+            self._last = None
         self._tell_if_full()
 
-    def _write_one(self, session_id: str, update: SessionUpdate) -> None:
-        """``SessionNotification`` around the update, which is encoded by itself."""
+    def _write_one(self, session_id: str, update: bytes) -> None:
+        """``SessionNotification`` around the JSON of the update."""
         before = self._prefixes.get(session_id)
         if before is None:
             before = b'{"sessionId":' + encode(session_id) + b',"update":'
             self._prefixes[session_id] = before
-        self._side.session_update_encoded(EncodedJson(before + encode(update) + b"}"))
+        self._side.session_update_encoded(EncodedJson(before + update + b"}"))
 
-    def _write_chunk(self, session_id: str, chunk: TextChunk) -> None:
+    def _write_chunk(self, session_id: str, chunk: TextChunk | ThoughtChunk) -> None:
         """The same for a text chunk, whose model would only be taken apart again."""
-        message = (session_id, chunk.message_id)
+        message = (session_id, chunk.message_id, type(chunk))
         if message != self._message:
             self._message = message
+            kind = _MESSAGE if isinstance(chunk, TextChunk) else _THOUGHT
             self._chunk_prefix = (
                 b'{"sessionId":' + encode(session_id)
-                + b',"update":{"sessionUpdate":"agent_message_chunk","messageId":'
+                + b',"update":{"sessionUpdate":"' + kind + b'","messageId":'
                 + encode(chunk.message_id)
                 + b',"content":{"type":"text","text":'
             )  # fmt: skip
@@ -175,13 +231,15 @@ class Outflow:
         except TransportError:
             logger.debug("%d updates were not sent: the client is gone", len(self._waiting))
             self._waiting.clear()
-            self._text = 0
+            self._calls.clear()
+            self._last = None
+            self._size = 0
             self._tell_if_full()
         finally:
             self._draining = False
 
     def _tell_if_full(self) -> None:
-        full = len(self._waiting) > MAX_WAITING_UPDATES or self._text > MAX_WAITING_TEXT
+        full = len(self._waiting) > MAX_WAITING_UPDATES or self._size > MAX_WAITING_TEXT
         if full != self._full:
             self._full = full
             if self._on_full is not None:
@@ -191,4 +249,10 @@ class Outflow:
 def _model_of(update: Update) -> SessionUpdate:
     if isinstance(update, TextChunk):
         return message_chunk(update.text, update.message_id)
+    if isinstance(update, ThoughtChunk):
+        return thought_chunk(update.text, update.message_id)
     return update
+
+
+def _is_chunk(update: SessionUpdate) -> bool:
+    return isinstance(update, AgentMessageChunkSessionUpdate | AgentThoughtChunkSessionUpdate)

@@ -57,7 +57,11 @@ async def serve_link(
         async with anyio.create_task_group() as tasks:
             agent = CodexAgent(app_server, tasks.start_soon, transcript, when_loaded)
             side = AgentSide(
-                connection, agent.requests(), agent.notifications(), quick=agent.quick()
+                connection,
+                agent.requests(),
+                agent.notifications(),
+                quick=agent.quick(),
+                unstable=agent.unstable(),
             )
             agent.join(side)
             try:
@@ -65,6 +69,7 @@ async def serve_link(
             except TransportError as error:  # raised here it would come out in a group
                 broken = error
             finally:
+                agent.leave()
                 tasks.cancel_scope.cancel()
     finally:
         await app_server.aclose()

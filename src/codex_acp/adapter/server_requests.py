@@ -1,14 +1,14 @@
 """Runs the route of each server request, and settles it exactly once (contract 1.4, 3, 4.1).
 
-Owns the open dialogs with the client. What a request is, `routing` decides; what an answer may
-do, the ledger decides. Here is only the order of things: the tool call first, then the question,
-then whatever comes first of an answer, a cancel, the turn's end, Codex's own settling, a loss.
+Owns the open permission requests; `ElicitationRunner` has the open elicitations. What a request
+is, `routing` decides; what an answer may do, the ledger decides. Here is only the order of things:
+the tool call first, then the question, then whatever comes first of an answer, a cancel, the
+turn's end, Codex's own settling, a loss.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, assert_never
 
@@ -19,12 +19,12 @@ from codex_acp.acp._generated.v1.models import (
     RequestPermissionRequest,
     SelectedRequestPermissionOutcome,
 )
+from codex_acp.adapter.elicitations import ElicitationRunner
 from codex_acp.codex import refusals
 from codex_acp.codex.classify import PermissionsApproval, refreshed
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.routing import records
 from codex_acp.routing.display import shortened, visible
-from codex_acp.routing.elicitations import cancelled, create_request, declined, reply_to
 from codex_acp.routing.ledger import Failed, Key, Ledger, OutcomeCancelled, Selected
 from codex_acp.routing.route import Approval, Decline, Elicitation, RoutingContext
 from codex_acp.routing.table import route
@@ -37,9 +37,7 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.requests import RefusedRequest
     from codex_acp.jsonrpc.message import RequestId
-    from codex_acp.routing.elicitations import ElicitationReply
     from codex_acp.routing.ledger import Answer, Entry, Settlement
-    from codex_acp.transcript.events import ElicitationSettler
     from codex_acp.transcript.log import Transcript
     from codex_acp.wire.model import WireModel
 
@@ -50,6 +48,8 @@ logger = logging.getLogger(__name__)
 SAID_LIMIT: Final = 2_000
 """Characters of a reason that are said: it may repeat what a hostile server sent."""
 
+_ID_IN_USE: Final = "the request's id is open already"
+
 
 @dataclass(slots=True)
 class _Asked:
@@ -58,15 +58,6 @@ class _Asked:
     scope: anyio.CancelScope
     settlement: Settlement | None = None
     """How its entry was settled by something else than the answer."""
-
-
-@dataclass(slots=True)
-class _Elicited:
-    """An elicitation that the client has not answered."""
-
-    routed: Elicitation
-    scope: anyio.CancelScope
-    by: ElicitationSettler = "person"
 
 
 class ServerRequestRunner:
@@ -90,8 +81,7 @@ class ServerRequestRunner:
         self._transcript = transcript
         self._ledger = Ledger()
         self._asked: dict[Key, _Asked] = {}
-        self._elicited: dict[Key, _Elicited] = {}
-        self._elicitations = 0
+        self._elicitations = ElicitationRunner(side, generation, self._say, transcript)
         self._accepted: dict[tuple[str, str], list[Approval]] = {}
         """By thread and item: what was accepted, and has a tool call that the item does not end."""
 
@@ -104,7 +94,8 @@ class ServerRequestRunner:
             case Approval():
                 return await self._approve(routed)
             case Elicitation():
-                return await self._elicit(routed)
+                reply = await self._elicitations.ask(self._key(routed.request.id), routed)
+                return self._refused(routed.request, _ID_IN_USE) if reply is None else reply
             case Decline():
                 return self._decline(routed)
             case _:
@@ -117,9 +108,7 @@ class ServerRequestRunner:
         pending = self._ledger.pending
         threads = {e.route.thread_id for e in pending if e.route.session_id == session_id}
         self._carry_out(self._ledger.turn_cancelled(frozenset(threads)))
-        for elicited in self._elicited.values():
-            if elicited.routed.session_id == session_id:
-                self._withdraw(elicited, "turn_cancelled")
+        self._elicitations.withdraw_of_session(session_id)
 
     def item_ended(self, thread_id: str, item_id: str, *, ended_well: bool) -> None:
         """An item is over, and with it the tool calls that were announced for its approvals."""
@@ -131,9 +120,7 @@ class ServerRequestRunner:
         self._carry_out(self._ledger.turn_ended(thread_id, turn_id))
         for key in [key for key in self._accepted if key[0] == thread_id]:
             self.item_ended(*key, ended_well=False)
-        for elicited in self._elicited.values():
-            if (elicited.routed.thread_id, elicited.routed.turn_id) == (thread_id, turn_id):
-                self._withdraw(elicited, "turn_ended")
+        self._elicitations.withdraw_of_turn(thread_id, turn_id)
 
     def resolved(self, request_id: RequestId) -> None:
         """Codex settled one of its requests itself (``serverRequest/resolved``)."""
@@ -141,14 +128,13 @@ class ServerRequestRunner:
         settlement = self._ledger.resolved(key)
         if settlement is not None:
             self._carry_out([settlement])
-        elif key in self._elicited:
-            self._withdraw(self._elicited[key], "codex_resolved")
+        else:
+            self._elicitations.withdraw(key, "codex_resolved")
 
     def codex_lost(self) -> None:
         """The connection to Codex is gone: nothing can be answered, every dialog is withdrawn."""
         self._carry_out(self._ledger.codex_lost(self._generation))
-        for elicited in self._elicited.values():
-            self._withdraw(elicited, "disconnected")
+        self._elicitations.withdraw_all()
 
     def refused(self, refused: RefusedRequest) -> None:
         """A request was refused before or beside its route (contract 1.6): say it, and note it.
@@ -157,15 +143,13 @@ class ServerRequestRunner:
         """
         key = self._key(refused.id)
         settlement = self._ledger.abandoned(key, refused.reason, by="superseded")
-        elicited = self._elicited.get(key)
         if settlement is not None:
             self._carry_out([settlement])
             routed = settlement.entry.route
             self._settled(routed, accepted=False)
             self._say(routed.session_id, f"Not approved: {refused.reason}")
-        elif elicited is not None:
-            self._withdraw(elicited, "superseded")
-            self._say(elicited.routed.session_id, f"Withdrawn: {refused.reason}")
+        elif (withdrawn := self._elicitations.withdraw(key, "superseded")) is not None:
+            self._say(withdrawn.session_id, f"Withdrawn: {refused.reason}")
         else:
             context = self._context()
             thread_id = records.thread_named(refused.params)
@@ -182,7 +166,7 @@ class ServerRequestRunner:
         key = self._key(routed.approval.request.id)
         entry = self._ledger.open(key, routed, self._side.next_request_id)
         if entry is None:
-            return self._refused(routed.approval.request, "the request's id is open already")
+            return self._refused(routed.approval.request, _ID_IN_USE)
         for decision in routed.offered.unknown:
             logger.warning("Codex offers %s, which is not known here and left out", decision)
         running = self._context().items.get(routed.thread_id, routed.item_id)
@@ -288,61 +272,16 @@ class ServerRequestRunner:
             )
             self._say(settlement.entry.route.session_id, f"Not approved: {settlement.reason}.")
 
-    # Elicitations.
-
-    async def _elicit(self, routed: Elicitation) -> WireModel:
-        key = self._key(routed.request.id)
-        if key in self._elicited:
-            return self._refused(routed.request, "the request's id is open already")
-        self._elicitations += 1
-        elicitation_id = f"e{self._generation}-{self._elicitations}"
-        elicited = self._elicited[key] = _Elicited(routed, anyio.CancelScope())
-        acp_id = self._side.next_request_id
-        self._transcript.record(records.elicitation_requested(routed, self._generation, acp_id))
-        reply = cancelled(routed.asked)
-        by: ElicitationSettler
-        try:
-            with elicited.scope, anyio.move_on_after(_time_limit(routed)) as limit:
-                reply = await self._elicitation_answer(routed, elicitation_id)
-            if limit.cancelled_caught:
-                reply = declined(routed.asked, "nobody answered in the time that Codex waits")
-        except BaseException:
-            # Nobody waits any more, and no reply of ours is sent.
-            by = elicited.by if elicited.by != "person" else "disconnected"
-            self._transcript.record(
-                records.elicitation_answered(routed, self._generation, reply, by, acp_id)
-            )
-            raise
-        finally:
-            del self._elicited[key]
-        by = "invalid_answer" if reply.problem is not None else elicited.by
-        self._transcript.record(
-            records.elicitation_answered(routed, self._generation, reply, by, acp_id)
-        )
-        if reply.problem is not None:
-            self._say(routed.session_id, f"An answer was not passed on: {reply.problem}.")
-        return reply.result
-
-    async def _elicitation_answer(
-        self, routed: Elicitation, elicitation_id: str
-    ) -> ElicitationReply:
-        request = create_request(routed.asked, routed.session_id, elicitation_id)
-        try:
-            response = await self._side.elicitation_create(request)
-        except CodexAcpError as error:
-            return declined(routed.asked, f"the client gave no answer: {error}")
-        return reply_to(routed.asked, response)
-
-    def _withdraw(self, elicited: _Elicited, by: ElicitationSettler) -> None:
-        elicited.by = by
-        elicited.scope.cancel()
-
     # Declines.
 
     def _too_late(self, routed: Approval | Elicitation) -> bool:
-        """Codex asked before the interrupt reached it: nobody is to say yes to that any more."""
+        """Codex asked before the interrupt reached it, or for a turn that was given up: nobody is
+        to say yes to that any more.
+        """
         session = self._session(routed.session_id)
-        return session is not None and session.cancelling and routed.turn_id is not None
+        if session is None or routed.turn_id is None:
+            return False
+        return session.cancelling or session.given_up(routed.thread_id, routed.turn_id)
 
     def _cancelled(self, request: ServerRequest, session_id: str) -> WireModel:
         routed = Decline(request, "the prompt was cancelled", session_id)
@@ -374,9 +313,3 @@ class ServerRequestRunner:
 
     def _key(self, request_id: RequestId) -> Key:
         return Key(self._generation, type(request_id).__name__, request_id)
-
-
-def _time_limit(routed: Elicitation) -> float:
-    """Seconds that Codex waits before it answers a question itself; it says so for some."""
-    milliseconds = getattr(routed.request.params, "auto_resolution_ms", None)
-    return math.inf if milliseconds is None else milliseconds / 1000

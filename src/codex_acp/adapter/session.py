@@ -1,42 +1,52 @@
-"""One ACP session: a Codex thread, its prompts, and the updates that its notifications cause."""
+"""One ACP session: a Codex thread, its prompts, and the updates that its notifications cause.
+
+Owns the mapping's memory of the session. How prompts run and end is `Prompts`'.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final, cast
-
-import anyio
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, assert_never, cast
+from uuid import uuid4
 
 from codex_acp.acp._generated.v1.models import PromptResponse
 from codex_acp.acp.capabilities import ClientFeatures
-from codex_acp.adapter.prompt_run import PromptRun
-from codex_acp.codex._generated.models import TurnInterruptParams, TurnStartParams
-from codex_acp.codex._generated.notifications import UnknownNotification
-from codex_acp.errors import (
-    CodexAcpError,
-    ErrorReply,
-    ProcessExited,
-    RpcError,
-    TransportError,
-)
-from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_REQUEST
+from codex_acp.adapter.command import Says, StartsTurn
+from codex_acp.adapter.files import FileTexts, read_files
+from codex_acp.adapter.modalities import why_no_audio
+from codex_acp.adapter.prompts import Prompts, Speech, TurnWork
+from codex_acp.adapter.turn_calls import TurnCalls, start_refused
+from codex_acp.adapter.turn_events import TURN_EVENTS, turn_of
+from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
+from codex_acp.errors import CodexAcpError, RpcError
+from codex_acp.jsonrpc.message import INTERNAL_ERROR
+from codex_acp.mapping.capabilities import META_KEY
+from codex_acp.mapping.compaction import close_compactions
+from codex_acp.mapping.file_changes import wanted_files
 from codex_acp.mapping.messages import message_chunk
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
-from codex_acp.mapping.prompt import user_input
+from codex_acp.mapping.prompt import has_audio, user_input, wanted_images
+from codex_acp.mapping.prompt_media import MAX_MEDIA_BYTES
+from codex_acp.mapping.running_calls import due, flush_due
 from codex_acp.mapping.said import said
 from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.step import Ignored
 from codex_acp.mapping.stop_reasons import PromptFailure, PromptStop, end_of_turn
-from codex_acp.mapping.tool_calls import announce, approval_settled, call_ended
+from codex_acp.mapping.tool_calls import announce, approval_settled, call_ended, close_open_calls
+from codex_acp.mapping.usage import turn_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from codex_acp.acp._generated.v1.models import PromptRequest, ToolCallSessionUpdate
+    from codex_acp.adapter.command import Commands
     from codex_acp.adapter.outflow import Outflow
-    from codex_acp.codex._generated.models import Turn
+    from codex_acp.adapter.prompt_run import PromptRun
+    from codex_acp.codex._generated.models import TokenUsageBreakdown, Turn, UserInput
     from codex_acp.codex.client import CodexClient
+    from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.step import Updates
     from codex_acp.mapping.stop_reasons import PromptEnd
@@ -48,17 +58,18 @@ __all__ = ["Session"]
 
 logger = logging.getLogger(__name__)
 
-CANCEL_SECONDS: Final = 10.0
-"""How long after a cancel Codex may take to end the turn; then the prompt ends without it."""
+_ROWS: Final = cast("Mapping[str, Ignored | _Row]", NOTIFICATION_HANDLERS)
 
-INTERRUPT_ATTEMPTS: Final = 3
-"""An interrupt is refused between the answer of ``turn/start`` and ``turn/started``."""
+_SHOW_FILES: Final = frozenset({"item/started", "item/completed", "item/fileChange/patchUpdated"})
+"""Notifications that may show the files of an edit whole."""
 
 
 class Session:
     """A thread on one app-server, as a sink of its notifications.
 
-    ``spawn`` starts a task that may outlive a request. All methods run on the event loop's thread.
+    ``spawn`` starts a task that may outlive a request. ``on_cancel`` settles what is asked of the
+    person. ``state`` is what the mapping remembers of a replay, which goes on here. All methods
+    run on the event loop's thread.
     """
 
     def __init__(
@@ -69,63 +80,160 @@ class Session:
         spawn: Spawn,
         features: ClientFeatures | None = None,
         on_cancel: Callable[[], None] | None = None,
+        *,
+        state: SessionState | None = None,
     ) -> None:
         self.id = session_id
+        self.commands: Commands | None = None
+        """What a prompt may be instead of a message; None: every prompt is one."""
+        self._state = state or SessionState(features or ClientFeatures())
+        self.lost: str | None = None
+        """Why nothing can be asked of Codex any more; None: it can."""
         self._codex = codex
-        self._features = features or ClientFeatures()
         self._on_cancel = on_cancel
         self._outflow = outflow
-        self._spawn = spawn
-        self._state = SessionState()
-        self._run: PromptRun | None = None
-        self._unwanted: set[str] = set()
-        self._lost: str | None = None
+        self._files = FileTexts()
+        self._timer: asyncio.TimerHandle | None = None
+        self._used_before: TokenUsageBreakdown | None = None
+        self._calls = TurnCalls(codex, session_id)
+        self._prompts = Prompts(self._calls, self, spawn)
+        self._stale = self._prompts.stale
         codex.subscribe(session_id, self)
 
     # What the client asks for.
 
     async def prompt(self, request: PromptRequest) -> PromptResponse:
-        """Run one turn and return how it ended; all of its updates are sent before.
+        """Run one prompt and return how it ended; all of its updates are sent before.
 
-        Raises RpcError: -32602 for content that was not advertised, -32600 while another prompt
-        runs, -32603 when the turn failed or Codex is gone.
+        While another one runs it is steered into that one's turn, where Codex allows it, and ends
+        with it; else it waits. Raises RpcError: -32602 for content that cannot be sent, -32600
+        when too many wait, -32603 when the turn failed or Codex is gone.
         """
-        if self._run is not None:
-            message = "a prompt is running in this session; wait for its end, or cancel it"
-            raise RpcError(INVALID_REQUEST, message)
-        if self._lost is not None:
-            raise RpcError(INTERNAL_ERROR, self._lost)
-        params = TurnStartParams(thread_id=self.id, input=user_input(request.prompt))
-        run = self._run = PromptRun()
-        try:
-            end = await self._run_turn(run, params)
-        finally:
-            self._run = None
-        self._show_why(run, end)
+        if self.lost is not None:
+            raise RpcError(INTERNAL_ERROR, self.lost)
+        end, usage = await self._prompts.run(lambda: self._work(request))
         self._outflow.flush()
         if isinstance(end, PromptFailure):
             raise RpcError(end.code, end.message, end.data)
-        return PromptResponse(stop_reason=end.reason)
+        response = PromptResponse(stop_reason=end.reason)
+        if usage is not None:
+            response.meta = {META_KEY: {"usage": usage}}
+        return response
 
     def cancel(self) -> None:
-        """End the running prompt, if there is one: interrupt its turn, and wait only so long."""
-        run = self._run
-        if run is None or run.cancelled or run.ended:
-            return
-        run.cancelled = True
+        """End the running prompt and those that wait: interrupt the turn, and wait only so long."""
+        self._prompts.cancel()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a prompt is not answered yet."""
+        return self._prompts.busy
+
+    async def stop(self) -> None:
+        """As `cancel`, and wait until every prompt is answered; bounded as a cancel is."""
+        self._prompts.cancel()
+        await self._prompts.settled()
+
+    def detach(self) -> None:
+        """Hear nothing more of the thread, and send nothing more of it."""
+        self._codex.unsubscribe(self.id, self)
+        self._stop_timer()
+
+    def rebind(self, codex: CodexClient, on_cancel: Callable[[], None] | None = None) -> None:
+        """Go on with the same thread on another app-server, on which it has been resumed."""
+        self._codex.unsubscribe(self.id, self)
+        self._codex = self._calls.codex = codex
+        self._on_cancel = on_cancel
+        self.lost = None
+        codex.subscribe(self.id, self)
+
+    async def _work(self, request: PromptRequest) -> TurnWork | Speech:
+        """What a prompt comes to. Raises RpcError; nothing has happened then."""
+        command = None if self.commands is None else await self.commands.find(request.prompt)
+        message: list[UserInput] | None
+        match command:
+            case Says():
+                return Speech(lambda: self._speak(command))
+            case StartsTurn():
+                message = command.message
+                if message is None:
+                    return TurnWork(lambda _: command.start(), None)
+            case None:
+                message = await self._message(request)
+            case _:
+                assert_never(command)
+        return TurnWork(lambda message_id: self._calls.start(message, message_id), message)
+
+    async def _message(self, request: PromptRequest) -> list[UserInput]:
+        files = await read_files(wanted_images(request.prompt), MAX_MEDIA_BYTES)
+        no_audio = None
+        if has_audio(request.prompt):
+            try:
+                no_audio = await why_no_audio(self._codex, self.id)
+            except CodexAcpError as error:
+                raise _refused(error) from error
+        return user_input(request.prompt, files, no_audio)
+
+    async def _speak(self, command: Says) -> None:
+        try:
+            text = await command.run()
+        except CodexAcpError as error:
+            raise _refused(error) from error
+        if text:
+            self._outflow.send(self.id, message_chunk(text, uuid4().hex))
+
+    # What its prompts need: see `PromptHost`.
+
+    @property
+    def client_gone(self) -> bool:
+        """See `PromptHost`."""
+        return self._outflow.client_gone
+
+    def message_named(self, message_id: str) -> None:
+        """See `PromptHost`: what Codex says of it is no news to the client."""
+        self._state.own_messages.add(message_id)
+
+    def prompt_cancelled(self) -> None:
+        """See `PromptHost`."""
         if self._on_cancel is not None:
             self._on_cancel()
-        self._spawn(lambda: self._interrupt(run))
+
+    def turn_begins(self) -> None:
+        """See `PromptHost`."""
+        self._used_before = self._state.total_usage
+
+    def turn_over(self, run: PromptRun, end: PromptEnd) -> None:
+        """See `PromptHost`: nothing stays open, and the person learns why it has ended."""
+        self._close_open()
+        if isinstance(end, PromptStop) and end.message:
+            self._outflow.send(self.id, message_chunk(end.message, f"{run.turn_id}-end"))
+        used = turn_usage(self._used_before, self._state.total_usage)
+        run.usage = None if used is None else used.wire()
+        self._outflow.flush()
+
+    def _close_open(self) -> None:
+        """Whatever is open has ended with its turn, also if Codex has not said so."""
+        self._send(close_compactions(self._state))
+        self._send(close_open_calls(self._state))
+        self._files.forget()
+        self._state.files = {}
 
     # What the routing of server requests asks and shows.
 
     @property
     def cancelling(self) -> bool:
         """See `SessionView`."""
-        return self._run is not None and self._run.cancelled
+        return self._prompts.cancelling
+
+    def given_up(self, thread_id: str, turn_id: str | None) -> bool:
+        """See `SessionView`; a sub-agent's turn is given up with the one that it works for."""
+        if not self._stale or turn_id is None:
+            return False
+        return turn_id in self._stale or (thread_id != self.id and not self._prompts.running)
 
     def announce_tool_call(self, call: ToolCallSessionUpdate) -> None:
         """See `SessionView`: the tool call comes before the question that refers to it."""
+        self._state.now = monotonic()
         self._send(announce(self._state, call))
         self._outflow.flush()
 
@@ -139,7 +247,7 @@ class Session:
 
     def say(self, text: str) -> None:
         """See `SessionView`."""
-        self._outflow.send(self.id, said(text, self._features))
+        self._outflow.send(self.id, said(text, self._state.client))
 
     def _send(self, updates: Updates) -> None:
         for update in updates:
@@ -148,142 +256,83 @@ class Session:
     # What Codex reports.
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`: show what the table says, and note the turn's start and end."""
-        if method == "turn/started":
-            self._turn_started(_turn_id(params))
-        row = cast("Mapping[str, Ignored | _Row]", NOTIFICATION_HANDLERS).get(method)
-        if isinstance(row, Ignored):
+        """See `NotificationSink`: show what the table says, and note what it means for turns."""
+        about_turns = TURN_EVENTS.get(method)
+        if about_turns is not None:
+            about_turns(self._prompts, params)
+        row = _ROWS.get(method)
+        if row is None or isinstance(row, Ignored):
+            return
+        if self._stale and turn_of(params) in self._stale:
+            self._of_stale_turn(method, params)
             return
         event = self._codex.decode_notification(method, params)
         if isinstance(event, UnknownNotification):
             if method == "turn/completed":
                 self._turn_end_unreadable(params, event.problem)
             return
-        if row is None:  # a method that the schema does not have is never decoded
-            return
-        self._send(row(self._state, event.params))
-        if event.method == "turn/completed":
-            self._turn_ended(event.params.turn)
+        try:
+            self._state.now = monotonic()
+            if method in _SHOW_FILES:
+                self._read_files(event.params)
+            self._send(row(self._state, event.params))
+        finally:  # the prompt must return, whatever cannot be shown
+            if isinstance(event, TurnCompletedEvent):
+                self._turn_ended(event.params.turn)
 
     def on_batch_end(self) -> None:
-        """See `NotificationSink`: updates were sent as they came."""
+        """See `NotificationSink`: updates were sent as they came; some may have to wait."""
+        self._prompts.heard()
+        if self._timer is None and self._state.open_calls:
+            self._set_timer()
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`: the thread is gone with its app-server."""
         why = "it has ended" if error is None else str(error)
-        self._lost = f"the Codex of this session is gone; start a new session ({why})"
-        if self._run is not None:
-            self._run.finish(_codex_gone(error))
+        self.lost = f"the Codex of this session is gone; start a new session ({why})"
+        self._close_open()
+        self._prompts.lost(error)
 
-    # The turn.
+    def _read_files(self, params: object) -> None:
+        wanted = wanted_files(params)
+        self._state.files = self._files.read(wanted) if wanted else {}
 
-    async def _run_turn(self, run: PromptRun, params: TurnStartParams) -> PromptEnd:
-        """Start the turn and wait for the end of the prompt, whichever comes first."""
-        # A task of its own: if the client gives the prompt up, the turn must still become known.
-        self._spawn(lambda: self._start_turn(run, params))
-        try:
-            return await run.wait()
-        except asyncio.CancelledError:
-            # When the adapter itself ends there is no client any more: no interrupt then, or Codex
-            # would end the shell of a command and leave us what it started as orphans.
-            if not self._outflow.client_gone:
-                self.cancel()
-                # The client's `$/cancel_request`: its answer follows the end of the turn, too.
-                with anyio.CancelScope(shield=True):
-                    await run.wait()
-                self._outflow.flush()
-            raise
+    def _set_timer(self) -> None:
+        at = due(self._state)
+        if at is not None:
+            delay = max(0.0, at - monotonic())
+            self._timer = asyncio.get_running_loop().call_later(delay, self._flush_due)
 
-    async def _start_turn(self, run: PromptRun, params: TurnStartParams) -> None:
-        try:
-            started = await self._codex.turn_start(params)
-        except TransportError as error:
-            run.finish(_codex_gone(error))
-        except ErrorReply as error:
-            data = {"message": error.message, "code": error.code, "data": error.data}
-            message = f"Codex refused the turn: {error.message}"
-            run.finish(PromptFailure(INTERNAL_ERROR, message, data))
-        except CodexAcpError as error:
-            run.finish(PromptFailure(INTERNAL_ERROR, f"Codex did not start the turn: {error}", {}))
-        else:
-            run.turn_known(started.turn.id)
-            if run.ended and run.cancelled:  # the end of the wait came before the turn's beginning
-                self._unwanted.add(started.turn.id)
-                await self._interrupted(started.turn.id)
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
-    async def _interrupt(self, run: PromptRun) -> None:
-        """Interrupt the turn as soon as that is possible; end the prompt in any case."""
-        try:
-            with anyio.move_on_after(CANCEL_SECONDS):
-                async with anyio.create_task_group() as tasks:
-                    # Codex never answers an interrupt of a turn that has just ended.
-                    tasks.start_soon(self._try_to_interrupt, run)
-                    await run.wait()
-                    tasks.cancel_scope.cancel()
-            if not run.ended:
-                logger.warning("session %s: Codex did not end the turn after a cancel", self.id)
-        finally:  # also when this is cancelled: the prompt waits for it
-            run.finish(PromptStop("cancelled"))
-
-    async def _try_to_interrupt(self, run: PromptRun) -> None:
-        for _ in range(INTERRUPT_ATTEMPTS):
-            if run.turn_id is not None and await self._interrupted(run.turn_id):
-                return
-            await run.turn_started.wait()
-
-    async def _interrupted(self, turn_id: str) -> bool:
-        """Whether Codex took the interrupt; not while it has not started the turn."""
-        try:
-            await self._codex.turn_interrupt(
-                TurnInterruptParams(thread_id=self.id, turn_id=turn_id)
-            )
-        except CodexAcpError as error:
-            logger.info("session %s: the interrupt was refused: %s", self.id, error)
-            return False
-        return True
-
-    def _turn_started(self, turn_id: str | None) -> None:
-        if turn_id is None:
-            return
-        if turn_id in self._unwanted:
-            self._unwanted.discard(turn_id)
-            self._spawn(lambda: self._end_unwanted(turn_id))
-        elif self._run is not None:
-            self._run.turn_began(turn_id)
-
-    async def _end_unwanted(self, turn_id: str) -> None:
-        await self._interrupted(turn_id)
+    def _flush_due(self) -> None:
+        self._timer = None
+        self._state.now = monotonic()
+        self._send(flush_due(self._state))
+        self._set_timer()
 
     def _turn_ended(self, turn: Turn) -> None:
         last_error = self._state.turn_errors.pop(turn.id, None)
-        self._unwanted.discard(turn.id)
-        if self._run is not None:
-            self._run.turn_ended(turn.id, end_of_turn(turn, last_error))
+        self._prompts.turn_ended(turn.id, end_of_turn(turn, last_error))
 
     def _turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
         """An end that does not fit the schema is still an end: the prompt must return."""
-        turn_id = _turn_id(params)
-        if self._run is not None and turn_id is not None:
+        turn_id = turn_of(params)
+        if turn_id is not None:
             message = f"Codex ended the turn in a way that could not be read: {problem}"
-            self._run.turn_ended(turn_id, PromptFailure(INTERNAL_ERROR, message, {}))
+            self._prompts.turn_ended(turn_id, PromptFailure(INTERNAL_ERROR, message, {}))
 
-    def _show_why(self, run: PromptRun, end: PromptEnd) -> None:
-        """A stop reason alone does not say why: Codex's message does."""
-        if isinstance(end, PromptStop) and end.message:
-            chunk = message_chunk(end.message, f"{run.turn_id}-end")
-            self._outflow.send(self.id, chunk)
-
-
-def _turn_id(params: JsonValue) -> str | None:
-    """The turn that ``turn/started`` and ``turn/completed`` are about, however ill they fit."""
-    turn = params.get("turn") if isinstance(params, dict) else None
-    turn_id = turn.get("id") if isinstance(turn, dict) else None
-    return turn_id if isinstance(turn_id, str) else None
+    def _of_stale_turn(self, method: str, params: JsonValue) -> None:
+        """Nothing of a turn is shown whose prompt was given up, but its end is noted."""
+        turn_id = turn_of(params)
+        if method == "turn/completed" and turn_id is not None:
+            self._state.turn_errors.pop(turn_id, None)
+            self._prompts.turn_ended(turn_id, PromptStop("cancelled"))
 
 
-def _codex_gone(error: TransportError | None) -> PromptFailure:
-    data: dict[str, object] = {}
-    if isinstance(error, ProcessExited):
-        data = {"exitCode": error.returncode, "stderr": error.stderr_tail}
-    message = "Codex ended while the prompt ran" if error is None else str(error)
-    return PromptFailure(INTERNAL_ERROR, message, data)
+def _refused(error: CodexAcpError) -> RpcError:
+    failure = start_refused(error)
+    return RpcError(failure.code, failure.message, failure.data)

@@ -17,6 +17,9 @@ class SessionView(Protocol):
     def cancelling(self) -> bool:
         """Whether its prompt was cancelled and has not ended."""
 
+    def given_up(self, thread_id: str, turn_id: str | None) -> bool:
+        """Whether the prompt of this turn, or of the one above it, was answered without its end."""
+
     def announce_tool_call(self, call: ToolCallSessionUpdate) -> None:
         """Send the tool call unless it was sent before; all that waits goes out first."""
 

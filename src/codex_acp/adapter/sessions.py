@@ -1,18 +1,24 @@
 """The open sessions of one agent, and the connections to Codex that they are on.
 
-A session opens before anything is loaded that a prompt needs: until `Sessions.load`, it is only
-a name under which notifications are kept. Must not know ACP's methods.
+A session opens before anything is loaded that a prompt needs, and before the client knows it:
+until `Sessions.get`, it is only a name under which notifications are kept. A session outlives the
+connection that it was opened on, see `Sessions.rebind`. Must not know ACP's methods.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from codex_acp.adapter.early import EarlyNotifications
+from codex_acp.adapter.unclaimed import Unclaimed
+from codex_acp.mapping.session_setup import given_servers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
 
+    from codex_acp.acp._generated.v1.models import SessionUpdate
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.codex_events import CodexEvents
@@ -23,24 +29,31 @@ if TYPE_CHECKING:
     from codex_acp.codex.client import CodexClient
     from codex_acp.codex.items import Items
     from codex_acp.codex.requests import RefusedRequest
+    from codex_acp.codex.sinks import NotificationSink
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.state import SessionState
     from codex_acp.transcript.log import Transcript
     from codex_acp.wire.model import WireModel
 
     Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
 
-__all__ = ["Sessions"]
+__all__ = ["OpenSession", "Sessions"]
 
 
 class _Connection:
     """One connection to Codex, whose events are read from when something needs them."""
 
     def __init__(
-        self, codex: CodexClient, make_runner: Callable[[Items], ServerRequestRunner]
+        self,
+        codex: CodexClient,
+        make_runner: Callable[[Items], ServerRequestRunner],
+        everyone: Callable[[_Connection], list[NotificationSink]],
     ) -> None:
         self.codex = codex
         self._make_runner = make_runner
         self._events: CodexEvents | None = None
         self._early = EarlyNotifications(codex, None)
+        self.unclaimed = Unclaimed(codex, lambda: everyone(self))
         codex.handle_others(self._handle)
 
     @property
@@ -58,11 +71,27 @@ class _Connection:
         return await self.events.handle(request)
 
 
-class _Opened(NamedTuple):
-    """A session that nobody has used yet."""
+@dataclass(slots=True, eq=False)
+class OpenSession:
+    """A session that is open, and what is needed to open it again on another connection."""
 
     connection: _Connection
-    early: EarlyNotifications
+    params: dict[str, JsonValue]
+    """What the client gave it, as the params of a thread: see `mapping.session_setup`."""
+    servers: frozenset[str] = frozenset()
+    """Names of the client's MCP servers that the first turn still has to wait for."""
+    early: EarlyNotifications | None = None
+    """Until the session's object is made."""
+    state: SessionState | None = None
+    """The same: what the mapping remembers."""
+    session: Session | None = None
+    unloaded: bool = False
+    """Whether its thread has to be resumed although its connection lives."""
+
+    @property
+    def codex(self) -> CodexClient:
+        """The connection that the session is on now."""
+        return self.connection.codex
 
 
 class Sessions:
@@ -79,19 +108,27 @@ class Sessions:
         self.generation = 0
         """Which connection to Codex this is, counted from 1."""
         self._connection: _Connection | None = None
-        self._opened: dict[str, _Opened] = {}
-        self._sessions: dict[str, Session] = {}
+        self._open: dict[str, OpenSession] = {}
         self._loaded = False
+        self._on_made: Callable[[Session, OpenSession], None] | None = None
+
+    def when_made(self, callback: Callable[[Session, OpenSession], None]) -> None:
+        """``callback`` is called with each session's object as soon as there is one."""
+        self._on_made = callback
 
     def join(self, side: AgentSide) -> None:
         """Give the sessions the connection to the client."""
         self._side = side
 
+    # The connections to Codex.
+
     def codex_started(self, codex: CodexClient) -> None:
         """A new connection to Codex: its requests and items are told from an earlier one's."""
         self.generation += 1
         generation = self.generation
-        self._connection = _Connection(codex, lambda items: self._runner(generation, items))
+        self._connection = _Connection(
+            codex, lambda items: self._runner(generation, items), self._sinks
+        )
         if self._loaded:
             _ = self._connection.events
 
@@ -100,54 +137,172 @@ class Sessions:
         if self._connection is not None:
             self._connection.events.refused(refused)
 
-    def open(self, session_id: str) -> None:
-        """A session on the newest connection to Codex; its notifications count from now on."""
-        connection = self._connection
-        assert connection is not None
-        early = EarlyNotifications(connection.codex, session_id)
-        self._opened[session_id] = _Opened(connection, early)
-        if self._loaded:
-            self.load()
+    @property
+    def events(self) -> CodexEvents:
+        """Those of the newest connection."""
+        return self._newest().events
+
+    @property
+    def features(self) -> ClientFeatures:
+        """What the client can do."""
+        return self._features()
+
+    @property
+    def side(self) -> AgentSide:
+        """The connection to the client."""
+        assert self._side is not None
+        return self._side
+
+    def send(self, session_id: str, update: SessionUpdate) -> None:
+        """Send an update of a session behind all that was sent before."""
+        self.outflow.send(session_id, update)
+
+    @property
+    def outflow(self) -> Outflow:
+        """The way of all updates to the client; loads what it needs."""
+        if self._outflow is None:
+            from codex_acp.adapter.outflow import Outflow
+
+            assert self._side is not None
+            self._outflow = Outflow(self._side, self._spawn)
+        return self._outflow
+
+    # Opening and closing.
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """While a thread is started whose id is not known yet: nothing said of it is lost."""
+        with self._newest().unclaimed.opening():
+            yield
+
+    @contextmanager
+    def resuming(self, thread_id: str) -> Iterator[EarlyNotifications]:
+        """While a thread is resumed: what is said of it is kept, and what it asks waits.
+
+        Give what this gives to `open` or to a session; if neither comes to pass it is forgotten.
+        """
+        connection = self._newest()
+        early = EarlyNotifications(connection.codex, thread_id)
+        with connection.unclaimed.opening(), connection.events.opening(thread_id):
+            try:
+                yield early
+            finally:
+                opened = self._open.get(thread_id)
+                if opened is None or opened.early is not early:
+                    early.leave()
+
+    def open(
+        self,
+        session_id: str,
+        params: dict[str, JsonValue],
+        servers: frozenset[str] = frozenset(),
+        *,
+        early: EarlyNotifications | None = None,
+        state: SessionState | None = None,
+    ) -> None:
+        """A session on the newest connection to Codex; its notifications count from now on.
+
+        ``early`` is that of `resuming`, ``state`` what the mapping remembers of a replay.
+        """
+        connection = self._newest()
+        self.forget(session_id)
+        early = early or EarlyNotifications(connection.codex, session_id)
+        early.keep(connection.unclaimed.take(session_id))
+        self._open[session_id] = OpenSession(connection, params, servers, early, state)
+
+    def forget(self, session_id: str) -> None:
+        """The session is not open any more; again is fine."""
+        opened = self._open.pop(session_id, None)
+        if opened is not None:
+            if opened.early is not None:
+                opened.early.leave()
+            if opened.session is not None:
+                opened.session.detach()
+
+    # The open ones.
+
+    def __contains__(self, session_id: object) -> bool:
+        return session_id in self._open
+
+    def opened(self, session_id: str) -> OpenSession | None:
+        """What is known of an open session."""
+        return self._open.get(session_id)
 
     def get(self, session_id: str) -> Session | None:
-        """An open session; loads what sessions need."""
-        if session_id in self._opened:
+        """An open session, which says from now on what it was told: the client has to know it."""
+        opened = self._open.get(session_id)
+        if opened is None:
+            return None
+        if opened.session is None:
             self.load()
-        return self._sessions.get(session_id)
+            return self._make(session_id, opened)
+        return opened.session
+
+    def is_live(self, session_id: str) -> bool:
+        """Whether Codex has the session's thread loaded, and reports to us what happens in it."""
+        opened = self._open[session_id]
+        return (
+            not opened.unloaded
+            and opened.connection is self._connection
+            and not opened.connection.codex.closed
+        )
+
+    def rebind(self, session_id: str) -> None:
+        """The session's thread was resumed on the newest connection."""
+        opened = self._open[session_id]
+        opened.connection, opened.unloaded = self._newest(), False
+        opened.servers = given_servers(opened.params)  # they start anew
+        session = opened.session
+        assert session is not None
+        self._pace_with(opened.connection.codex)
+        session.rebind(opened.connection.codex, self._on_cancel(session_id, opened.connection))
 
     def load(self) -> None:
-        """Import what a prompt needs, and give the sessions what was kept for them."""
+        """Import what a prompt needs, and read what the newest connection has reported."""
         import codex_acp.adapter.session
         import codex_acp.mapping.mcp_servers  # noqa: F401
 
         self._loaded = True
         if self._connection is not None:
             _ = self._connection.events
-        opened, self._opened = self._opened, {}
-        for session_id, entry in opened.items():
-            self._sessions[session_id] = session = self._session(session_id, entry.connection)
-            entry.early.hand_over(session)
 
-    def _session(self, session_id: str, connection: _Connection) -> Session:
-        from codex_acp.adapter.outflow import Outflow
+    def _make(self, session_id: str, opened: OpenSession) -> Session:
         from codex_acp.adapter.session import Session
 
-        if self._outflow is None:
-            assert self._side is not None
-            self._outflow = Outflow(self._side, self._spawn)
-        outflow, codex = self._outflow, connection.codex
+        self._pace_with(opened.codex)
+        session = opened.session = Session(
+            session_id,
+            opened.codex,
+            self.outflow,
+            self._spawn,
+            self._features(),
+            self._on_cancel(session_id, opened.connection),
+            state=opened.state,
+        )
+        if self._on_made is not None:
+            self._on_made(session, opened)
+        early, opened.early, opened.state = opened.early, None, None
+        if early is not None:
+            early.hand_over(session)
+        return session
+
+    def _on_cancel(self, session_id: str, connection: _Connection) -> Callable[[], None]:
+        return lambda: connection.events.prompt_cancelled(session_id)
+
+    def _pace_with(self, codex: CodexClient) -> None:
+        """While the client is too slow, nothing is read from this Codex."""
+        outflow = self.outflow
         outflow.when_full(
             lambda full: codex.pause_reading(outflow) if full else codex.resume_reading(outflow)
         )
-        events = connection.events
-        return Session(
-            session_id,
-            codex,
-            outflow,
-            self._spawn,
-            self._features(),
-            lambda: events.prompt_cancelled(session_id),
-        )
+
+    def _newest(self) -> _Connection:
+        assert self._connection is not None, "Codex was asked before a session is opened"
+        return self._connection
+
+    def _sinks(self, connection: _Connection) -> list[NotificationSink]:
+        opened = [each for each in self._open.values() if each.connection is connection]
+        return [sink for each in opened if (sink := each.session or each.early) is not None]
 
     def _runner(self, generation: int, items: Items) -> ServerRequestRunner:
         from codex_acp.adapter.server_requests import ServerRequestRunner
@@ -158,7 +313,7 @@ class Sessions:
         return ServerRequestRunner(
             self._side,
             generation,
-            lambda: RoutingContext(items, self._features(), self._sessions),
-            self._sessions.get,
+            lambda: RoutingContext(items, self._features(), self),
+            self.get,
             self._transcript,
         )

@@ -47,8 +47,12 @@ def default_result(method: str, params: JsonObject, turn_id: str) -> dict[str, o
             return {}
         case "thread/unsubscribe":
             return {"status": "unsubscribed"}
-        case "model/list" | "thread/list":
+        case "model/list" | "thread/list" | "permissionProfile/list":
             return {"data": [], "nextCursor": None}
+        case "account/read":
+            return {"account": None, "requiresOpenaiAuth": False, "workspaceRouting": None}
+        case "skills/list" | "collaborationMode/list":
+            return {"data": []}
     return None
 
 

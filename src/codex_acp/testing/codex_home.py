@@ -38,8 +38,9 @@ REMOVE_TRIES = 20
 REMOVE_PAUSE_SECONDS = 0.1
 """Codex may still write when the directory is removed: try again for two seconds."""
 
-_PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "LD_LIBRARY_PATH")
-"""What the child inherits. All else is left out: no key, no account, no proxy, no CODEX_*."""
+_PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "LD_LIBRARY_PATH", "CODEX_PATH")
+"""What the child inherits. All else is left out: no key, no account, no proxy, and no CODEX_* but
+the one that names the binary."""
 
 
 class CodexHome:

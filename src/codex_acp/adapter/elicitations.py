@@ -1,0 +1,136 @@
+"""Runs elicitations: asks the person, bounded and withdrawable, and settles each exactly once.
+
+Owns the open dialogs of this kind (contract 2.2 to 2.5). What may be asked and what an answer
+comes to, `routing.elicitations` decides. Must not know of approvals.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import anyio
+
+from codex_acp.errors import CodexAcpError
+from codex_acp.routing import records
+from codex_acp.routing.elicitations import cancelled, create_request, declined, reply_to
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codex_acp.acp.agent_side import AgentSide
+    from codex_acp.routing.elicitations import ElicitationReply
+    from codex_acp.routing.ledger import Key
+    from codex_acp.routing.route import Elicitation
+    from codex_acp.transcript.events import ElicitationSettler
+    from codex_acp.transcript.log import Transcript
+    from codex_acp.wire.model import WireModel
+
+__all__ = ["ElicitationRunner"]
+
+
+@dataclass(slots=True)
+class _Elicited:
+    """An elicitation that the client has not answered."""
+
+    routed: Elicitation
+    scope: anyio.CancelScope
+    by: ElicitationSettler = "person"
+
+
+class ElicitationRunner:
+    """The elicitations of one app-server connection. ``say`` tells a session's person a line."""
+
+    def __init__(
+        self,
+        side: AgentSide,
+        generation: int,
+        say: Callable[[str, str], None],
+        transcript: Transcript,
+    ) -> None:
+        self._side = side
+        self._generation = generation
+        self._say = say
+        self._transcript = transcript
+        self._elicited: dict[Key, _Elicited] = {}
+        self._asked = 0
+
+    async def ask(self, key: Key, routed: Elicitation) -> WireModel | None:
+        """Ask the person; the reply for Codex. None if the request's id is open already."""
+        if key in self._elicited:
+            return None
+        self._asked += 1
+        elicitation_id = f"e{self._generation}-{self._asked}"
+        elicited = self._elicited[key] = _Elicited(routed, anyio.CancelScope())
+        acp_id = self._side.next_request_id
+        self._transcript.record(records.elicitation_requested(routed, self._generation, acp_id))
+        reply = cancelled(routed.asked)
+        by: ElicitationSettler
+        try:
+            with elicited.scope, anyio.move_on_after(_time_limit(routed)) as limit:
+                reply = await self._answer(routed, elicitation_id)
+            if limit.cancelled_caught:
+                reply = declined(routed.asked, "nobody answered in the time that Codex waits")
+        except BaseException:
+            # Nobody waits any more, and no reply of ours is sent.
+            by = elicited.by if elicited.by != "person" else "disconnected"
+            self._transcript.record(
+                records.elicitation_answered(routed, self._generation, reply, by, acp_id)
+            )
+            raise
+        finally:
+            del self._elicited[key]
+        by = "invalid_answer" if reply.problem is not None else elicited.by
+        self._transcript.record(
+            records.elicitation_answered(routed, self._generation, reply, by, acp_id)
+        )
+        if reply.problem is not None:
+            self._say(routed.session_id, f"An answer was not passed on: {reply.problem}.")
+        return reply.result
+
+    async def _answer(self, routed: Elicitation, elicitation_id: str) -> ElicitationReply:
+        request = create_request(routed.asked, routed.session_id, elicitation_id)
+        try:
+            response = await self._side.elicitation_create(request)
+        except CodexAcpError as error:
+            return declined(routed.asked, f"the client gave no answer: {error}")
+        return reply_to(routed.asked, response)
+
+    # Events that settle what is open.
+
+    def withdraw(self, key: Key, by: ElicitationSettler) -> Elicitation | None:
+        """Withdraw one; None if it is not open."""
+        elicited = self._elicited.get(key)
+        if elicited is None:
+            return None
+        _withdraw(elicited, by)
+        return elicited.routed
+
+    def withdraw_of_session(self, session_id: str) -> None:
+        """The client cancelled the session's prompt."""
+        for elicited in self._elicited.values():
+            if elicited.routed.session_id == session_id:
+                _withdraw(elicited, "turn_cancelled")
+
+    def withdraw_of_turn(self, thread_id: str, turn_id: str) -> None:
+        """A turn is over, and with it whatever it asked."""
+        for elicited in self._elicited.values():
+            if (elicited.routed.thread_id, elicited.routed.turn_id) == (thread_id, turn_id):
+                _withdraw(elicited, "turn_ended")
+
+    def withdraw_all(self) -> None:
+        """The connection to Codex is gone."""
+        for elicited in self._elicited.values():
+            _withdraw(elicited, "disconnected")
+
+
+def _withdraw(elicited: _Elicited, by: ElicitationSettler) -> None:
+    elicited.by = by
+    elicited.scope.cancel()
+
+
+def _time_limit(routed: Elicitation) -> float:
+    """Seconds that Codex waits before it answers a question itself; it says so for some."""
+    milliseconds = getattr(routed.request.params, "auto_resolution_ms", None)
+    return math.inf if milliseconds is None else milliseconds / 1000

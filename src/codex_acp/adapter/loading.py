@@ -1,0 +1,229 @@
+"""The history of a thread, read from Codex page by page, and shown as it is read.
+
+A page is sent to the client and dropped before the next one is asked for, so that a long history
+costs no more memory than a short one. Knows how to read; what an item looks like is the mapping's
+matter. Source: schema definitions ThreadItemsListParams, ThreadTurnsListParams, ThreadReadParams.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import anyio
+
+from codex_acp.codex._generated.methods import MODELS
+from codex_acp.errors import ErrorReply, InvalidPayload
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from codex_acp.codex._generated.models import ThreadItem
+    from codex_acp.codex.client import CodexClient
+    from codex_acp.jsonrpc.message import JsonValue
+
+    Source: TypeAlias = "Callable[[CodexClient, str, str | None], Awaitable[_Page]]"
+
+__all__ = ["HistoryReader", "running_turn"]
+
+logger = logging.getLogger(__name__)
+
+ITEMS_PER_PAGE: Final = 50
+"""An item can hold a megabyte of output, so a page stays below what one message may have."""
+
+TURNS_PER_PAGE: Final = 5
+"""A turn can have hundreds of items."""
+
+PAGE_SECONDS: Final = 30.0
+"""A page takes milliseconds; Codex may have to read a long file for the first one."""
+
+MAX_REASON: Final = 500
+"""Characters of Codex's own words about what went wrong."""
+
+
+class _Entry(NamedTuple):
+    """One item as it came, with its turn."""
+
+    turn_id: str
+    item: JsonValue
+
+
+class _Page(NamedTuple):
+    """Items in the order in which they happened, and where the next page begins."""
+
+    entries: list[_Entry]
+    cursor: str | None
+
+
+@dataclass(slots=True)
+class HistoryReader:
+    """Reads a thread's items and gives each to ``show`` with the id of its turn.
+
+    ``page_shown`` is awaited behind each page: it returns when the client has taken it.
+    ``newest`` is ``itemsBackwardsCursor`` of the
+    answer of ``thread/resume``: it names the last item before what is reported live.
+    """
+
+    codex: CodexClient
+    thread_id: str
+    show: Callable[[ThreadItem, str], None]
+    page_shown: Callable[[], Awaitable[None]]
+    newest: str | None = None
+    _unreadable: int = 0
+
+    async def read(self) -> str | None:
+        """Show the whole history; what a person has to know of what is missing, if anything is.
+
+        Raises TransportError; an error of Codex is part of what is returned.
+        """
+        why = "Codex gave no reason"
+        for source in (_items, _turns, _whole):
+            try:
+                first = await self._page(source, None)
+            except (ErrorReply, InvalidPayload, TimeoutError) as error:
+                why = _reason(error)
+                logger.info("%s of thread %s: %s", source.__name__, self.thread_id, why)
+                continue
+            return await self._all(source, first)
+        return f"The history of this session could not be read and is not shown: {why}"
+
+    async def _all(self, source: Source, page: _Page) -> str | None:
+        last = await self._last() if source is _items else None
+        seen: set[str] = set()
+        while True:
+            ended = self._show(page, last)
+            await self.page_shown()
+            if ended or page.cursor is None:
+                break
+            if page.cursor in seen:
+                return "The rest of this session's history is not shown: Codex repeats a page"
+            seen.add(page.cursor)
+            try:
+                page = await self._page(source, page.cursor)
+            except (ErrorReply, InvalidPayload, TimeoutError) as error:
+                return f"The rest of this session's history is not shown: {_reason(error)}"
+        if self._unreadable:
+            return f"{self._unreadable} entries of this session's history could not be read"
+        return None
+
+    def _show(self, page: _Page, last: tuple[str, str] | None) -> bool:
+        """Whether the last item was among those that were shown."""
+        for turn_id, raw in page.entries:
+            try:
+                item: ThreadItem = MODELS.decode("ThreadItem", raw, "an item of the history")
+            except InvalidPayload as error:
+                self._unreadable += 1
+                logger.warning("thread %s: %s", self.thread_id, error)
+            else:
+                self.show(item, turn_id)
+            if last is not None and last == (turn_id, _id_of(raw)):
+                return True
+        return False
+
+    async def _page(self, source: Source, cursor: str | None) -> _Page:
+        with anyio.fail_after(PAGE_SECONDS):
+            return await source(self.codex, self.thread_id, cursor)
+
+    async def _last(self) -> tuple[str, str] | None:
+        """Turn and id of the newest item when the thread was opened; None: read to the end."""
+        if self.newest is None:
+            return None
+        try:
+            with anyio.fail_after(PAGE_SECONDS):
+                page = await _items(self.codex, self.thread_id, self.newest, "desc", 1)
+        except (ErrorReply, InvalidPayload, TimeoutError) as error:
+            logger.warning("thread %s: its newest item: %s", self.thread_id, _reason(error))
+            return None
+        return next(((turn_id, _id_of(raw)) for turn_id, raw in page.entries), None)
+
+
+async def running_turn(codex: CodexClient, thread_id: str) -> JsonValue:
+    """The turn that runs in a thread, with what Codex has stored of it, or None.
+
+    Raises ErrorReply, TransportError.
+    """
+    params: JsonValue = {
+        "threadId": thread_id, "limit": 1, "sortDirection": "desc", "itemsView": "full",
+    }  # fmt: skip
+    for turn in _list(await codex.call_raw("thread/turns/list", params), "data"):
+        if isinstance(turn, dict) and turn.get("status") == "inProgress":
+            return turn
+    return None
+
+
+# Where a page comes from.
+
+
+async def _items(
+    codex: CodexClient,
+    thread_id: str,
+    cursor: str | None,
+    direction: str = "asc",
+    limit: int = ITEMS_PER_PAGE,
+) -> _Page:
+    """Of a thread whose history is stored in pages."""
+    params: dict[str, JsonValue] = {
+        "threadId": thread_id, "limit": limit, "sortDirection": direction,
+    }  # fmt: skip
+    if cursor is not None:
+        params["cursor"] = cursor
+    result = await codex.call_raw("thread/items/list", params)
+    entries = [
+        _Entry(str(entry.get("turnId")), entry.get("item"))
+        for entry in _list(result, "data")
+        if isinstance(entry, dict)
+    ]
+    return _Page(entries, _cursor(result))
+
+
+async def _turns(codex: CodexClient, thread_id: str, cursor: str | None) -> _Page:
+    """Of a thread of an older Codex, which has no items of its own."""
+    params: dict[str, JsonValue] = {
+        "threadId": thread_id, "limit": TURNS_PER_PAGE, "sortDirection": "asc", "itemsView": "full",
+    }  # fmt: skip
+    if cursor is not None:
+        params["cursor"] = cursor
+    result = await codex.call_raw("thread/turns/list", params)
+    return _Page(_entries_of(_list(result, "data")), _cursor(result))
+
+
+async def _whole(codex: CodexClient, thread_id: str, cursor: str | None) -> _Page:
+    """By a Codex that has no pages at all."""
+    del cursor
+    result = await codex.call_raw("thread/read", {"threadId": thread_id, "includeTurns": True})
+    thread = result.get("thread") if isinstance(result, dict) else None
+    return _Page(_entries_of(_list(thread, "turns")), None)
+
+
+def _entries_of(turns: list[JsonValue]) -> list[_Entry]:
+    return [
+        _Entry(str(turn.get("id")), item)
+        for turn in turns
+        if isinstance(turn, dict)
+        for item in _list(turn, "items")
+    ]
+
+
+def _list(result: JsonValue, key: str) -> list[JsonValue]:
+    """The list in a result. Raises InvalidPayload if there is none."""
+    found = result.get(key) if isinstance(result, dict) else None
+    if not isinstance(found, list):
+        raise InvalidPayload("a page of the history", (f"{key}: is not a list",))
+    return found
+
+
+def _cursor(result: JsonValue) -> str | None:
+    cursor = result.get("nextCursor") if isinstance(result, dict) else None
+    return cursor if isinstance(cursor, str) and cursor else None
+
+
+def _id_of(item: JsonValue) -> str:
+    return str(item.get("id")) if isinstance(item, dict) else ""
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"Codex did not answer within {PAGE_SECONDS:g} s"
+    text = error.message if isinstance(error, ErrorReply) else str(error)
+    return text if len(text) <= MAX_REASON else f"{text[:MAX_REASON]}…"

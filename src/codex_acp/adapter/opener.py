@@ -1,0 +1,343 @@
+"""How a session comes to be open: by a new thread, a stored one, or a copy of one.
+
+Owns the calls of Codex for that and what is done when they fail. What the client asked for
+arrives as params of a thread; what it is answered with besides the session is the caller's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from weakref import WeakValueDictionary
+
+import anyio
+
+from codex_acp.adapter.login_check import LoginCheck
+from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
+from codex_acp.errors import CodexAcpError, ErrorReply, InvalidPayload, RpcError, TransportError
+from codex_acp.jsonrpc.message import (
+    AUTHENTICATION_REQUIRED,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    RESOURCE_NOT_FOUND,
+)
+from codex_acp.mapping.quick import started_thread
+
+if TYPE_CHECKING:
+    from codex_acp.adapter.app_server import AppServer
+    from codex_acp.adapter.config import Config, How
+    from codex_acp.adapter.config_catalogues import Place
+    from codex_acp.adapter.early import EarlyNotifications
+    from codex_acp.adapter.sessions import Sessions
+    from codex_acp.codex._generated.models import Thread
+    from codex_acp.codex.client import CodexClient
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.state import SessionState
+
+__all__ = ["Opened", "SessionOpener", "Setup", "unknown_session"]
+
+logger = logging.getLogger(__name__)
+
+LEAVE_SECONDS: Final = 5.0
+"""How long Codex may take to let go of a thread; what comes next does not depend on it."""
+
+
+class Setup(NamedTuple):
+    """What a client gave a session: see `mapping.session_setup`."""
+
+    params: dict[str, JsonValue]
+    servers: frozenset[str] = frozenset()
+    """Names of its MCP servers that were passed on."""
+    said: tuple[str, ...] = ()
+    """Lines for the person, to be said when the session is open."""
+
+    @property
+    def cwd(self) -> str:
+        """The working directory."""
+        return str(self.params["cwd"])
+
+
+class Opened(NamedTuple):
+    """A session that is open."""
+
+    session_id: str
+    how: How
+    answer: dict[str, JsonValue]
+    """``modes`` and ``configOptions`` of the answer, as plain JSON."""
+    said: tuple[str, ...]
+    """Lines for the person, to be said when the client knows the session."""
+
+
+class SessionOpener:
+    """Opens sessions on the newest connection to Codex, and again on a later one."""
+
+    def __init__(self, app_server: AppServer, sessions: Sessions, config: Config) -> None:
+        self._app_server = app_server
+        self._sessions = sessions
+        self._config = config
+        self.login = LoginCheck()
+        """Whether somebody has to log in first."""
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def codex(self) -> CodexClient:
+        """A Codex that can open sessions. Raises RpcError: -32603 if there is none."""
+        return await self._app_server.client()
+
+    async def _logged_in(self) -> CodexClient:
+        """As `codex`; raises RpcError -32000 if its model provider needs a login first."""
+        codex = await self.codex()
+        try:
+            await self.login.check(codex)
+        except TransportError as error:
+            raise session_error(error) from error
+        return codex
+
+    async def start(self, setup: Setup) -> Opened:
+        """A new thread. Raises RpcError: -32000, or -32603 when Codex cannot."""
+        codex = await self._logged_in()
+        return await self._begin(codex, "new", "thread/start", setup)
+
+    async def fork(self, session_id: str, setup: Setup) -> Opened:
+        """A copy of a stored thread. Raises RpcError: -32002, -32000, -32603."""
+        codex = await self._logged_in()
+        try:
+            return await self._begin(codex, "fork", "thread/fork", setup, session_id)
+        except RpcError as error:
+            await self._must_exist(codex, session_id, error)
+            raise
+
+    async def _begin(
+        self, codex: CodexClient, how: How, method: str, setup: Setup, source: str | None = None
+    ) -> Opened:
+        params = dict(setup.params)
+        if source is not None:
+            params |= {"threadId": source, "excludeTurns": True}
+        place = self._config.opening(codex, setup.cwd, how)
+        with self._sessions.starting():
+            try:
+                result = await codex.call_raw(method, params)
+                thread_id = started_thread(result)
+                if thread_id is None:  # what is wrong with it, the model says
+                    what = f"the result of {method}"
+                    CODEX_MODELS.decode("ThreadStartResponse", result, what)
+                    raise InvalidPayload(what, ("thread.id: is missing",))
+                self._sessions.open(thread_id, setup.params, setup.servers)
+            except CodexAcpError as error:
+                raise session_error(error) from error
+        try:
+            return await self._opened(thread_id, codex, result, how, setup, place, source)
+        except BaseException:  # the client gave it up, so it will never know the session
+            self._sessions.forget(thread_id)
+            await self.let_go(codex, thread_id)
+            raise
+
+    async def resume(self, session_id: str, setup: Setup, how: Literal["load", "resume"]) -> Opened:
+        """A stored thread, for a load its history first.
+
+        One that is open here is opened anew, unless a prompt runs in it. Raises RpcError: -32002,
+        -32600 while a prompt runs, -32000, -32603.
+        """
+        lock = self._locks.setdefault(session_id, asyncio.Lock())
+        async with lock:
+            codex = await self._logged_in()
+            self._must_be_idle(session_id)
+            place = self._config.opening(codex, setup.cwd, how)
+            self._sessions.load()
+            was_open = self._sessions.opened(session_id)
+            if was_open is not None and was_open.session is not None:
+                # A thread that Codex has loaded for us keeps its directories and MCP servers.
+                was_open.unloaded = True
+                was_open.session.detach()
+                await self.let_go(codex, session_id)
+            with self._sessions.resuming(session_id) as early:
+                result = await self._resume(codex, session_id, setup)
+                try:
+                    state = await self._past(codex, session_id, result, early, how)
+                except BaseException:
+                    await self.let_go(codex, session_id)
+                    raise
+                self._sessions.open(
+                    session_id, setup.params, setup.servers, early=early, state=state
+                )
+                self._sessions.get(session_id)  # the client knows it: what was kept follows now
+            return await self._opened(session_id, codex, result, how, setup, place)
+
+    async def revive(self, session_id: str) -> None:
+        """Resume the thread of an open session whose Codex was lost, if it is not yet.
+
+        Raises RpcError: -32002 if Codex does not have the thread any more, -32603.
+        """
+        lock = self._locks.setdefault(session_id, asyncio.Lock())
+        async with lock:
+            opened = self._sessions.opened(session_id)
+            session = self._sessions.get(session_id)
+            if opened is None or session is None:
+                raise unknown_session(session_id)
+            if self._sessions.is_live(session_id):
+                return
+            codex = await self.codex()
+            logger.info("resuming the thread of session %s", session_id)
+            with self._sessions.resuming(session_id) as early:
+                try:
+                    result = await self._resume(codex, session_id, Setup(opened.params))
+                except RpcError as error:
+                    if error.code == RESOURCE_NOT_FOUND:
+                        raise _never_stored(session_id, error) from error
+                    raise
+                self._sessions.rebind(session_id)
+                await self._learn(codex, session_id, result, early)
+                early.hand_over(session)
+            try:
+                await self._config.moved(session_id, codex, result)
+            except CodexAcpError as error:
+                logger.warning("session %s: its settings are not known: %s", session_id, error)
+
+    async def let_go(self, codex: CodexClient, session_id: str) -> None:
+        """Tell Codex that nobody here follows the thread; bounded, and never fails."""
+        with suppress(CodexAcpError), anyio.move_on_after(LEAVE_SECONDS, shield=True):
+            await codex.call_raw("thread/unsubscribe", {"threadId": session_id})
+
+    async def exists(self, codex: CodexClient, session_id: str) -> bool:
+        """Whether Codex has stored the thread. Raises TransportError."""
+        try:
+            await codex.call_raw("thread/read", {"threadId": session_id})
+        except ErrorReply:
+            return False
+        return True
+
+    # The steps.
+
+    async def _opened(
+        self,
+        session_id: str,
+        codex: CodexClient,
+        result: JsonValue,
+        how: How,
+        setup: Setup,
+        place: Place,
+        source: str | None = None,
+    ) -> Opened:
+        try:
+            answer = await self._config.opened(
+                session_id, codex, result, how=how, place=place, source=source
+            )
+        except CodexAcpError as error:  # Codex has just ended: the first prompt finds out
+            logger.warning("session %s: its settings are not known: %s", session_id, error)
+            answer = {}
+        return Opened(session_id, how, answer, setup.said)
+
+    def _must_be_idle(self, session_id: str) -> None:
+        session = self._sessions.get(session_id)
+        if session is not None and session.busy:
+            message = "a prompt runs in this session; wait for its end, or cancel it, to open it"
+            raise RpcError(INVALID_REQUEST, message)
+
+    async def _resume(self, codex: CodexClient, session_id: str, setup: Setup) -> JsonValue:
+        params: dict[str, JsonValue] = {
+            **setup.params, "threadId": session_id, "excludeTurns": True,
+        }  # fmt: skip
+        try:
+            return await codex.call_raw("thread/resume", params)
+        except CodexAcpError as error:
+            failure = session_error(error)
+            if isinstance(error, ErrorReply):
+                await self._must_exist(codex, session_id, failure)
+            raise failure from error
+
+    async def _must_exist(self, codex: CodexClient, session_id: str, error: RpcError) -> None:
+        """Codex has one code for all that goes wrong: so ask it what it has."""
+        if not await self._surely_exists(codex, session_id):
+            raise unknown_session(session_id, error.data) from error
+
+    async def _surely_exists(self, codex: CodexClient, session_id: str) -> bool:
+        try:
+            return await self.exists(codex, session_id)
+        except TransportError:
+            return True  # nothing is known; the first error is the better answer
+
+    async def _learn(
+        self, codex: CodexClient, session_id: str, result: JsonValue, early: EarlyNotifications
+    ) -> str | None:
+        """The turn that runs in a resumed thread, if one does.
+
+        The session and the routing learn of it: what it asks again is to be believed.
+        """
+        thread = result.get("thread") if isinstance(result, dict) else None
+        if not isinstance(thread, dict):
+            return None
+        turns: list[JsonValue] = []
+        status = thread.get("status")
+        if isinstance(status, dict) and status.get("type") == "active":
+            from codex_acp.adapter.loading import running_turn
+
+            with suppress(CodexAcpError):
+                turns += [turn for turn in [await running_turn(codex, session_id)] if turn]
+        try:
+            known: Thread = CODEX_MODELS.decode("Thread", {**thread, "turns": turns}, "a thread")
+        except CodexAcpError as error:
+            logger.warning("thread %s: %s", session_id, error)
+            return None
+        self._sessions.events.items.learn_thread(known)
+        early.keep(("turn/started", {"threadId": session_id, "turn": turn}) for turn in turns)
+        return known.turns[0].id if known.turns else None
+
+    async def _past(
+        self,
+        codex: CodexClient,
+        session_id: str,
+        result: JsonValue,
+        early: EarlyNotifications,
+        how: How,
+    ) -> SessionState | None:
+        """Learn what runs, and for a load show the history: what the mapping remembers of it."""
+        running = await self._learn(codex, session_id, result, early)
+        if how != "load":
+            return None
+        from codex_acp.adapter.replay import Replay
+
+        history = Replay(self._sessions, session_id, result)
+        await history.run(codex, running)
+        gone = "thread/deleted" in early.methods
+        if gone or (history.missing and not await self._surely_exists(codex, session_id)):
+            message = f"the session {session_id!r} was deleted while it was loaded"
+            raise RpcError(RESOURCE_NOT_FOUND, message, {"sessionId": session_id})
+        return history.end(running)
+
+
+def unknown_session(session_id: str, data: object = None) -> RpcError:
+    """The answer to a request for a session that Codex does not have (ACP: -32002)."""
+    message = f"there is no session {session_id!r}; session/list names those that there are"
+    details: dict[str, object] = {"sessionId": session_id}
+    if data is not None:
+        details["codex"] = data
+    return RpcError(RESOURCE_NOT_FOUND, message, details)
+
+
+def _never_stored(session_id: str, error: RpcError) -> RpcError:
+    """Codex stores a thread with its first turn, and deletes it when it is told to."""
+    message = (
+        f"Codex has ended, and has nothing of the session {session_id!r}: it had no first prompt, "
+        "or was deleted; start a new session"
+    )
+    return RpcError(RESOURCE_NOT_FOUND, message, error.data)
+
+
+def session_error(error: CodexAcpError) -> RpcError:
+    """Why Codex would not open a session, as the answer to the request that wanted one."""
+    if isinstance(error, RpcError):
+        return error
+    if isinstance(error, ErrorReply):
+        data = {"message": error.message, "code": error.code, "data": error.data}
+        code = AUTHENTICATION_REQUIRED if _asks_for_login(error) else INTERNAL_ERROR
+        return RpcError(code, f"Codex could not start the session: {error.message}", data)
+    if isinstance(error, TransportError):
+        return RpcError(INTERNAL_ERROR, str(error))
+    return RpcError(INTERNAL_ERROR, f"Codex could not start the session: {error}")
+
+
+def _asks_for_login(error: ErrorReply) -> bool:
+    """Codex marks an error that a login would cure in its data, not only in its text."""
+    data = error.data
+    return isinstance(data, dict) and data.get("codexErrorInfo") == "unauthorized"

@@ -1,0 +1,87 @@
+"""The prompts of a session that are not answered yet, in the order in which they came.
+
+Owns the order: a prompt is placed (it begins a turn, or is steered into the running one) only
+when all before it are. Must not know what placing means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codex_acp.errors import RpcError
+from codex_acp.jsonrpc.message import INVALID_REQUEST
+
+if TYPE_CHECKING:
+    from codex_acp.adapter.prompt_run import PromptRun
+
+__all__ = ["PromptQueue", "QueuedPrompt"]
+
+MAX_PROMPTS: Final = 32
+"""Unanswered prompts of one session: more than a person types while a turn runs."""
+
+
+class QueuedPrompt:
+    """One prompt that the client waits for."""
+
+    __slots__ = ("message_id", "run", "scope")
+
+    def __init__(self) -> None:
+        self.message_id = ""
+        """What its message is called towards Codex; a new name for each attempt."""
+        self.run: PromptRun | None = None
+        """The turn that it is a part of; None: it waits, and can be taken back without a trace."""
+        self.scope = anyio.CancelScope()
+        """Around all that is done while it waits."""
+
+
+class PromptQueue:
+    """Those who wait here are woken by `wake`, and look for themselves whether they are next."""
+
+    def __init__(self) -> None:
+        self._prompts: list[QueuedPrompt] = []
+        self._news = asyncio.Event()
+
+    @property
+    def empty(self) -> bool:
+        """Whether every prompt was answered."""
+        return not self._prompts
+
+    def enter(self) -> QueuedPrompt:
+        """A place at the end. Raises RpcError -32600 if too many wait."""
+        if len(self._prompts) >= MAX_PROMPTS:
+            message = f"{MAX_PROMPTS} prompts of this session are not answered yet; wait for one"
+            raise RpcError(INVALID_REQUEST, message)
+        prompt = QueuedPrompt()
+        self._prompts.append(prompt)
+        return prompt
+
+    def leave(self, prompt: QueuedPrompt) -> None:
+        """It is answered, or was taken back."""
+        self._prompts.remove(prompt)
+        self.wake()
+
+    def is_next(self, prompt: QueuedPrompt) -> bool:
+        """Whether every prompt before it is part of a turn."""
+        return next((p for p in self._prompts if p.run is None), None) is prompt
+
+    def of_run(self, run: PromptRun) -> list[QueuedPrompt]:
+        """The prompts that are part of a turn, the one that began it first."""
+        return [prompt for prompt in self._prompts if prompt.run is run]
+
+    def cancel_waiting(self) -> None:
+        """Take back all that are part of no turn."""
+        for prompt in self._prompts:
+            if prompt.run is None:
+                prompt.scope.cancel()
+
+    def wake(self) -> None:
+        """Something has changed that a waiting prompt may wait for."""
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def changed(self) -> None:
+        """Wait for the next `wake`."""
+        await self._news.wait()

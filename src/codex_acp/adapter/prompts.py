@@ -1,0 +1,343 @@
+"""The prompts of one session: which begins a turn, which is steered into the running one, and how
+each of them ends (contract 4.3 to 4.5).
+
+Owns the running turn. Must not know what a notification shows, or what a prompt's content is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from uuid import uuid4
+
+import anyio
+
+from codex_acp.adapter.prompt_queue import PromptQueue
+from codex_acp.adapter.prompt_run import PromptRun
+from codex_acp.adapter.turn_calls import codex_gone, start_refused
+from codex_acp.adapter.turn_end import TurnEnd
+from codex_acp.errors import CodexAcpError
+from codex_acp.jsonrpc.message import INTERNAL_ERROR
+from codex_acp.mapping.stop_reasons import PromptFailure, PromptStop
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from codex_acp.adapter.prompt_queue import QueuedPrompt
+    from codex_acp.adapter.turn_calls import TurnCalls
+    from codex_acp.codex._generated.models import UserInput
+    from codex_acp.errors import TransportError
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.stop_reasons import PromptEnd
+
+    Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
+
+__all__ = ["PromptAnswer", "PromptHost", "Prompts", "Speech", "TurnWork"]
+
+logger = logging.getLogger(__name__)
+
+CANCELLED: Final = PromptStop("cancelled")
+
+
+class TurnWork(NamedTuple):
+    """A prompt that runs as a turn."""
+
+    start: Callable[[str], Awaitable[str | None]]
+    """Begins the turn with a message of this id; the turn's id, None if it is not told."""
+    message: list[UserInput] | None
+    """What is steered into a running turn instead; None: it has to be a turn of its own."""
+
+
+class Speech(NamedTuple):
+    """A prompt that is answered without a turn."""
+
+    run: Callable[[], Awaitable[None]]
+
+
+class PromptAnswer(NamedTuple):
+    """How a prompt has ended."""
+
+    end: PromptEnd
+    usage: dict[str, JsonValue] | None = None
+    """Of the turn that this prompt began; one that was steered into a turn has none of its own."""
+
+
+class PromptHost(Protocol):
+    """The session, as far as its prompts need it."""
+
+    @property
+    def client_gone(self) -> bool:
+        """Whether nothing that is sent arrives any more."""
+
+    def message_named(self, message_id: str) -> None:
+        """A message of the client goes to Codex under this id."""
+
+    def prompt_cancelled(self) -> None:
+        """Settle what is asked of the person."""
+
+    def turn_begins(self) -> None:
+        """A turn is about to be asked for."""
+
+    def turn_over(self, run: PromptRun, end: PromptEnd) -> None:
+        """Send what is still to be sent of a turn; its prompts are answered after this."""
+
+    def say(self, text: str) -> None:
+        """One line for the person."""
+
+
+class Prompts:
+    """``spawn`` starts a task that may outlive a request. Belongs to the event loop's thread."""
+
+    def __init__(self, calls: TurnCalls, host: PromptHost, spawn: Spawn) -> None:
+        self._calls = calls
+        self._host = host
+        self._spawn = spawn
+        self._queue = PromptQueue()
+        self._run: PromptRun | None = None
+        self._end = TurnEnd(calls, host.say, spawn)
+        self._active: str | None = None
+        self.stale: set[str] = set()
+        """Turns whose prompt was given up: nothing of them is shown or asked any more."""
+
+    @property
+    def cancelling(self) -> bool:
+        """Whether the running prompt was cancelled and has not ended."""
+        return self._run is not None and self._run.cancelled
+
+    @property
+    def busy(self) -> bool:
+        """Whether a prompt is not answered yet."""
+        return not self._queue.empty
+
+    @property
+    def running(self) -> bool:
+        """Whether a prompt's turn runs."""
+        return self._run is not None
+
+    # What the client asks for.
+
+    async def run(self, prepare: Callable[[], Awaitable[TurnWork | Speech]]) -> PromptAnswer:
+        """Run one prompt to its end, behind those that came before it.
+
+        Takes its place in the order before anything else. Raises RpcError if too many wait, and
+        what ``prepare`` and a `Speech` raise.
+        """
+        prompt = self._queue.enter()
+        try:
+            with prompt.scope:
+                work = await prepare()
+            while not prompt.scope.cancel_called:
+                answer = await self._attempt(prompt, work)
+                if answer is not None:
+                    return answer
+            return PromptAnswer(CANCELLED)
+        finally:
+            self._queue.leave(prompt)
+
+    def cancel(self) -> None:
+        """End the running prompt, and take back those that wait."""
+        self._queue.cancel_waiting()
+        if self._run is not None:
+            self._cancel_run(self._run)
+        elif self._active is not None:  # a turn that Codex began by itself
+            turn_id = self._active
+            self._host.prompt_cancelled()
+            self._spawn(lambda: self._interrupt_turn(turn_id))
+
+    def lost(self, error: TransportError | None) -> None:
+        """Codex is gone: nothing runs any more."""
+        self._active = None
+        self.stale.clear()
+        if self._run is not None:
+            self._run.finish(codex_gone(error))
+
+    async def settled(self) -> None:
+        """Wait until no prompt is open; bounded after a `cancel`."""
+        while not self._queue.empty:
+            await self._queue.changed()
+
+    async def _attempt(self, prompt: QueuedPrompt, work: TurnWork | Speech) -> PromptAnswer | None:
+        """Place the prompt and wait for its end; None: its turn ended without it, try again."""
+        prompt.scope = anyio.CancelScope()
+        with prompt.scope:
+            if isinstance(work, Speech):
+                while not self._queue.is_next(prompt):
+                    await self._queue.changed()
+                await work.run()
+                return PromptAnswer(PromptStop("end_turn"))
+            await self._place(prompt, work)
+        run = prompt.run
+        if run is None:
+            return PromptAnswer(CANCELLED)
+        end = await self._wait(prompt, run)
+        if prompt.run is not run:
+            return None
+        return PromptAnswer(end, run.usage if prompt.message_id == run.message_id else None)
+
+    async def _place(self, prompt: QueuedPrompt, work: TurnWork) -> None:
+        """Make the prompt a part of a turn, when all before it are."""
+        while not prompt.scope.cancel_called:
+            run = self._run
+            if self._queue.is_next(prompt):
+                if run is None:
+                    self._begin(prompt, work)
+                    return
+                if work.message is not None and self._may_steer(run):
+                    if await self._steer(prompt, run, work.message):
+                        return
+                    continue
+            await self._queue.changed()
+
+    async def _wait(self, prompt: QueuedPrompt, run: PromptRun) -> PromptEnd:
+        try:
+            return await run.wait()
+        except asyncio.CancelledError:
+            # When the adapter itself ends there is no client any more: no interrupt then, or Codex
+            # would end the shell of a command and leave us what it started as orphans.
+            if not self._host.client_gone and self._queue.of_run(run) == [prompt]:
+                # The client's `$/cancel_request`, and nobody else waits for this turn: the answer
+                # follows its end, too.
+                self._cancel_run(run)
+                with anyio.CancelScope(shield=True):
+                    await run.wait()
+            raise
+
+    # The turn.
+
+    def _begin(self, prompt: QueuedPrompt, work: TurnWork) -> None:
+        self._name(prompt)
+        run = PromptRun(prompt.message_id, self._active, lambda end: self._over(run, end))
+        self._run = prompt.run = run
+        self._host.turn_begins()
+        self._end.watch(run)
+        message_id = prompt.message_id
+        # A task of its own: if the client gives the prompt up, the turn must still become known.
+        self._spawn(lambda: self._start(run, work, message_id))
+
+    async def _start(self, run: PromptRun, work: TurnWork, message_id: str) -> None:
+        try:
+            active = self._active
+            if active is not None and active in self.stale:  # Codex would add the message to that
+                await self._end.interrupt_again(active)
+            if run.cancelled:  # before anything has begun
+                run.finish(CANCELLED)
+                return
+            turn_id: str | None = None
+            with run.answer:
+                turn_id = await work.start(message_id)
+            if run.answer.cancelled_caught:
+                return
+        except CodexAcpError as error:
+            run.finish(start_refused(error))
+        except Exception:
+            logger.exception("a turn could not be begun")
+            run.finish(PromptFailure(INTERNAL_ERROR, "the turn could not be begun", {}))
+        else:
+            given_up = run.ended and not run.is_turn(turn_id)
+            if turn_id is None:
+                run.takes_next_turn()
+            else:
+                run.turn_known(turn_id)
+            if given_up and run.turn_id is not None:  # its beginning came too late
+                self.stale.add(run.turn_id)
+                await self._calls.interrupt(run.turn_id)
+            elif run.turn_id is not None:
+                self.stale.discard(run.turn_id)
+            self._queue.wake()
+
+    def _may_steer(self, run: PromptRun) -> bool:
+        return run.steerable and not run.cancelled and run.turn_started.is_set()
+
+    async def _steer(self, prompt: QueuedPrompt, run: PromptRun, message: list[UserInput]) -> bool:
+        """Whether the prompt is a part of the running turn now."""
+        assert run.active_id is not None, "a turn that has begun has an id"
+        self._name(prompt)
+        if not await self._calls.steer(run.active_id, message, prompt.message_id):
+            run.steerable = False  # a review or compaction; or the turn is just ending
+            return False
+        if run.ended and self._unread(prompt, run):
+            return False
+        prompt.run = run
+        self._queue.wake()
+        return True
+
+    def _unread(self, prompt: QueuedPrompt, run: PromptRun) -> bool:
+        """Whether the turn has ended well without a message that was steered into it.
+
+        A Codex that does not repeat our ids tells nothing about that.
+        """
+        return run.message_id in run.read and prompt.message_id not in run.read and run.ended_well
+
+    def _over(self, run: PromptRun, end: PromptEnd) -> None:
+        """The turn's end is known: before any of its prompts is answered."""
+        self._run = None if self._run is run else self._run
+        self._end.watch(None)
+        if run.turn_id is not None:  # told by its answer, or else nobody needs that any more
+            run.answer.cancel()
+        self._host.turn_over(run, end)
+        for prompt in self._queue.of_run(run):
+            if self._unread(prompt, run):
+                prompt.run = None
+        self._queue.wake()
+
+    def _name(self, prompt: QueuedPrompt) -> None:
+        prompt.message_id = uuid4().hex
+        self._host.message_named(prompt.message_id)
+
+    def _cancel_run(self, run: PromptRun) -> None:
+        if run.cancelled or run.ended:
+            return
+        run.cancelled = True
+        self._host.prompt_cancelled()
+        self._spawn(lambda: self._interrupt(run))
+
+    async def _interrupt(self, run: PromptRun) -> None:
+        if await self._end.interrupt(run):
+            return
+        self.stale |= {turn for turn in (run.turn_id, run.active_id) if turn is not None}
+
+    async def _interrupt_turn(self, turn_id: str) -> None:
+        await self._calls.interrupt(turn_id)
+
+    # What Codex reports.
+
+    def heard(self) -> None:
+        """Something of the thread came."""
+        self._end.heard()
+
+    def turn_began(self, turn_id: str, root_id: str | None) -> None:
+        """``turn/started``."""
+        self._active = turn_id
+        if turn_id in self.stale:
+            self._spawn(lambda: self._interrupt_turn(turn_id))
+        elif self._run is not None:
+            self._run.turn_began(turn_id, root_id)
+            self._queue.wake()
+            self._end.turn_began(self._run)
+
+    def turn_ended(self, turn_id: str, end: PromptEnd) -> None:
+        """``turn/completed``, however it could be read."""
+        self._active = None
+        self.stale.discard(turn_id)
+        if self._run is not None:
+            self._end.turn_ended(self._run, turn_id, end)
+
+    def message_read(self, message_id: str, turn_id: str) -> None:
+        """Codex took a message of ours into a turn."""
+        if self._run is not None:
+            self._run.message_read(message_id, turn_id)
+
+    def command_began(self, item_id: str) -> None:
+        """A command runs."""
+        if self._run is not None:
+            self._run.command_began(item_id)
+
+    def command_ended(self, item_id: str) -> None:
+        """It does not any more."""
+        if self._run is not None:
+            self._run.command_ended(item_id)
+
+    def thread_stopped(self) -> None:
+        """Codex says that the thread is idle, broken or closed."""
+        self._end.thread_stopped()

@@ -1,0 +1,77 @@
+"""``session/load``: the history of a thread, shown to its client before anything live.
+
+Joins the reading (`loading`) with the mapping of each item and with the way to the client.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codex_acp.acp._generated.v1.models import SessionInfoUpdateSessionUpdate
+from codex_acp.adapter.loading import HistoryReader
+from codex_acp.mapping.replay import whole_item
+from codex_acp.mapping.said import said
+from codex_acp.mapping.session_list import title_of
+from codex_acp.mapping.state import SessionState
+
+if TYPE_CHECKING:
+    from codex_acp.adapter.sessions import Sessions
+    from codex_acp.codex._generated.models import ThreadItem
+    from codex_acp.codex.client import CodexClient
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.step import Update
+
+__all__ = ["Replay"]
+
+
+class Replay:
+    """The history of one session on its way to the client; ``result`` is of ``thread/resume``.
+
+    What the mapping remembers lasts for one turn, as it does live.
+    """
+
+    def __init__(self, sessions: Sessions, session_id: str, result: JsonValue) -> None:
+        self._outflow = sessions.outflow
+        self._client = sessions.features
+        self._session_id = session_id
+        self._answer = result if isinstance(result, dict) else {}
+        self._turn_id: str | None = None
+        self._state = SessionState(self._client)
+        self.missing: str | None = None
+        """What a person has to know of what could not be shown."""
+
+    async def run(self, codex: CodexClient, running: str | None) -> None:
+        """Show all items of the thread, whose turn ``running`` goes on.
+
+        Raises TransportError if Codex or the client is gone.
+        """
+        newest = self._answer.get("itemsBackwardsCursor")
+        reader = HistoryReader(
+            codex,
+            self._session_id,
+            lambda item, turn_id: self._show(item, turn_id, running=turn_id == running),
+            self._outflow.drained,
+            newest if isinstance(newest, str) else None,
+        )
+        self.missing = await reader.read()
+
+    def end(self, running: str | None) -> SessionState:
+        """Say what is missing, and the title; what the turn that runs goes on from."""
+        if self.missing is not None:
+            self._send(said(self.missing, self._client))
+        title = title_of(self._answer.get("thread"))
+        if title is not None:
+            self._send(SessionInfoUpdateSessionUpdate(title=title))
+        self._outflow.flush()
+        if running is not None and running == self._turn_id:
+            return self._state
+        return SessionState(self._client)
+
+    def _show(self, item: ThreadItem, turn_id: str, *, running: bool) -> None:
+        if turn_id != self._turn_id:
+            self._turn_id, self._state = turn_id, SessionState(self._client)
+        for update in whole_item(self._state, item, turn_running=running):
+            self._send(update)
+
+    def _send(self, update: Update) -> None:
+        self._outflow.send(self._session_id, update)

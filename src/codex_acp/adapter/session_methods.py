@@ -1,0 +1,223 @@
+"""The methods of ACP that open, list, close, delete, copy and name sessions.
+
+Each is here as a coroutine from the request's model to the result's; which are offered, the
+agent's tables say. Loaded with the first of them: ``session/new`` without MCP servers needs none.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import anyio
+
+from codex_acp.acp._generated.v1.models import (
+    CloseSessionResponse,
+    DeleteSessionResponse,
+    ListSessionsResponse,
+    ResumeSessionRequest,
+)
+from codex_acp.acp._generated.v1_unstable.models import SetSessionTitleResponse
+from codex_acp.adapter.opener import Setup, unknown_session
+from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
+from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS
+from codex_acp.mapping.mcp_servers import server_config
+from codex_acp.mapping.session_list import list_params, session_info, updated_at
+from codex_acp.mapping.session_setup import (
+    absolute,
+    configured_servers,
+    thread_params,
+    without_clashes,
+)
+from codex_acp.wire.codec import decode, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codex_acp.acp._generated.v1.models import (
+        CloseSessionRequest,
+        DeleteSessionRequest,
+        ListSessionsRequest,
+        LoadSessionRequest,
+        NewSessionRequest,
+        SessionInfo,
+    )
+    from codex_acp.acp._generated.v1_unstable.models import (
+        ForkSessionRequest,
+        SetSessionTitleRequest,
+    )
+    from codex_acp.adapter.config import Config
+    from codex_acp.adapter.opener import Opened, SessionOpener
+    from codex_acp.adapter.sessions import Sessions
+    from codex_acp.codex.client import CodexClient
+    from codex_acp.jsonrpc.message import JsonValue
+
+    WithServers: TypeAlias = NewSessionRequest | LoadSessionRequest | ResumeSessionRequest
+
+__all__ = ["SessionMethods"]
+
+logger = logging.getLogger(__name__)
+
+STOP_SECONDS: Final = 12.0
+"""How long a prompt may take to end when its session is closed; a cancel has its own bound."""
+
+CLEAN_SECONDS: Final = 5.0
+"""How long Codex may take to end the commands that a closed session has left running."""
+
+
+class SessionMethods:
+    """The methods of one agent."""
+
+    def __init__(self, sessions: Sessions, opener: SessionOpener, config: Config) -> None:
+        self._config = config
+        self._sessions = sessions
+        self._opener = opener
+
+    # Opening.
+
+    async def new(self, request: NewSessionRequest) -> Opened:
+        """``session/new``. Raises RpcError: -32602, -32000, -32603."""
+        return await self._opener.start(await self._setup(request, stored=False))
+
+    async def load(self, request: LoadSessionRequest) -> Opened:
+        """``session/load``: all of the history is sent before this returns.
+
+        Raises RpcError: -32602, -32002, -32600 while a prompt runs in it, -32000, -32603.
+        """
+        setup = await self._setup(request, stored=True)
+        return await self._opener.resume(request.session_id, setup, "load")
+
+    async def resume(self, request: ResumeSessionRequest) -> Opened:
+        """``session/resume``: as `load`, but nothing of the history is sent."""
+        setup = await self._setup(request, stored=True)
+        return await self._opener.resume(request.session_id, setup, "resume")
+
+    async def fork(self, request: ForkSessionRequest) -> Opened:
+        """``session/fork`` (unstable): a new session that knows what the old one knows."""
+        stable = decode(ResumeSessionRequest, plain(request), "session/fork")
+        setup = await self._setup(stable, stored=True)
+        return await self._opener.fork(request.session_id, setup)
+
+    async def _setup(self, request: WithServers, *, stored: bool) -> Setup:
+        cwd, directories = request.cwd, request.additional_directories
+        thread_params(cwd, directories, {}, stored=stored)  # before Codex is asked anything
+        servers = server_config(request.mcp_servers)
+        kept: Mapping[str, Mapping[str, object]] = servers
+        said: list[str] = []
+        if servers:
+            codex = await self._opener.codex()
+            kept, said = without_clashes(servers, await _configured(codex, cwd))
+        params = thread_params(cwd, directories, kept, stored=stored)
+        return Setup(params, frozenset(kept), tuple(said))
+
+    # The others.
+
+    async def list(self, request: ListSessionsRequest) -> ListSessionsResponse:
+        """``session/list``. Raises RpcError -32602 for a cursor that Codex does not know."""
+        if request.cwd is not None:
+            absolute(request.cwd, "cwd")
+        codex = await self._opener.codex()
+        try:
+            result = await codex.call_raw("thread/list", list_params(request.cwd, request.cursor))
+        except ErrorReply as error:
+            if request.cursor is not None:  # all else that is asked is our own
+                raise RpcError(INVALID_PARAMS, f"cursor: {error.message}") from error
+            raise _failed("list the sessions", error) from error
+        threads = result.get("data") if isinstance(result, dict) else None
+        found = [_listed(thread) for thread in threads] if isinstance(threads, list) else []
+        response = ListSessionsResponse(sessions=[info for info in found if info is not None])
+        cursor = result.get("nextCursor") if isinstance(result, dict) else None
+        if isinstance(cursor, str):
+            response.next_cursor = cursor
+        return response
+
+    async def close(self, request: CloseSessionRequest) -> CloseSessionResponse:
+        """``session/close``: what runs is cancelled and has ended when this returns.
+
+        Raises RpcError -32002 for a session that is not open.
+        """
+        if request.session_id not in self._sessions:
+            raise unknown_session(request.session_id)
+        await self._end(request.session_id)
+        return CloseSessionResponse()
+
+    async def delete(self, request: DeleteSessionRequest) -> DeleteSessionResponse:
+        """``session/delete``: for good; one that is open is closed first.
+
+        One that is not there is as deleted as it can be. Raises RpcError -32603.
+        """
+        session_id = request.session_id
+        if session_id in self._sessions:
+            await self._end(session_id)
+        codex = await self._opener.codex()
+        try:
+            await codex.call_raw("thread/delete", {"threadId": session_id})
+        except ErrorReply as error:
+            if await self._opener.exists(codex, session_id):
+                raise _failed("delete the session", error) from error
+            logger.info("session %s, to be deleted, is not there: %s", session_id, error.message)
+        return DeleteSessionResponse()
+
+    async def set_title(self, request: SetSessionTitleRequest) -> SetSessionTitleResponse:
+        """``session/set_title`` (unstable): also of a session that is not open.
+
+        Raises RpcError: -32602 for an empty title, -32002, -32603.
+        """
+        title = " ".join(request.title.split())
+        if not title:
+            raise RpcError(INVALID_PARAMS, "title: is empty")
+        codex = await self._opener.codex()
+        session_id = request.session_id
+        try:
+            await codex.call_raw("thread/name/set", {"threadId": session_id, "name": title})
+        except ErrorReply as error:
+            if not await self._opener.exists(codex, session_id):
+                raise unknown_session(session_id, error.message) from error
+            raise _failed("name the session", error) from error
+        return SetSessionTitleResponse(title=title)
+
+    async def _end(self, session_id: str) -> None:
+        """Stop what runs in an open session, and let go of it."""
+        opened = self._sessions.opened(session_id)
+        session = self._sessions.get(session_id)
+        if opened is None or session is None:
+            return
+        codex = opened.codex
+        with anyio.move_on_after(STOP_SECONDS):
+            await session.stop()
+        self._sessions.forget(session_id)
+        self._config.closed(session_id)
+        if not codex.closed:
+            await _clean(codex, session_id)
+            await self._opener.let_go(codex, session_id)
+
+
+async def _configured(codex: CodexClient, cwd: str) -> frozenset[str]:
+    """Names of the MCP servers in the user's configuration, as seen from ``cwd``."""
+    try:
+        return configured_servers(await codex.call_raw("config/read", {"cwd": cwd}))
+    except ErrorReply as error:  # a broken configuration is told by what needs it
+        logger.warning("the configured MCP servers are not known: %s", error)
+        return frozenset()
+
+
+async def _clean(codex: CodexClient, session_id: str) -> None:
+    """End the commands that an interrupted turn has left running; never fails."""
+    with suppress(CodexAcpError), anyio.move_on_after(CLEAN_SECONDS):
+        await codex.call_raw("thread/backgroundTerminals/clean", {"threadId": session_id})
+
+
+def _listed(thread: JsonValue) -> SessionInfo | None:
+    seconds = updated_at(thread)
+    when = None
+    if seconds is not None:
+        with suppress(ValueError, OverflowError, OSError):  # a date that no calendar has
+            when = datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+    return session_info(thread, when)
+
+
+def _failed(what: str, error: ErrorReply) -> RpcError:
+    data = {"message": error.message, "code": error.code, "data": error.data}
+    return RpcError(INTERNAL_ERROR, f"Codex could not {what}: {error.message}", data)

@@ -1,0 +1,175 @@
+"""What is asked of Codex about the turns of one thread, and what each refusal comes to.
+
+Owns the calls and their bounds; must not know of prompts. Sources: Codex schema ``turn/*``,
+``thread/turns/list``, ``thread/backgroundTerminals/*``.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codex_acp.codex._generated.models import (
+    ThreadBackgroundTerminalsListParams,
+    ThreadBackgroundTerminalsTerminateParams,
+    ThreadReadParams,
+    ThreadTurnsListParams,
+    TurnInterruptParams,
+    TurnStartParams,
+    TurnSteerParams,
+)
+from codex_acp.errors import CodexAcpError, ErrorReply, ProcessExited, RpcError, TransportError
+from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS
+from codex_acp.mapping.stop_reasons import PromptFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from codex_acp.codex._generated.models import ThreadBackgroundTerminal, Turn, UserInput
+    from codex_acp.codex.client import CodexClient
+
+__all__ = ["TurnCalls", "codex_gone", "start_refused"]
+
+logger = logging.getLogger(__name__)
+
+STEER_SECONDS: Final = 10.0
+"""A steered message is answered at once; after this it may or may not have been taken."""
+
+LOOK_BACK: Final = 8
+"""Turns that are looked at for one: a thread runs one at a time, so ours is among the newest."""
+
+MAX_PAGES: Final = 20
+"""Of the list of background commands; a cursor that never ends must not hold a prompt."""
+
+
+class TurnCalls:
+    """The calls for one thread. ``codex`` is replaced when the session moves to another one."""
+
+    def __init__(self, codex: CodexClient, thread_id: str) -> None:
+        self.codex = codex
+        self._thread_id = thread_id
+
+    @property
+    def asks_person(self) -> bool:
+        """Whether Codex waits for an answer to something that it has asked for this thread."""
+        return any(asked.thread_id == self._thread_id for asked in self.codex.open_requests)
+
+    async def start(self, message: list[UserInput], message_id: str) -> str:
+        """Begin a turn; its id. Raises as every call."""
+        params = TurnStartParams(
+            thread_id=self._thread_id, input=message, client_user_message_id=message_id
+        )
+        return (await self.codex.turn_start(params)).turn.id
+
+    async def steer(self, turn_id: str, message: list[UserInput], message_id: str) -> bool:
+        """Add a message to the running turn; whether Codex took it.
+
+        Also true when it did not say so in time: then the turn shows whether it did.
+        """
+        params = TurnSteerParams(
+            thread_id=self._thread_id,
+            expected_turn_id=turn_id,
+            input=message,
+            client_user_message_id=message_id,
+        )
+        try:
+            with anyio.move_on_after(STEER_SECONDS):
+                await self.codex.turn_steer(params)
+        except CodexAcpError as error:
+            logger.info("thread %s: a message was not steered: %s", self._thread_id, error)
+            return False
+        return True
+
+    async def interrupt(self, turn_id: str) -> bool:
+        """Whether Codex took the interrupt; not while it has not started the turn."""
+        params = TurnInterruptParams(thread_id=self._thread_id, turn_id=turn_id)
+        try:
+            await self.codex.turn_interrupt(params)
+        except CodexAcpError as error:
+            logger.info("thread %s: the interrupt was refused: %s", self._thread_id, error)
+            return False
+        return True
+
+    async def look_up(self, turn_ids: Collection[str]) -> Turn | None:
+        """A turn as Codex knows it now; with no id the newest; None if it is not to be found.
+
+        Raises as every call.
+        """
+        turns = await self._newest_turns()
+        return next((turn for turn in turns if not turn_ids or turn.id in turn_ids), None)
+
+    async def _newest_turns(self) -> list[Turn]:
+        params = ThreadTurnsListParams(
+            thread_id=self._thread_id,
+            limit=LOOK_BACK,
+            sort_direction="desc",
+            items_view="notLoaded",
+        )
+        try:
+            return list((await self.codex.thread_turns_list(params)).data)
+        except ErrorReply as error:  # a Codex, or a kind of thread, without the list
+            logger.info("thread %s: its turns cannot be listed: %s", self._thread_id, error)
+        read = ThreadReadParams(thread_id=self._thread_id, include_turns=True)
+        return list(reversed((await self.codex.thread_read(read)).thread.turns))
+
+    async def end_commands(
+        self, item_ids: Collection[str]
+    ) -> tuple[list[str], list[ThreadBackgroundTerminal]]:
+        """End the commands of these items that live on; the items ended, and what could not be.
+
+        Codex leaves the commands of an interrupted turn running in the background.
+        """
+        ended: list[str] = []
+        left: list[ThreadBackgroundTerminal] = []
+        for terminal in await self._background_terminals():
+            if terminal.item_id not in item_ids:
+                continue  # of an earlier turn: it was meant to live on
+            params = ThreadBackgroundTerminalsTerminateParams(
+                thread_id=self._thread_id, process_id=terminal.process_id
+            )
+            try:
+                done = (await self.codex.thread_background_terminals_terminate(params)).terminated
+            except ErrorReply as error:
+                logger.warning("thread %s: a command lives on: %s", self._thread_id, error)
+                done = False
+            if done:
+                ended.append(terminal.item_id)
+            else:
+                left.append(terminal)
+        return ended, left
+
+    async def _background_terminals(self) -> list[ThreadBackgroundTerminal]:
+        params = ThreadBackgroundTerminalsListParams(thread_id=self._thread_id)
+        found: list[ThreadBackgroundTerminal] = []
+        for _ in range(MAX_PAGES):
+            page = await self.codex.thread_background_terminals_list(params)
+            found += page.data
+            if page.next_cursor is None or page.next_cursor == params.cursor:
+                break
+            params.cursor = page.next_cursor
+        return found
+
+
+def start_refused(error: CodexAcpError) -> PromptFailure:
+    """How the prompt ends whose turn could not be begun."""
+    if isinstance(error, RpcError):
+        data = error.data if isinstance(error.data, dict) else {}
+        return PromptFailure(error.code, error.message, data)
+    if isinstance(error, TransportError):
+        return codex_gone(error)
+    if isinstance(error, ErrorReply):
+        data = {"message": error.message, "code": error.code, "data": error.data}
+        code = INVALID_PARAMS if error.code == INVALID_PARAMS else INTERNAL_ERROR
+        return PromptFailure(code, f"Codex refused the turn: {error.message}", data)
+    return PromptFailure(INTERNAL_ERROR, f"Codex did not start the turn: {error}", {})
+
+
+def codex_gone(error: TransportError | None) -> PromptFailure:
+    """How a prompt ends whose Codex has ended."""
+    data: dict[str, object] = {}
+    if isinstance(error, ProcessExited):
+        data = {"exitCode": error.returncode, "stderr": error.stderr_tail}
+    message = "Codex ended while the prompt ran" if error is None else str(error)
+    return PromptFailure(INTERNAL_ERROR, message, data)

@@ -1,0 +1,79 @@
+"""What a thread's notifications say of its turns, read from their raw params.
+
+These count also where the rest of a notification does not fit the schema: a prompt must return.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from codex_acp.adapter.prompts import Prompts
+    from codex_acp.jsonrpc.message import JsonValue
+
+__all__ = ["TURN_EVENTS", "turn_of"]
+
+_STOPPED: Final = frozenset({"idle", "systemError", "notLoaded"})
+"""Statuses of a thread in which no turn of it runs."""
+
+
+def turn_of(params: JsonValue) -> str | None:
+    """The turn that a notification is about, however ill it fits: ``turnId``, or ``turn.id``."""
+    if not isinstance(params, dict):
+        return None
+    return _text(params.get("turnId")) or _text(_member(params, "turn").get("id"))
+
+
+def _turn_started(prompts: Prompts, params: JsonValue) -> None:
+    turn_id = turn_of(params)
+    if turn_id is not None:
+        prompts.turn_began(turn_id, _text(_member(params, "turn").get("rootTurnId")))
+
+
+def _item_started(prompts: Prompts, params: JsonValue) -> None:
+    item, turn_id = _member(params, "item"), turn_of(params)
+    if item.get("type") == "userMessage":
+        message_id = _text(item.get("clientId"))
+        if message_id is not None and turn_id is not None:
+            prompts.message_read(message_id, turn_id)
+    elif item.get("type") == "commandExecution":
+        item_id = _text(item.get("id"))
+        if item_id is not None:
+            prompts.command_began(item_id)
+
+
+def _item_completed(prompts: Prompts, params: JsonValue) -> None:
+    item_id = _text(_member(params, "item").get("id"))
+    if item_id is not None:
+        prompts.command_ended(item_id)
+
+
+def _status_changed(prompts: Prompts, params: JsonValue) -> None:
+    if _member(params, "status").get("type") in _STOPPED:
+        prompts.thread_stopped()
+
+
+def _closed(prompts: Prompts, params: JsonValue) -> None:
+    del params
+    prompts.thread_stopped()
+
+
+TURN_EVENTS: Final[Mapping[str, Callable[[Prompts, JsonValue], None]]] = {
+    "turn/started": _turn_started,
+    "item/started": _item_started,
+    "item/completed": _item_completed,
+    "thread/status/changed": _status_changed,
+    "thread/closed": _closed,
+}
+"""By method; ``turn/completed`` is not here: it has to be shown before it counts."""
+
+
+def _member(params: JsonValue, name: str) -> Mapping[str, JsonValue]:
+    value = params.get(name) if isinstance(params, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: JsonValue) -> str | None:
+    return value if isinstance(value, str) else None

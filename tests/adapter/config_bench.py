@@ -1,0 +1,174 @@
+"""Config options on a scripted app-server in memory, without the rest of the agent."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import anyio
+
+from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
+from codex_acp.adapter.config import Config
+from codex_acp.codex.client import CodexClient
+from codex_acp.testing import AppServerScript, Expect, Notify, RawLine, ScriptedAppServer
+from codex_acp.wire.codec import plain
+from tests.support.acp_schema import problems_of_message
+from tests.support.config_samples import (
+    COLLABORATIONS,
+    MODELS,
+    PROFILES,
+    started,
+    updated,
+)
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from codex_acp.acp._generated.v1.models import SessionUpdate
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.testing import Entry
+
+__all__ = [
+    "FULL",
+    "FULL_ACCESS",
+    "LISTS",
+    "LOADED",
+    "THREAD",
+    "ConfigBench",
+    "by_id",
+    "settings_updated",
+    "taken",
+]
+
+THREAD = "thread-1"
+WAIT = 5.0
+
+LISTS: tuple[Expect, ...] = (
+    Expect("model/list", MODELS),
+    Expect("collaborationMode/list", COLLABORATIONS),
+    Expect("permissionProfile/list", PROFILES),
+)
+"""The answers to all that is asked of a new thread, in the order in which it is asked."""
+
+
+LOADED: tuple[Expect, ...] = (
+    *LISTS,
+    Expect(
+        "config/read",
+        {"config": {"approval_policy": "on-request", "sandbox_mode": "read-only"}, "origins": {}},
+    ),
+)
+"""The same of a thread that is not new."""
+
+FULL: dict[str, JsonValue] = {"type": "dangerFullAccess"}
+
+FULL_ACCESS: dict[str, JsonValue] = {
+    "approvalPolicy": "never",
+    "sandboxPolicy": FULL,
+    "activePermissionProfile": {"id": ":danger-full-access", "extends": None},
+}
+"""The settings in the mode of that name."""
+
+
+def by_id(options: list[dict[str, Any]]) -> dict[str, Any]:
+    """The options of a list."""
+    return {option["id"]: option for option in options}
+
+
+def settings_updated(**changes: JsonValue) -> Notify:
+    """Codex reports the settings."""
+    return Notify("thread/settings/updated", updated(**changes))
+
+
+def taken(**changes: JsonValue) -> tuple[Entry, ...]:
+    """Codex takes a change and reports it."""
+    return (Expect("thread/settings/update", {}), settings_updated(**changes))
+
+
+class ConfigBench:
+    """``async with ConfigBench(*script) as bench:``; `open` opens a session."""
+
+    def __init__(self, *script: Entry, booleans: bool = False) -> None:
+        self.server = ScriptedAppServer(AppServerScript(*script))
+        self.codex = CodexClient(self.server.link)
+        self.updates: list[dict[str, Any]] = []
+        """What the client was sent, in order."""
+        self._tasks = anyio.create_task_group()
+        self._news = anyio.Event()
+        self.config = Config(self._tasks.start_soon, self._send, lambda: booleans)
+
+    async def __aenter__(self) -> Self:
+        """Connect."""
+        await self.server.__aenter__()
+        await self._tasks.__aenter__()
+        await self.codex.connect()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close everything."""
+        await self.codex.aclose()
+        self._tasks.cancel_scope.cancel()
+        await self._tasks.__aexit__(kind, error, trace)
+        await self.server.__aexit__(kind, error, trace)
+
+    def _send(self, session_id: str, update: SessionUpdate) -> None:
+        written = cast("dict[str, Any]", plain(update))
+        params = {"sessionId": session_id, "update": written}
+        note = {"jsonrpc": "2.0", "method": "session/update", "params": params}
+        assert problems_of_message("agent", note, None) == []
+        self.updates.append(written)
+        self._news.set()
+        self._news = anyio.Event()
+
+    async def wait_for_updates(self, count: int) -> list[dict[str, Any]]:
+        """Wait until the client was sent so many."""
+        with anyio.fail_after(WAIT):
+            while len(self.updates) < count:
+                await self._news.wait()
+        return self.updates
+
+    async def open(self, result: dict[str, JsonValue] | None = None, **more: Any) -> dict[str, Any]:
+        """Open the session; gives what the client is answered."""
+        with anyio.fail_after(WAIT):
+            answer = await self.config.opened(THREAD, self.codex, result or started(), **more)
+        message = {"jsonrpc": "2.0", "result": {"sessionId": THREAD, **answer}}
+        assert problems_of_message("agent", message, "session/new") == []
+        return cast("dict[str, Any]", answer)
+
+    async def set(self, option: str, value: str | bool, session: str = THREAD) -> dict[str, Any]:
+        """``session/set_config_option``; the options by id."""
+        params: dict[str, Any] = {"sessionId": session, "configId": option, "value": value}
+        if isinstance(value, bool):
+            params["type"] = "boolean"
+        request = ACP_MODELS.decode("SetSessionConfigOptionRequest", params, "the request")
+        with anyio.fail_after(WAIT):
+            response = await self.config.set_config_option(request)
+        written = cast("dict[str, Any]", plain(response))
+        message = {"jsonrpc": "2.0", "result": written}
+        assert problems_of_message("agent", message, "session/set_config_option") == []
+        return by_id(written["configOptions"])
+
+    async def set_mode(self, mode: str, session: str = THREAD) -> None:
+        """``session/set_mode``."""
+        params = {"sessionId": session, "modeId": mode}
+        request = ACP_MODELS.decode("SetSessionModeRequest", params, "the request")
+        with anyio.fail_after(WAIT):
+            await self.config.set_mode(request)
+
+    def asked(self, method: str) -> list[dict[str, Any]]:
+        """The params of what Codex was asked so far."""
+        return [
+            cast("dict[str, Any]", message["params"])
+            for message in self.server.player.received
+            if message.get("method") == method
+        ]
+
+    async def answer(self, method: str, result: JsonValue) -> None:
+        """Answer a request that the script left open."""
+        request = await self.server.wait_for_message(method)
+        self.server.play(RawLine(json.dumps({"id": request["id"], "result": result})))

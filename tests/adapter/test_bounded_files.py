@@ -1,0 +1,78 @@
+"""Files that are shown or sent: regular ones, within bounds, without waiting for anybody."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from codex_acp.adapter import files
+from codex_acp.adapter.files import FileTexts, read_files
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> list[str]:
+    """What is no regular file, or cannot be read."""
+    fifo, folder, loop = tmp_path / "fifo", tmp_path / "folder", tmp_path / "loop"
+    os.mkfifo(fifo)
+    folder.mkdir()
+    loop.symlink_to(loop)
+    return [str(fifo), str(folder), str(loop), str(tmp_path / "none"), "/dev/zero", "a\0b", ""]
+
+
+async def test_what_is_no_regular_file_is_left_out(odd: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"text")
+
+    assert FileTexts().read([*odd, str(file)]) == {str(file): "text"}
+    assert await read_files([*odd, str(file)], 10) == {str(file): b"text"}
+
+
+async def test_a_file_that_is_too_large_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "TEXT_LIMIT", 4)
+    small, large = tmp_path / "small", tmp_path / "large"
+    small.write_bytes(b"1234")
+    large.write_bytes(b"12345")
+    both = [str(large), str(small)]
+
+    assert FileTexts().read(both) == {str(small): "1234"}
+    assert await read_files(both, 4) == {str(small): b"1234"}
+
+
+def test_all_files_of_a_step_together_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "STEP_LIMIT", 10)
+    paths = []
+    for name in "abc":
+        (tmp_path / name).write_bytes(b"12345")
+        paths.append(str(tmp_path / name))
+
+    assert list(FileTexts().read(paths)) == paths[:2]
+
+
+def test_bytes_that_are_no_text_are_left_out(tmp_path: Path) -> None:
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe\x00")
+
+    assert FileTexts().read([str(binary)]) == {}
+
+
+def test_a_text_is_read_again_when_the_file_has_changed(tmp_path: Path) -> None:
+    file, texts = tmp_path / "file", FileTexts()
+    file.write_text("one")
+    assert texts.read([str(file)]) == {str(file): "one"}
+    file.write_text("other")
+    assert texts.read([str(file)]) == {str(file): "other"}
+    file.unlink()
+    assert texts.read([str(file)]) == {}
+
+
+def test_a_text_keeps_its_line_ends(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"a\r\nb\rc\n")
+
+    assert FileTexts().read([str(file)]) == {str(file): "a\r\nb\rc\n"}

@@ -1,0 +1,194 @@
+"""A prompt returns although Codex does not say how its turn ended (contract 4.3).
+
+What became of the turn is asked of Codex, and taken from its answer; silence alone ends nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+import pytest
+
+from codex_acp.adapter import turn_end, turn_watch
+from codex_acp.adapter.prompt_run import PromptRun
+from codex_acp.adapter.turn_end import TurnEnd
+from codex_acp.testing import (
+    Entry,
+    Expect,
+    Notify,
+    agent_message,
+    command_approval,
+    turn_completed,
+    turn_started,
+)
+from codex_acp.testing.app_server_defaults import default_result, turn_object
+from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note
+
+if TYPE_CHECKING:
+    from codex_acp.adapter.turn_calls import TurnCalls
+
+BEGUN: list[Entry] = [Expect("turn/start"), *turn_started()]
+LIST = "thread/turns/list"
+NOT_FOUND = {"code": -32601, "message": "there is no such method"}
+
+
+@pytest.fixture(autouse=True)
+def _short_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turn_watch, "LOST_SECONDS", 0.02)
+    monkeypatch.setattr(turn_end, "LOST_ANSWER_SECONDS", 0.02)
+    monkeypatch.setattr(turn_end, "LOOK_UP_SECONDS", 0.05)
+
+
+@pytest.fixture
+def silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn is silent after no time at all."""
+    monkeypatch.setattr(turn_watch, "SILENCE_SECONDS", 0.02)
+
+
+def status(kind: str) -> Notify:
+    """``thread/status/changed``."""
+    return Notify("thread/status/changed", {"threadId": THREAD, "status": {"type": kind}})
+
+
+def turns(*known: dict[str, Any]) -> Expect:
+    """The answer of Codex about the thread's turns, the newest first."""
+    return Expect(LIST, result={"data": list(known), "nextCursor": None})
+
+
+def failed(turn_id: str) -> dict[str, Any]:
+    error = {"message": "the model is gone", "codexErrorInfo": None, "additionalDetails": None}
+    return {**turn_object(turn_id, "failed"), "error": error}
+
+
+@pytest.mark.parametrize("kind", ["idle", "systemError", "notLoaded"])
+async def test_4_3_a_lost_end_is_found_when_the_thread_has_stopped(kind: str) -> None:
+    known = turns(turn_object("turn-1", "completed"))
+    async with MemoryBench(*BEGUN, *agent_message("Said."), status(kind), known) as bench:
+        assert await bench.prompt() == "end_turn"
+        assert bench.said() == "Said."
+        (asked,) = await bench.asked_codex(LIST)
+        assert (asked["threadId"], asked["sortDirection"]) == (THREAD, "desc")
+
+
+async def test_4_4_a_lost_failure_is_an_error_with_codexs_message() -> None:
+    async with MemoryBench(*BEGUN, status("idle"), turns(failed("turn-1"))) as bench:
+        error = await bench.prompt()
+
+        assert error["code"] == -32603
+        assert error["message"] == "the model is gone"
+
+
+async def test_4_5_a_lost_end_leaves_no_tool_call_open() -> None:
+    command = command_approval("make")[0]  # the item without the question
+    lost: list[Entry] = [status("idle"), turns(turn_object("turn-1", "completed"))]
+    async with MemoryBench(*BEGUN, command, *lost) as bench:
+        assert await bench.prompt() == "end_turn"
+        updates = [m["params"]["update"] for m in bench.client.messages if "params" in m]
+        statuses = [u.get("status") for u in updates if u.get("toolCallId") == "call-1"]
+        assert statuses[-1] == "failed"
+
+
+async def test_an_end_that_comes_in_time_is_not_asked_about() -> None:
+    async with MemoryBench(*BEGUN, status("idle"), *turn_completed()) as bench:
+        assert await bench.prompt() == "end_turn"
+        bench.server.play(Expect("turn/start"), *turn_completed())
+        assert await bench.prompt("p2") == "end_turn"
+        methods = [m.get("method") for m in bench.server.player.received]
+        assert LIST not in methods
+
+
+async def test_a_codex_without_the_list_is_asked_for_the_thread() -> None:
+    answer = default_result("thread/read", {"threadId": THREAD}, "")
+    assert answer is not None
+    thread = cast("dict[str, Any]", answer["thread"])
+    thread["turns"] = [turn_object("turn-0", "failed"), turn_object("turn-1", "completed")]
+    read = Expect("thread/read", result=answer)
+    async with MemoryBench(*BEGUN, status("idle"), Expect(LIST, error=NOT_FOUND), read) as bench:
+        assert await bench.prompt() == "end_turn"
+        assert (await bench.asked_codex("thread/read"))[-1]["includeTurns"] is True
+
+
+async def test_a_turn_that_codex_does_not_know_any_more_fails_the_prompt() -> None:
+    empty = [turns(turn_object("older", "completed"))] * 3
+    async with MemoryBench(*BEGUN, status("idle"), *empty) as bench:
+        error = await bench.prompt()
+
+        assert error["code"] == -32603
+        assert "nothing runs" in error["message"]
+        assert len(await bench.asked_codex(LIST)) == 3, "asked again before it is believed"
+
+
+@pytest.mark.usefixtures("silence")
+async def test_a_turn_that_runs_silently_goes_on() -> None:
+    running = [turns(turn_object("turn-1"))] * 4
+    async with MemoryBench(*BEGUN, *running) as bench:
+        bench.start_prompt()
+        await bench.asked_codex(LIST, 4)
+        bench.server.play(*agent_message("Thought long."), *turn_completed())
+
+        assert await bench.end_of() == "end_turn"
+        assert bench.said() == "Thought long."
+
+
+@pytest.mark.usefixtures("silence")
+async def test_4_3_a_turn_that_ended_in_silence_is_settled_as_codex_says() -> None:
+    ended = [turns(turn_object("turn-1")), turns(turn_object("turn-1", "interrupted"))]
+    async with MemoryBench(*BEGUN, *ended) as bench:
+        assert await bench.prompt() == "cancelled"
+
+
+@pytest.mark.usefixtures("silence")
+async def test_4_3_a_codex_that_answers_nothing_any_more_ends_the_prompt_with_an_error() -> None:
+    async with MemoryBench(*BEGUN, *[Expect(LIST, silent=True)] * 3) as bench:
+        error = await bench.prompt()
+
+        assert error["code"] == -32603
+        assert "no answer" in error["message"]
+
+
+@pytest.mark.usefixtures("silence")
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_turn_that_waits_for_a_person_is_not_asked_about(waits: bool) -> None:
+    class Calls:
+        asks_person = waits
+
+    spawned: list[object] = []
+    end = TurnEnd(cast("TurnCalls", Calls()), spawned.append, spawned.append)
+    end.watch(PromptRun())
+    with anyio.move_on_after(0.1):  # five times the silence
+        while not spawned:
+            await anyio.lowlevel.checkpoint()
+    end.watch(None)
+
+    assert bool(spawned) is not waits
+
+
+async def test_4_3_a_lost_answer_of_turn_start_does_not_hold_the_prompt() -> None:
+    begun: list[Entry] = [Expect("turn/start", silent=True), turn_note("turn/started", "mine")]
+    ended = turn_note("turn/completed", "mine", "completed")
+    async with MemoryBench(*begun, ended) as bench:
+        assert await bench.prompt() == "end_turn"
+
+
+async def test_4_3_our_own_message_tells_the_turn_whose_answer_is_lost() -> None:
+    item = {
+        "type": "userMessage", "id": "u", "content": [],
+        "clientId": "${turn/start:clientUserMessageId}",
+    }  # fmt: skip
+    params = {"threadId": THREAD, "turnId": "mine", "item": item, "startedAtMs": 1}
+    async with MemoryBench(
+        Expect("turn/start", silent=True),
+        Notify("item/started", params),
+        turn_note("turn/completed", "mine", "completed"),
+    ) as bench:
+        assert await bench.prompt() == "end_turn"
+
+
+@pytest.mark.usefixtures("silence")
+async def test_4_3_a_turn_start_that_is_not_answered_and_begins_nothing_fails_the_prompt() -> None:
+    nothing = [turns(turn_object("older", "completed"))] * 3
+    async with MemoryBench(Expect("turn/start", silent=True), *nothing) as bench:
+        error = await bench.prompt()
+
+        assert error["code"] == -32603
