@@ -56,15 +56,19 @@ def test_ci_runs_exactly_the_test_command() -> None:
     assert TESTS in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
 
 
-def test_there_are_three_examples() -> None:
-    assert len(blocks("python")) == 3
+def test_there_is_an_example_of_each_library() -> None:
+    assert len(blocks("python")) == 4
 
 
 @pytest.mark.e2e
 @pytest.mark.parametrize(
     ("number", "last_line"),
-    [(0, "The turn has completed."), (1, "The prompt ended with end_turn.")],
-    ids=["codex client", "acp client"],
+    [
+        (0, "The turn has completed."),
+        (1, "The prompt ended with end_turn."),
+        (2, "The prompt ended with end_turn."),
+    ],
+    ids=["codex client", "runtime", "acp client"],
 )
 def test_a_client_example_shows_the_answer(number: int, last_line: str) -> None:
     with (
@@ -78,7 +82,7 @@ def test_a_client_example_shows_the_answer(number: int, last_line: str) -> None:
 
 @pytest.mark.e2e
 def test_the_example_of_a_test_is_a_test_that_passes(tmp_path: Path) -> None:
-    (tmp_path / "test_example.py").write_text(blocks("python")[2], encoding="utf-8")
+    (tmp_path / "test_example.py").write_text(blocks("python")[3], encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_example.py"]
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False
@@ -119,18 +123,10 @@ def test_every_option_variable_and_level_is_named() -> None:
 
 def test_every_session_of_nox_that_is_named_exists() -> None:
     named = re.findall(r"^\| `(\w+)` \| [a-z]", README.partition("## Development")[2], re.MULTILINE)
-    assert len(named) == 7
+    assert len(named) == 9
     noxfile = (ROOT / "noxfile.py").read_text(encoding="utf-8")
     for session in named:
         assert f"\ndef {session}(session: nox.Session)" in noxfile
-
-
-def test_the_links_within_the_page_have_a_target() -> None:
-    headings = re.findall(r"^#+ (.*)$", README, re.MULTILINE)
-    anchors = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
-    links = re.findall(r"\]\(#([^)]*)\)", README)
-    assert links
-    assert set(links) <= anchors
 
 
 def test_the_licence_is_there() -> None:

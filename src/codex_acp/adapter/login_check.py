@@ -30,7 +30,9 @@ class LoginCheck:
         self._passed = None
 
     async def check(self, codex: CodexClient) -> None:
-        """Raises RpcError -32000 if the configured model provider needs a login and has none."""
+        """Raises RpcError -32000 if the configured model provider needs a login and has none,
+        ErrorReply if the configuration cannot be read.
+        """
         if self._passed is codex:
             return
         try:
@@ -41,6 +43,8 @@ class LoginCheck:
         if not isinstance(answer, dict):
             return
         if answer.get("requiresOpenaiAuth") is True and answer.get("account") is None:
+            # A configuration that cannot be read names no provider: then that is what is wrong.
+            await codex.call_raw("config/read", {})
             message = "Codex needs a login first: choose one of this agent's authMethods"
             raise RpcError(AUTHENTICATION_REQUIRED, message)
         self._passed = codex

@@ -90,7 +90,7 @@ class SessionOpener:
         codex = await self.codex()
         try:
             await self.login.check(codex)
-        except TransportError as error:
+        except (ErrorReply, TransportError) as error:
             raise session_error(error) from error
         return codex
 
