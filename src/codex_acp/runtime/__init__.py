@@ -1,0 +1,101 @@
+"""Any ACP agent from Python: start it, open sessions, send prompts, and answer what it asks.
+
+::
+
+    async with AgentRuntime() as runtime, runtime.open("codex", cwd=".") as session:
+        result = await session.run("What is in this directory?")
+        print(result.text, result.stop_reason)
+
+`AgentRuntime` starts and ends agents, `Session` is a conversation with one, `Prompt` an async
+iterator of its updates. The updates' classes are in `codex_acp.acp.types`. POSIX only.
+
+The names load when they are first used: importing this package loads no model, pydantic or anyio.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from codex_acp.runtime.agent_spec import AgentSpec as AgentSpec
+    from codex_acp.runtime.config_options import Choice as Choice
+    from codex_acp.runtime.config_options import ConfigOptions as ConfigOptions
+    from codex_acp.runtime.config_options import Setting as Setting
+    from codex_acp.runtime.elicitations import Form as Form
+    from codex_acp.runtime.elicitations import FormAnswer as FormAnswer
+    from codex_acp.runtime.elicitations import UrlAnswer as UrlAnswer
+    from codex_acp.runtime.elicitations import UrlRequest as UrlRequest
+    from codex_acp.runtime.errors import AgentLaunchError as AgentLaunchError
+    from codex_acp.runtime.errors import AgentStartError as AgentStartError
+    from codex_acp.runtime.errors import AnswerTimeout as AnswerTimeout
+    from codex_acp.runtime.errors import AuthenticationRequired as AuthenticationRequired
+    from codex_acp.runtime.errors import CrashLoop as CrashLoop
+    from codex_acp.runtime.errors import MethodNotOffered as MethodNotOffered
+    from codex_acp.runtime.errors import OptionNotOffered as OptionNotOffered
+    from codex_acp.runtime.errors import SessionClosed as SessionClosed
+    from codex_acp.runtime.errors import StoreError as StoreError
+    from codex_acp.runtime.filesystem import FileAccess as FileAccess
+    from codex_acp.runtime.forms import problems_of as problems_of
+    from codex_acp.runtime.manager import AgentDescription as AgentDescription
+    from codex_acp.runtime.manager import AgentRuntime as AgentRuntime
+    from codex_acp.runtime.permissions import Permission as Permission
+    from codex_acp.runtime.permissions import PermissionPolicy as PermissionPolicy
+    from codex_acp.runtime.permissions import allow_kinds as allow_kinds
+    from codex_acp.runtime.permissions import reject_all as reject_all
+    from codex_acp.runtime.prompt import Prompt as Prompt
+    from codex_acp.runtime.results import PromptResult as PromptResult
+    from codex_acp.runtime.results import ToolCall as ToolCall
+    from codex_acp.runtime.resume import Opened as Opened
+    from codex_acp.runtime.session import Session as Session
+    from codex_acp.runtime.session_store import SessionStore as SessionStore
+    from codex_acp.runtime.session_store import StoredSession as StoredSession
+    from codex_acp.runtime.supervision import RestartLimit as RestartLimit
+    from codex_acp.runtime.terminals import TerminalAccess as TerminalAccess
+    from codex_acp.runtime.updates import Update as Update
+    from codex_acp.runtime.updates import kind_of as kind_of
+else:
+    _NAMES_OF = {
+        "agent_spec": ("AgentSpec",),
+        "config_options": ("Choice", "ConfigOptions", "Setting"),
+        "elicitations": ("Form", "FormAnswer", "UrlAnswer", "UrlRequest"),
+        "errors": (
+            "AgentLaunchError",
+            "AgentStartError",
+            "AnswerTimeout",
+            "AuthenticationRequired",
+            "CrashLoop",
+            "MethodNotOffered",
+            "OptionNotOffered",
+            "SessionClosed",
+            "StoreError",
+        ),
+        "filesystem": ("FileAccess",),
+        "forms": ("problems_of",),
+        "manager": ("AgentDescription", "AgentRuntime"),
+        "permissions": ("Permission", "PermissionPolicy", "allow_kinds", "reject_all"),
+        "prompt": ("Prompt",),
+        "results": ("PromptResult", "ToolCall"),
+        "resume": ("Opened",),
+        "session": ("Session",),
+        "session_store": ("SessionStore", "StoredSession"),
+        "supervision": ("RestartLimit",),
+        "terminals": ("TerminalAccess",),
+        "updates": ("Update", "kind_of"),
+    }
+    """The module below this package → its public names; a test compares it with the imports."""
+
+    _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
+
+    __all__ = list(_MODULE_OF)
+
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        if name not in _MODULE_OF:
+            msg = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted(__all__)

@@ -1,0 +1,363 @@
+"""One running agent: its process, the handshake, and which of its messages is whose.
+
+Owns the life of the process, from the spawn until nothing of it is left, and the bound of every
+answer. Must not know when one is started, nor what a session does with an update.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+import anyio
+
+from codex_acp._version import __version__
+from codex_acp.acp import (
+    PROTOCOL_VERSION,
+    ClientSide,
+    acp_connection,
+    agent_features,
+    is_supported_version,
+)
+from codex_acp.acp.types import Implementation, InitializeRequest
+from codex_acp.errors import ConnectionClosed, ErrorReply, TransportError
+from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
+from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, METHOD_NOT_FOUND
+from codex_acp.runtime.errors import (
+    AgentLaunchError,
+    AgentStartError,
+    AnswerTimeout,
+    AuthenticationRequired,
+    MethodNotOffered,
+)
+from codex_acp.runtime.flow import Flow
+from codex_acp.runtime.handlers import Answerer, Handlers
+from codex_acp.runtime.updates import unknown_update
+from codex_acp.transport.child import ChildProcess, spawn
+from codex_acp.transport.shielding import finish
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import Self
+
+    from codex_acp.acp import AgentFeatures
+    from codex_acp.acp.types import AuthMethod, InitializeResponse, SessionNotification
+    from codex_acp.errors import InvalidPayload
+    from codex_acp.jsonrpc.message import Notification
+    from codex_acp.runtime.agent_spec import AgentSpec
+    from codex_acp.runtime.services import Services
+    from codex_acp.runtime.updates import Update
+    from codex_acp.transport.connection import Direction
+    from codex_acp.transport.link import Link
+
+__all__ = ["AgentProcess", "SessionSink"]
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+stderr_logger = logging.getLogger("codex_acp.runtime.stderr")
+
+EARLY_UPDATES: Final = 256
+"""Updates kept of a session whose id is not known yet: some agents send a few before they answer
+``session/new``."""
+
+SHOWN_OUTPUT: Final = 200
+"""Bytes of a first line that is no JSON, in the error that says so."""
+
+
+class SessionSink(Answerer, Protocol):
+    """A session, as its agent's process sees it."""
+
+    def take_update(self, update: Update) -> None:
+        """An update of this session, in order."""
+
+    def agent_ended(self, error: TransportError) -> None:
+        """The process is gone; nothing more will come."""
+
+
+class _Client(ClientSide):
+    """Tells the end at once, before anybody who waits for an answer hears of it."""
+
+    on_end: Callable[[], None]
+
+    def on_closed(self, error: TransportError | None) -> None:
+        super().on_closed(error)
+        self.on_end()
+
+
+class AgentProcess:
+    """Made by `start`; `aclose` must be called, also after its end."""
+
+    response: InitializeResponse
+    """The answer to ``initialize``."""
+    features: AgentFeatures
+    """What the agent said that it can do."""
+
+    def __init__(self, spec: AgentSpec, services: Services, answer_seconds: float) -> None:
+        self.spec = spec
+        self.services = services
+        self._answer_seconds = answer_seconds
+        self._sessions: dict[str, SessionSink] = {}
+        self._opening = 0
+        self._early: list[tuple[str, Update]] = []
+        self._foreign: set[str] = set()
+        self._first_garbage: bytes | None = None
+        self._stop = asyncio.Event()
+        self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._host: asyncio.Task[None] | None = None
+        self.on_ended: Callable[[TransportError], None] | None = None
+        """Called once when it ends without having been asked to."""
+        self.failure: TransportError | None = None
+        """Why it can no longer be used; None while it can."""
+
+    @classmethod
+    async def start(cls, spec: AgentSpec, services: Services, answer_seconds: float) -> Self:
+        """Spawn the agent and shake hands.
+
+        Raises AgentLaunchError, AgentStartError, or what ``initialize`` raised: ErrorReply,
+        InvalidPayload, ProcessExited. Nothing is left of the process then.
+        """
+        process = cls(spec, services, answer_seconds)
+        process._connect()
+        try:
+            await asyncio.shield(process._started)
+        except BaseException:
+            await process.aclose()
+            raise
+        return process
+
+    @property
+    def agent(self) -> str:
+        """What stands for the agent in messages."""
+        return self.spec.name
+
+    @property
+    def pid(self) -> int | None:
+        """The process's id; None of an agent that is no child."""
+        return self._link.pid if isinstance(self._link, ChildProcess) else None
+
+    @property
+    def stderr_tail(self) -> str:
+        """The end of what it wrote to stderr."""
+        return self._link.stderr_tail if isinstance(self._link, ChildProcess) else ""
+
+    @property
+    def auth_methods(self) -> tuple[AuthMethod, ...]:
+        """How one can log in, as the agent said."""
+        return tuple(self.response.auth_methods)
+
+    @property
+    def sessions(self) -> tuple[SessionSink, ...]:
+        """The sessions that it has now."""
+        return tuple(self._sessions.values())
+
+    async def ask(
+        self, method: str, call: Awaitable[T], *, seconds: float | None = None, prompt: bool = False
+    ) -> T:
+        """Wait for the answer to a call of `client`, at most ``seconds``; for a prompt as long as
+        it takes, and without holding up `Flow`: its reader may be slow.
+
+        Raises as the call does, and AnswerTimeout, MethodNotOffered, AuthenticationRequired.
+        """
+        limit = self._answer_seconds if seconds is None else seconds
+        try:
+            if prompt:
+                return await call
+            with anyio.fail_after(limit), self.flow:
+                return await call
+        except TimeoutError:
+            raise AnswerTimeout(self.agent, method, limit) from None
+        except ErrorReply as reply:
+            if reply.code == METHOD_NOT_FOUND:
+                raise MethodNotOffered(self.agent, method) from reply
+            if reply.code == AUTHENTICATION_REQUIRED:
+                raise AuthenticationRequired(reply, self.auth_methods) from reply
+            raise
+
+    def register(self, session_id: str, sink: SessionSink) -> None:
+        """From now on the updates and requests of this session are the sink's."""
+        self._sessions[session_id] = sink
+        early, self._early = self._early, []
+        for of, update in early:
+            if of == session_id:
+                sink.take_update(update)
+            else:
+                self._early.append((of, update))
+        if self.failure is not None:
+            sink.agent_ended(self.failure)
+
+    def unregister(self, session_id: str, sink: SessionSink) -> None:
+        """The sink wants no more."""
+        if self._sessions.get(session_id) is sink:
+            del self._sessions[session_id]
+
+    def has(self, session_id: str) -> bool:
+        """Whether this program has the session open on this process."""
+        return session_id in self._sessions
+
+    def expect_session(self, count: int) -> None:
+        """+1: a session whose id is not known yet is about to be made; -1: it is known."""
+        self._opening += count
+        if not self._opening:
+            for session_id, _ in self._early:
+                self._warn_of_foreign(session_id)
+            self._early.clear()
+
+    def kill(self) -> None:
+        """Kill it and all it started, now; `aclose` must still be called."""
+        if isinstance(self._link, ChildProcess):
+            self._link.kill_tree()
+        self._stop.set()  # so that nobody goes on waiting for it
+
+    async def aclose(self) -> None:
+        """End the process and all it started; sessions are told. Not cut short by cancellation."""
+        self._stop.set()
+        if self._host is not None:
+            await finish(self._host)
+
+    def _spawn(self) -> Link:
+        spec = self.spec
+        if spec.link is not None:
+            return spec.link()
+        log = stderr_logger.isEnabledFor(logging.INFO)
+        try:
+            return spawn(
+                spec.command,
+                spec.environment,
+                spec.cwd,
+                name=self.agent,
+                on_stderr_line=self._log_stderr if log else None,
+            )
+        except (OSError, ValueError) as error:
+            msg = (
+                f"{self.agent} could not be started: {error}; "
+                f"install {spec.command[0]!r} or give its full path"
+            )
+            raise AgentLaunchError(msg) from error
+
+    def _connect(self) -> None:
+        self._link = self._spawn()
+        connection = acp_connection(
+            self._link,
+            name=self.agent,
+            line_limit=self.spec.line_limit or DEFAULT_LINE_LIMIT,
+            on_line=self._look_at_line,
+        )
+        self._connection = connection
+        self.flow = Flow(connection.pause_reading, connection.resume_reading)
+        handlers = Handlers(self.services, self._sessions.get, self._take)
+        self.client = _Client(
+            connection,
+            handlers.requests(),
+            handlers.notifications(),
+            on_invalid_notification=self._take_invalid,
+        )
+        self.client.on_end = self._note_end
+        self._host = asyncio.get_running_loop().create_task(self._run(), name=f"agent {self.agent}")
+
+    async def _run(self) -> None:
+        """The process's whole life; a task of its own, so that anybody may close it."""
+        try:
+            async with self.client:
+                await self._until_stopped(self._initialize)
+                if not self._stop.is_set():
+                    self._started.set_result(None)
+                    await self._until_stopped(self.client.wait_closed)
+        except Exception as error:
+            if self._started.done():
+                logger.exception("the agent %s was ended by an error", self.agent)
+            else:
+                self._started.set_exception(error)
+        finally:
+            if not self._started.done():
+                self._started.set_exception(ConnectionClosed(f"{self.agent} was closed here"))
+            self._note_end()
+            self._started.exception()  # it need not be looked at: `start` may have been cancelled
+
+    async def _until_stopped(self, wait: Callable[[], Awaitable[None]]) -> None:
+        async with anyio.create_task_group() as tasks:
+
+            async def stop() -> None:
+                await self._stop.wait()
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(stop)
+            error: Exception | None = None
+            try:
+                await wait()
+            except Exception as raised:  # noqa: BLE001 - raised below, not in a group
+                error = raised
+            tasks.cancel_scope.cancel()
+        if error is not None:
+            raise error
+
+    async def _initialize(self) -> None:
+        request = InitializeRequest(
+            protocol_version=PROTOCOL_VERSION,
+            client_capabilities=self.services.capabilities(),
+            client_info=Implementation(name="codex-acp-sdk", version=__version__),
+        )
+        seconds = self.spec.start_seconds
+        try:
+            with anyio.fail_after(seconds):
+                self.response = await self.client.initialize(request)
+        except TimeoutError:
+            why = f"it did not answer initialize within {seconds:g} seconds"
+            if self._first_garbage is not None:
+                why += f"; its stdout is not the protocol's, it began with {self._first_garbage!r}"
+            raise AgentStartError(self.agent, why, self.stderr_tail) from None
+        version = self.response.protocol_version
+        if not is_supported_version(version):
+            why = f"it speaks version {version} of ACP; this library speaks {PROTOCOL_VERSION}"
+            raise AgentStartError(self.agent, why)
+        self.features = agent_features(self.response.agent_capabilities)
+
+    def _note_end(self) -> None:
+        """It can no longer be used: everybody who has to do with it is told, once."""
+        if self.failure is not None:
+            return
+        asked = self._stop.is_set()
+        closed_here = ConnectionClosed(f"{self.agent} was closed here")
+        self.failure = closed_here if asked else self._connection.why_closed or closed_here
+        for sink in self.sessions:
+            sink.agent_ended(self.failure)
+        if not asked and self._started.done() and self.on_ended is not None:
+            logger.warning("the agent %s has ended: %s", self.agent, self.failure)
+            self.on_ended(self.failure)
+
+    def _take(self, notification: SessionNotification) -> None:
+        self._give(notification.session_id, notification.update)
+
+    def _take_invalid(self, notification: Notification, _error: InvalidPayload) -> None:
+        found = unknown_update(notification)
+        if found is not None:
+            self._give(*found)
+
+    def _give(self, session_id: str, update: Update) -> None:
+        sink = self._sessions.get(session_id)
+        if sink is not None:
+            sink.take_update(update)
+        elif self._opening and len(self._early) < EARLY_UPDATES:
+            self._early.append((session_id, update))
+        else:
+            self._warn_of_foreign(session_id)
+
+    def _warn_of_foreign(self, session_id: str) -> None:
+        """Once for each session, and not for ever: the agent must not fill the log."""
+        if session_id not in self._foreign and len(self._foreign) < EARLY_UPDATES:
+            self._foreign.add(session_id)
+            logger.warning(
+                "%s sends updates of %r, which is no session here", self.agent, session_id
+            )
+
+    def _look_at_line(self, direction: Direction, line: bytes) -> None:
+        if direction == "received" and self._first_garbage is None and not self._started.done():
+            start = line.lstrip()[:SHOWN_OUTPUT]
+            if start and not start.startswith(b"{"):
+                self._first_garbage = start
+
+    def _log_stderr(self, line: str) -> None:
+        with suppress(Exception):
+            stderr_logger.info("%s: %s", self.agent, line)

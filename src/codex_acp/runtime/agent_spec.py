@@ -1,0 +1,122 @@
+"""How an agent is started: its command, its environment, and what is to be expected of it.
+
+Owns the two agents that are known by name. Starts nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.errors import MisuseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from codex_acp.transport.link import Link
+
+__all__ = ["AgentSpec", "BUILT_IN"]
+
+START_SECONDS: Final = 60.0
+"""From spawn to the answer to ``initialize``: a first start may read a binary of 300 MB."""
+
+FETCH_SECONDS: Final = 300.0
+"""The same where npx may have to fetch the agent first."""
+
+CLAUDE_PACKAGE: Final = "@agentclientprotocol/claude-agent-acp"
+
+
+@dataclass(frozen=True)
+class AgentSpec:
+    """An agent that speaks ACP on its standard input and output."""
+
+    command: Sequence[str] = ()
+    """The program and its arguments; no shell is involved."""
+    name: str = ""
+    """What stands for it in messages and in the session store; by default the program's name."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables set for it, over those it inherits."""
+    inherit_env: bool = True
+    """Whether it inherits this process's environment."""
+    cwd: str | Path | None = None
+    """Where its process runs; None: where this one does. A session has a cwd of its own."""
+    shared: bool = False
+    """Whether one process serves all sessions; otherwise each session has its own."""
+    auth_method: str | None = None
+    """Id of the method for ``authenticate``, used once if the agent asks for a login (-32000)."""
+    start_seconds: float = START_SECONDS
+    """Bound of its start, from the spawn to the answer to ``initialize``."""
+    link: Callable[[], Link] | None = None
+    """In place of a command: makes the link to an agent that is no child of this process, for
+    example one end of `codex_acp.transport.memory.memory_pair` in a test. Needs a name."""
+    line_limit: int | None = None
+    """The largest message accepted from it, in bytes; None for the default, 64 MiB."""
+
+    def __post_init__(self) -> None:
+        if self.link is not None:
+            if self.command or not self.name:
+                msg = "an agent with a link has a name and no command"
+                raise MisuseError(msg)
+            return
+        if isinstance(self.command, str) or not self.command or not self.command[0]:
+            msg = (
+                f"an agent's command is a list of words, not {self.command!r}; see AgentSpec.parse"
+            )
+            raise MisuseError(msg)
+        object.__setattr__(self, "command", tuple(self.command))
+        if not self.name:
+            object.__setattr__(self, "name", os.path.basename(self.command[0]))  # noqa: PTH119
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for two specs whose processes are alike and may stand in for each other."""
+        env = tuple(sorted(self.env.items()))
+        start = (self.command, self.name, self.link, env, self.inherit_env, str(self.cwd))
+        return (*start, self.auth_method, self.start_seconds, self.line_limit)
+
+    @property
+    def environment(self) -> dict[str, str] | None:
+        """The whole environment of the process; None: this process's own."""
+        if self.inherit_env and not self.env:
+            return None
+        return {**(os.environ if self.inherit_env else {}), **self.env}
+
+    @classmethod
+    def parse(cls, command: str, *, name: str = "") -> AgentSpec:
+        """From one line, split into words as a POSIX shell does. Raises MisuseError."""
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            msg = f"the command {command!r} cannot be split into words: {error}"
+            raise MisuseError(msg) from None
+        return cls(words, name=name)
+
+    @classmethod
+    def codex(
+        cls,
+        *args: str,
+        env: Mapping[str, str] | None = None,
+        inherit_env: bool = True,
+        shared: bool = False,
+    ) -> AgentSpec:
+        """The adapter of this package, in this Python; ``args`` as of ``codex-acp-sdk serve``."""
+        # -P: a module that lies in the current directory must not be taken for one of ours.
+        command = (sys.executable, "-P", "-m", "codex_acp", "serve", *args)
+        return cls(command, "codex", env or {}, inherit_env=inherit_env, shared=shared)
+
+    @classmethod
+    def claude(cls, *, env: Mapping[str, str] | None = None, shared: bool = False) -> AgentSpec:
+        """``@agentclientprotocol/claude-agent-acp``, which npx fetches if it is not there."""
+        command = ("npx", "--yes", CLAUDE_PACKAGE)
+        return cls(command, "claude", env or {}, shared=shared, start_seconds=FETCH_SECONDS)
+
+
+BUILT_IN: Final[Mapping[str, AgentSpec]] = {
+    "codex": AgentSpec.codex(),
+    "claude": AgentSpec.claude(),
+}
+"""The agents that a runtime knows by name without being told."""

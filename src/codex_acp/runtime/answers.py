@@ -1,0 +1,148 @@
+"""What one session answers when its agent asks: permissions, forms, files, terminals.
+
+Owns the open questions, which a cancel settles. Must not know how a question arrived.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from anyio import CancelScope, to_thread
+
+from codex_acp.acp.types import (
+    CancelCreateElicitationResponse,
+    CancelledRequestPermissionOutcome,
+    RequestPermissionResponse,
+)
+from codex_acp.errors import RpcError
+from codex_acp.jsonrpc.message import METHOD_NOT_FOUND
+from codex_acp.runtime.elicitations import ask_form, ask_url
+from codex_acp.runtime.filesystem import FileAccess, read_text, write_text
+from codex_acp.runtime.permissions import Permission, decide
+from codex_acp.runtime.terminals import Terminals
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from codex_acp.acp.types import (
+        CreateElicitationResponse,
+        ReadTextFileRequest,
+        RequestPermissionOutcome,
+        RequestPermissionRequest,
+        WriteTextFileRequest,
+    )
+    from codex_acp.runtime.elicitations import Form, UrlRequest
+    from codex_acp.runtime.permissions import PermissionPolicy
+    from codex_acp.runtime.results import ToolCall
+    from codex_acp.runtime.services import Services
+
+__all__ = ["Answers"]
+
+T = TypeVar("T")
+
+NO_FILES: Final = FileAccess(read=False, write=False)
+
+
+class Answers:
+    """The answers of one session.
+
+    ``tool_call`` gives the tool call of a permission request as it is known, the request included.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        policy: PermissionPolicy | None,
+        cwd: str,
+        directories: Sequence[str | os.PathLike[str]],
+        tool_call: Callable[[RequestPermissionRequest], ToolCall],
+    ) -> None:
+        self._services = services
+        self._policy = policy or services.permissions
+        self._files = services.files or NO_FILES
+        roots = (cwd, *directories, *self._files.roots)
+        self._roots = [str(root) for root in roots]
+        self._terminals = None if services.terminals is None else Terminals(services.terminals, cwd)
+        self._tool_call = tool_call
+        self._open: set[CancelScope] = set()
+        self.refusing = False
+        """Whether every question is answered "cancelled" at once: a prompt is being cancelled, or
+        the session is closed."""
+
+    @property
+    def terminals(self) -> Terminals:
+        """The session's terminals. Raises RpcError where there are none."""
+        if self._terminals is None:
+            raise RpcError(METHOD_NOT_FOUND, "terminals are not offered")
+        return self._terminals
+
+    def refuse(self) -> None:
+        """Settle every open question, and those that come: they are answered "cancelled"."""
+        self.refusing = True
+        self.settle()
+
+    def settle(self) -> None:
+        """Settle every open question: nobody waits for the answer any more."""
+        for scope in tuple(self._open):
+            scope.cancel()
+
+    async def aclose(self) -> None:
+        """Settle what is open, and end the terminals."""
+        self.refuse()
+        if self._terminals is not None:
+            await self._terminals.aclose()
+
+    async def permission(self, request: RequestPermissionRequest) -> RequestPermissionResponse:
+        """By the policy."""
+        question = Permission(
+            request.session_id, self._tool_call(request), tuple(request.options), request
+        )
+        outcome: RequestPermissionOutcome | None = await self._unless_cancelled(
+            lambda: decide(self._policy, question)
+        )
+        return RequestPermissionResponse(outcome=outcome or CancelledRequestPermissionOutcome())
+
+    async def form(self, form: Form) -> CreateElicitationResponse:
+        """By the callback."""
+        callback = self._services.on_form
+        if callback is None:
+            raise RpcError(METHOD_NOT_FOUND, "forms are not offered")
+        answer = await self._unless_cancelled(lambda: ask_form(callback, form))
+        return answer or CancelCreateElicitationResponse()
+
+    async def url(self, request: UrlRequest) -> CreateElicitationResponse:
+        """By the callback."""
+        callback = self._services.on_url
+        if callback is None:
+            raise RpcError(METHOD_NOT_FOUND, "URLs are not offered")
+        answer = await self._unless_cancelled(lambda: ask_url(callback, request))
+        return answer or CancelCreateElicitationResponse()
+
+    async def read_file(self, request: ReadTextFileRequest) -> str:
+        """The text of a file within the roots."""
+        limit = self._files.size_limit
+        line, lines = request.line, request.limit
+        return await to_thread.run_sync(
+            partial(read_text, self._roots, request.path, line, lines, limit)
+        )
+
+    async def write_file(self, request: WriteTextFileRequest) -> None:
+        """Write a file within the roots; what has begun is finished, also when it is cancelled."""
+        limit = self._files.size_limit
+        await to_thread.run_sync(
+            partial(write_text, self._roots, request.path, request.content, limit)
+        )
+
+    async def _unless_cancelled(self, question: Callable[[], Awaitable[T]]) -> T | None:
+        """The answer; None if a cancel settled the question, before, meanwhile or just now."""
+        answer: T | None = None
+        with CancelScope() as scope:
+            self._open.add(scope)
+            try:
+                if not self.refusing:
+                    answer = await question()
+            finally:
+                self._open.discard(scope)
+        return None if self.refusing else answer

@@ -1,0 +1,189 @@
+"""The client's rows of the protocol: which requests of the agent are answered, and by what.
+
+Owns the tables and the look-up of the session that a request names. Must not know what a session
+does with it, nor how the agent was started.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final, Protocol
+
+from codex_acp.acp.types import (
+    AcceptCreateElicitationResponse,
+    KillTerminalResponse,
+    ReadTextFileResponse,
+    ReleaseTerminalResponse,
+    RequestFormCreateElicitationRequest,
+    RequestUrlCreateElicitationRequest,
+    SessionFormCreateElicitationRequest,
+    SessionUrlCreateElicitationRequest,
+    WriteTextFileResponse,
+)
+from codex_acp.errors import RpcError
+from codex_acp.jsonrpc.message import INVALID_PARAMS, RESOURCE_NOT_FOUND
+from codex_acp.runtime.elicitations import ask_form, ask_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codex_acp.acp import ClientNotificationHandlers, ClientRequestHandlers
+    from codex_acp.acp.types import (
+        CompleteElicitationNotification,
+        CreateElicitationRequest,
+        CreateElicitationResponse,
+        CreateTerminalRequest,
+        CreateTerminalResponse,
+        KillTerminalRequest,
+        ReadTextFileRequest,
+        ReleaseTerminalRequest,
+        RequestPermissionRequest,
+        RequestPermissionResponse,
+        SessionNotification,
+        TerminalOutputRequest,
+        TerminalOutputResponse,
+        WaitForTerminalExitRequest,
+        WaitForTerminalExitResponse,
+        WriteTextFileRequest,
+    )
+    from codex_acp.runtime.elicitations import Form, UrlRequest
+    from codex_acp.runtime.services import Services
+    from codex_acp.runtime.terminals import Terminals
+
+__all__ = ["Answerer", "Handlers", "answering"]
+
+logger = logging.getLogger(__name__)
+
+answering: Final[ContextVar[bool]] = ContextVar("answering", default=False)
+"""Whether this task answers a request of an agent, in which callbacks of the program run."""
+
+
+class Answerer(Protocol):
+    """A session, as the agent's requests see it."""
+
+    async def permission(self, request: RequestPermissionRequest) -> RequestPermissionResponse:
+        """Answer a permission request."""
+
+    async def form(self, form: Form) -> CreateElicitationResponse:
+        """Answer a form."""
+
+    async def url(self, request: UrlRequest) -> CreateElicitationResponse:
+        """Answer a request to open a URL."""
+
+    async def read_file(self, request: ReadTextFileRequest) -> str:
+        """The text of a file."""
+
+    async def write_file(self, request: WriteTextFileRequest) -> None:
+        """Write a file."""
+
+    @property
+    def terminals(self) -> Terminals:
+        """The session's terminals. Raises RpcError where there are none."""
+
+
+class Handlers:
+    """The tables for one connection. ``find`` gives the session with an id, or None."""
+
+    def __init__(
+        self,
+        services: Services,
+        find: Callable[[str], Answerer | None],
+        on_update: Callable[[SessionNotification], None],
+    ) -> None:
+        self._services = services
+        self._find = find
+        self._on_update = on_update
+        self._opened_urls: set[str] = set()
+
+    def requests(self) -> ClientRequestHandlers:
+        """A row is None exactly where the capability is not advertised."""
+        files, terminals = self._services.files, self._services.terminals is not None
+        elicits = self._services.on_form is not None or self._services.on_url is not None
+        return {
+            "session/request_permission": self._permission,
+            "fs/read_text_file": self._read if files is not None and files.read else None,
+            "fs/write_text_file": self._write if files is not None and files.write else None,
+            "terminal/create": self._create_terminal if terminals else None,
+            "terminal/output": self._terminal_output if terminals else None,
+            "terminal/wait_for_exit": self._wait_for_exit if terminals else None,
+            "terminal/kill": self._kill_terminal if terminals else None,
+            "terminal/release": self._release_terminal if terminals else None,
+            "elicitation/create": self._elicit if elicits else None,
+        }
+
+    def notifications(self) -> ClientNotificationHandlers:
+        """What the agent may tell."""
+        return {
+            "session/update": self._on_update,
+            "elicitation/complete": self._url_done if self._services.on_url_done else None,
+            "$/cancel_request": None,
+        }
+
+    def _session(self, session_id: str) -> Answerer:
+        answering.set(True)  # for this task alone: each request has its own
+        session = self._find(session_id)
+        if session is None:
+            logger.warning("the agent asked something for %r, which is no session", session_id)
+            raise RpcError(RESOURCE_NOT_FOUND, f"there is no session {session_id!r} here")
+        return session
+
+    async def _permission(self, request: RequestPermissionRequest) -> RequestPermissionResponse:
+        return await self._session(request.session_id).permission(request)
+
+    async def _read(self, request: ReadTextFileRequest) -> ReadTextFileResponse:
+        text = await self._session(request.session_id).read_file(request)
+        return ReadTextFileResponse(content=text)
+
+    async def _write(self, request: WriteTextFileRequest) -> WriteTextFileResponse:
+        await self._session(request.session_id).write_file(request)
+        return WriteTextFileResponse()
+
+    async def _create_terminal(self, request: CreateTerminalRequest) -> CreateTerminalResponse:
+        return await self._session(request.session_id).terminals.create(request)
+
+    async def _terminal_output(self, request: TerminalOutputRequest) -> TerminalOutputResponse:
+        return self._session(request.session_id).terminals.output(request.terminal_id)
+
+    async def _wait_for_exit(
+        self, request: WaitForTerminalExitRequest
+    ) -> WaitForTerminalExitResponse:
+        terminals = self._session(request.session_id).terminals
+        return await terminals.wait_for_exit(request.terminal_id)
+
+    async def _kill_terminal(self, request: KillTerminalRequest) -> KillTerminalResponse:
+        await self._session(request.session_id).terminals.kill(request.terminal_id)
+        return KillTerminalResponse()
+
+    async def _release_terminal(self, request: ReleaseTerminalRequest) -> ReleaseTerminalResponse:
+        await self._session(request.session_id).terminals.release(request.terminal_id)
+        return ReleaseTerminalResponse()
+
+    async def _elicit(self, request: CreateElicitationRequest) -> CreateElicitationResponse:
+        """One that belongs to a session is the session's, so that a cancel settles it."""
+        answering.set(True)
+        on_form, on_url = self._services.on_form, self._services.on_url
+        if isinstance(request, SessionFormCreateElicitationRequest) and on_form is not None:
+            return await self._session(request.session_id).form(request)
+        if isinstance(request, RequestFormCreateElicitationRequest) and on_form is not None:
+            return await ask_form(on_form, request)
+        if isinstance(request, SessionUrlCreateElicitationRequest) and on_url is not None:
+            answer = await self._session(request.session_id).url(request)
+            return self._noted(request, answer)
+        if isinstance(request, RequestUrlCreateElicitationRequest) and on_url is not None:
+            return self._noted(request, await ask_url(on_url, request))
+        raise RpcError(INVALID_PARAMS, "elicitation of this mode was not advertised")
+
+    def _noted(
+        self, request: UrlRequest, answer: CreateElicitationResponse
+    ) -> CreateElicitationResponse:
+        if isinstance(answer, AcceptCreateElicitationResponse):
+            self._opened_urls.add(request.elicitation_id)
+        return answer
+
+    def _url_done(self, notification: CompleteElicitationNotification) -> None:
+        """Only what a person agreed to open can be done; any other id is to be ignored."""
+        if notification.elicitation_id in self._opened_urls:
+            self._opened_urls.remove(notification.elicitation_id)
+            if self._services.on_url_done is not None:
+                self._services.on_url_done(notification.elicitation_id)

@@ -1,0 +1,383 @@
+"""All agents of a program: which run, which are started, and how all of them end.
+
+Owns when a process is started and by whom it is used. Must not know what a session does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from anyio import to_thread
+
+from codex_acp.acp.types import DeleteSessionRequest, ListSessionsRequest
+from codex_acp.errors import MisuseError, PeerError
+from codex_acp.runtime.agent_process import AgentProcess
+from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec
+from codex_acp.runtime.errors import MethodNotOffered, StoreError
+from codex_acp.runtime.handlers import answering
+from codex_acp.runtime.permissions import reject_all
+from codex_acp.runtime.resume import Wanted, open_session
+from codex_acp.runtime.services import Services
+from codex_acp.runtime.session import Session
+from codex_acp.runtime.session_store import StoredSession
+from codex_acp.runtime.supervision import RestartLimit, Restarts
+from codex_acp.transport.shielding import finish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+    from typing import Any, Self
+
+    from codex_acp.acp import AgentFeatures
+    from codex_acp.acp.types import AuthMethod, Implementation, McpServer, SessionInfo
+    from codex_acp.errors import TransportError
+    from codex_acp.runtime.elicitations import FormCallback, UrlCallback
+    from codex_acp.runtime.filesystem import FileAccess
+    from codex_acp.runtime.permissions import PermissionPolicy
+    from codex_acp.runtime.session_store import SessionStore
+    from codex_acp.runtime.terminals import TerminalAccess
+
+__all__ = ["AgentDescription", "AgentRuntime"]
+
+logger = logging.getLogger(__name__)
+
+ANSWER_SECONDS: Final = 120.0
+"""For any answer but a prompt's: a session may start MCP servers before it is there."""
+
+MAX_PAGES: Final = 1000
+"""Pages of ``session/list`` that are read: an agent that never ends must not hold us up."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDescription:
+    """What an agent said of itself at ``initialize``."""
+
+    info: Implementation | None
+    features: AgentFeatures
+    auth_methods: tuple[AuthMethod, ...]
+
+
+class AgentRuntime:
+    """Runs any ACP agents; an async context manager at whose end none of them is left.
+
+    ``agents`` adds agents by name to those that are known, "codex" and "claude".
+
+    What this program does for its agents, and thereby tells them that it can:
+
+    * ``permissions`` answers permission requests, see `PermissionPolicy`; by default all are
+      rejected.
+    * ``on_form`` and ``on_url`` answer elicitations; without one its mode is not offered.
+      ``on_url_done`` hears the id of a URL whose business is done.
+    * ``files`` lets agents read and write files, confined to the session's directories.
+    * ``terminals`` lets agents run commands, as this user and unconfined.
+
+    ``store`` remembers the sessions. ``answer_seconds`` bounds every answer but a prompt's.
+    ``restarts`` says how often an agent may end by itself before it is not started again.
+    """
+
+    def __init__(
+        self,
+        agents: Mapping[str, AgentSpec] | None = None,
+        *,
+        permissions: PermissionPolicy = reject_all,
+        on_form: FormCallback | None = None,
+        on_url: UrlCallback | None = None,
+        on_url_done: Callable[[str], None] | None = None,
+        files: FileAccess | None = None,
+        terminals: TerminalAccess | None = None,
+        store: SessionStore | None = None,
+        answer_seconds: float = ANSWER_SECONDS,
+        restarts: RestartLimit | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.agents: Mapping[str, AgentSpec] = {**BUILT_IN, **(agents or {})}
+        self._services = Services(permissions, on_form, on_url, on_url_done, files, terminals)
+        self._store = store
+        self._answer_seconds = answer_seconds
+        self._limit = restarts or RestartLimit()
+        self._clock = clock
+        self._restarts: dict[tuple[object, ...], Restarts] = {}
+        self._shared: dict[tuple[object, ...], AgentProcess] = {}
+        self._starting: dict[tuple[object, ...], asyncio.Task[AgentProcess]] = {}
+        self._starts: set[asyncio.Task[AgentProcess]] = set()
+        self._processes: set[AgentProcess] = set()
+        self._sessions: set[Session] = set()
+        self._closing: asyncio.Task[None] | None = None
+
+    def open(
+        self,
+        agent: str | AgentSpec = "codex",
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        session_id: str | None = None,
+        key: str | None = None,
+        or_new: bool = True,
+        mcp_servers: Sequence[McpServer] = (),
+        additional_directories: Sequence[str | os.PathLike[str]] = (),
+        permissions: PermissionPolicy | None = None,
+    ) -> _Opening:
+        """A session in ``cwd``, by default the current directory: to be awaited, or used at once
+        in an ``async with``.
+
+        ``session_id`` names an earlier session: it is loaded if the agent can, else resumed; if
+        neither works a new one is opened, and `Session.opened` says why, unless ``or_new`` is
+        False. ``key`` is the program's own name for the conversation: the session that the store
+        has under it is opened again. ``permissions`` goes before the runtime's for this session.
+
+        Raises AgentLaunchError, AgentStartError, ProcessExited, CrashLoop; ErrorReply if the agent
+        refuses, which may be AuthenticationRequired; AnswerTimeout, MethodNotOffered, StoreError.
+        """
+        if key is not None and self._store is None:
+            msg = "a key needs a store; give the runtime one"
+            raise MisuseError(msg)
+        wanted = Wanted(
+            cwd=_absolute("." if cwd is None else cwd),
+            session_id=session_id,
+            mcp_servers=tuple(mcp_servers),
+            directories=tuple(_absolute(folder) for folder in additional_directories),
+            policy=permissions,
+            or_new=or_new,
+        )
+        return _Opening(partial(self._open, self._spec(agent), wanted, key))
+
+    async def describe(self, agent: str | AgentSpec = "codex") -> AgentDescription:
+        """What the agent says of itself. Starts it if it does not run."""
+        async with self._borrowed(self._spec(agent)) as process:
+            return AgentDescription(
+                process.response.agent_info, process.features, process.auth_methods
+            )
+
+    async def sessions(
+        self, agent: str | AgentSpec = "codex", *, cwd: str | os.PathLike[str] | None = None
+    ) -> list[SessionInfo]:
+        """The agent's own list of sessions, of one directory or of all. Raises MethodNotOffered."""
+        spec = self._spec(agent)
+        async with self._borrowed(spec) as process:
+            if not process.features.list_sessions:
+                raise MethodNotOffered(process.agent, "session/list")
+            request = ListSessionsRequest()
+            if cwd is not None:
+                request.cwd = _absolute(cwd)
+            found: list[SessionInfo] = []
+            seen: set[str] = set()
+            while len(seen) < MAX_PAGES:
+                call = process.client.session_list(request)
+                page = await process.ask("session/list", call)
+                found += page.sessions
+                cursor = page.next_cursor
+                if cursor is None:
+                    return found
+                if cursor in seen:
+                    msg = f"{process.agent} gave the same cursor of session/list twice"
+                    raise PeerError(msg)
+                seen.add(cursor)
+                request = request.model_copy(update={"cursor": cursor})
+            return found
+
+    async def delete(self, agent: str | AgentSpec, session_id: str) -> None:
+        """Delete a session that is not open, at the agent and in the store.
+
+        Raises MethodNotOffered; no error if there is no such session.
+        """
+        spec = self._spec(agent)
+        async with self._borrowed(spec) as process:
+            if not process.features.delete_session:
+                raise MethodNotOffered(process.agent, "session/delete")
+            request = DeleteSessionRequest(session_id=session_id)
+            await process.ask("session/delete", process.client.session_delete(request))
+        if self._store is not None:
+            await to_thread.run_sync(self._store.remove, spec.name, session_id)
+
+    def kill(self) -> None:
+        """Kill every agent and all it started, at once: the last resort; `aclose` follows.
+
+        Not for agents of other machines or of this process. Takes up to 0.1 s for each.
+        """
+        for process in tuple(self._processes):
+            process.kill()
+
+    async def aclose(self) -> None:
+        """Close every session and end every agent. Not cut short by cancellation."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        if not answering.get():
+            await finish(self._closing)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.aclose()
+
+    def _spec(self, agent: str | AgentSpec) -> AgentSpec:
+        self._must_be_open()
+        if isinstance(agent, AgentSpec):
+            return agent
+        spec = self.agents.get(agent)
+        if spec is None:
+            msg = f"there is no agent {agent!r}; known are {', '.join(sorted(self.agents))}"
+            raise MisuseError(msg)
+        return spec
+
+    def _must_be_open(self) -> None:
+        if self._closing is not None:
+            msg = "the runtime was closed"
+            raise MisuseError(msg)
+
+    async def _open(self, spec: AgentSpec, wanted: Wanted, key: str | None) -> Session:
+        record: StoredSession | None = None
+        if key is not None and self._store is not None and wanted.session_id is None:
+            record = await to_thread.run_sync(self._store.find, spec.name, key)
+            if record is not None:
+                wanted = replace(wanted, session_id=record.session_id)
+        process = await self._process(spec)
+        try:
+            state, opened = await open_session(process, wanted)
+        except BaseException:
+            if not spec.shared:
+                await process.aclose()
+            raise
+        session = Session(state, opened, self._session_ended)
+        self._sessions.add(session)
+        try:
+            await self._remember(session, key)
+        except BaseException:
+            await session.aclose()
+            raise
+        return session
+
+    async def _remember(self, session: Session, key: str | None) -> None:
+        if self._store is None:
+            return
+        record = StoredSession(session.agent, session.session_id, session.cwd, key, session.title)
+        await to_thread.run_sync(self._store.put, record)
+
+    async def _session_ended(self, session: Session) -> None:
+        self._sessions.discard(session)
+        if self._store is None:
+            return
+        agent, session_id = session.agent, session.session_id
+        try:
+            if session.deleted:
+                await to_thread.run_sync(self._store.remove, agent, session_id)
+            else:
+                await to_thread.run_sync(self._store.touch, agent, session_id, session.title)
+        except StoreError as error:
+            logger.warning("the end of the session %s is not noted: %s", session_id, error)
+
+    async def _process(self, spec: AgentSpec) -> AgentProcess:
+        """A process of its own, or the shared one, which is started once however many ask."""
+        self._must_be_open()
+        if not spec.shared:
+            return await self._wait_for(self._begin(spec), alone=True)
+        key = spec.key
+        process = self._shared.get(key)
+        if process is not None and process.failure is None:
+            return process
+        task = self._starting.get(key)
+        if task is None:
+            task = self._starting[key] = self._begin(spec)
+            task.add_done_callback(lambda _: self._starting.pop(key, None))
+        process = self._shared[key] = await self._wait_for(task, alone=False)
+        return process
+
+    def _begin(self, spec: AgentSpec) -> asyncio.Task[AgentProcess]:
+        task = asyncio.get_running_loop().create_task(self._start(spec), name=f"start {spec.name}")
+        self._starts.add(task)
+        task.add_done_callback(self._starts.discard)
+        return task
+
+    @staticmethod
+    async def _wait_for(task: asyncio.Task[AgentProcess], *, alone: bool) -> AgentProcess:
+        """Whoever gives up waiting for a shared process takes it from nobody else."""
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            too_late = alone and not task.cancel()
+            if too_late and not task.cancelled() and task.exception() is None:
+                await task.result().aclose()
+            raise
+
+    async def _start(self, spec: AgentSpec) -> AgentProcess:
+        restarts = self._restarts.setdefault(spec.key, Restarts(spec.name, self._limit))
+        restarts.check(self._clock())
+        try:
+            process = await AgentProcess.start(spec, self._services, self._answer_seconds)
+        except Exception as error:
+            restarts.ended(self._clock(), error)
+            raise
+        self._processes.add(process)
+
+        def ended(error: TransportError) -> None:
+            restarts.ended(self._clock(), error)
+            self._processes.discard(process)
+
+        process.on_ended = ended
+        if process.failure is not None:  # it has ended already
+            ended(process.failure)
+        return process
+
+    def _borrowed(self, spec: AgentSpec) -> _Borrowed:
+        return _Borrowed(partial(self._process, spec), shared=spec.shared)
+
+    async def _close(self) -> None:
+        for task in tuple(self._starts):
+            task.cancel()
+        sessions = tuple(self._sessions)
+        ends = [session.aclose() for session in sessions]
+        ends += [process.aclose() for process in tuple(self._processes) if not process.sessions]
+        for outcome in await asyncio.gather(*ends, *self._starts, return_exceptions=True):
+            if isinstance(outcome, AgentProcess):  # one that was there before it was cancelled
+                await outcome.aclose()
+            elif isinstance(outcome, Exception):
+                logger.debug("closing the runtime: %s", outcome)
+        await asyncio.gather(*[process.aclose() for process in tuple(self._processes)])
+        self._processes.clear()
+        self._shared.clear()
+
+
+def _absolute(path: str | os.PathLike[str]) -> str:
+    """Absolute, and otherwise as it was given: links stay, the agent may know them by that name."""
+    return os.path.abspath(path)  # noqa: PTH100 - Path.absolute leaves ``..`` in
+
+
+class _Opening:
+    """What `AgentRuntime.open` gives: awaited it is a session, in ``async with`` it closes it."""
+
+    def __init__(self, make: Callable[[], Coroutine[Any, Any, Session]]) -> None:
+        self._make = make
+        self._session: Session | None = None
+
+    def __await__(self) -> Generator[Any, None, Session]:
+        return self._make().__await__()
+
+    async def __aenter__(self) -> Session:
+        self._session = await self
+        return self._session
+
+    async def __aexit__(self, *_exc: object) -> None:
+        if self._session is not None:
+            await self._session.aclose()
+
+
+class _Borrowed:
+    """A process for one purpose; ended afterwards unless it is shared."""
+
+    def __init__(
+        self, get: Callable[[], Coroutine[Any, Any, AgentProcess]], *, shared: bool
+    ) -> None:
+        self._get = get
+        self._shared = shared
+
+    async def __aenter__(self) -> AgentProcess:
+        self._process = await self._get()
+        return self._process
+
+    async def __aexit__(self, *_exc: object) -> None:
+        if not self._shared:
+            await self._process.aclose()

@@ -1,0 +1,113 @@
+"""Who answers the agent's permission requests: a policy, which is a function of the question.
+
+Owns what is answered where nobody decides: the option of kind ``reject_once``, else "cancelled".
+Nothing here ever accepts by itself. Must not know how a request arrives.
+Source: https://agentclientprotocol.com/protocol/v1/tool-calls#requesting-permission
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from codex_acp.acp.types import (
+    CancelledRequestPermissionOutcome,
+    PermissionOption,
+    SelectedRequestPermissionOutcome,
+)
+
+if TYPE_CHECKING:
+    from codex_acp.acp.types import (
+        PermissionOptionKind,
+        RequestPermissionOutcome,
+        RequestPermissionRequest,
+        ToolKind,
+    )
+    from codex_acp.runtime.results import ToolCall
+
+__all__ = ["Permission", "PermissionPolicy", "allow_kinds", "decide", "reject_all"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """One question of the agent: may this tool call be run?"""
+
+    session_id: str
+    tool_call: ToolCall
+    """All that is known of it, this request's own part included."""
+    options: tuple[PermissionOption, ...]
+    request: RequestPermissionRequest
+    """As it came."""
+
+    @property
+    def kind(self) -> ToolKind:
+        """The tool call's kind, as the agent says; ``other`` if it says none."""
+        return self.tool_call.kind or "other"
+
+    def option(self, kind: PermissionOptionKind) -> PermissionOption | None:
+        """The first option of this kind, or None.
+
+        Only one whose id stands for this kind alone: the agent goes by the id.
+        """
+        for option in self.options:
+            kinds = {other.kind for other in self.options if other.option_id == option.option_id}
+            if option.kind == kind and kinds == {kind}:
+                return option
+        return None
+
+
+Decision: TypeAlias = PermissionOption | str | None
+"""The option or its id; None rejects."""
+
+PermissionPolicy: TypeAlias = Callable[[Permission], Decision | Awaitable[Decision]]
+"""Chooses among the options. If it raises, or names an option that is not there, it rejects."""
+
+
+def reject_all(permission: Permission) -> None:
+    """The default: nothing is permitted."""
+    del permission
+
+
+def allow_kinds(*kinds: ToolKind, otherwise: PermissionPolicy = reject_all) -> PermissionPolicy:
+    """Permit once the tool calls of these kinds, and ask ``otherwise`` of all else.
+
+    The kind is what the agent says of its own tool call: this trusts the agent, not the model.
+    """
+
+    def policy(permission: Permission) -> Decision | Awaitable[Decision]:
+        option = permission.option("allow_once") if permission.kind in kinds else None
+        return otherwise(permission) if option is None else option
+
+    return policy
+
+
+async def decide(policy: PermissionPolicy, permission: Permission) -> RequestPermissionOutcome:
+    """What the request is answered with; never raises, unless it is cancelled."""
+    try:
+        answer = policy(permission)
+        chosen = await answer if inspect.isawaitable(answer) else answer
+    except Exception:
+        logger.exception("the permission policy failed; the tool call is rejected")
+        return rejected(permission)
+    if chosen is None:
+        return rejected(permission)
+    option_id = chosen.option_id if isinstance(chosen, PermissionOption) else chosen
+    kinds = {option.kind for option in permission.options if option.option_id == option_id}
+    if len(kinds) != 1:
+        why = "the agent did not offer" if not kinds else "has two meanings"
+        logger.error("the permission policy chose %r, which %s; rejected", option_id, why)
+        return rejected(permission)
+    return SelectedRequestPermissionOutcome(option_id=option_id)
+
+
+def rejected(permission: Permission) -> RequestPermissionOutcome:
+    """The option that rejects once, or "cancelled" where there is none."""
+    option = permission.option("reject_once")
+    if option is None:
+        return CancelledRequestPermissionOutcome()
+    return SelectedRequestPermissionOutcome(option_id=option.option_id)

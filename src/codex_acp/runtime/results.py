@@ -1,0 +1,142 @@
+"""What a prompt has come to so far: text, tool calls and plan, put together from its updates.
+
+Pure. Owns how a tool call is patched and what one message is. Must not know how updates arrive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from codex_acp.acp.types import (
+    AgentMessageChunkSessionUpdate,
+    AgentThoughtChunkSessionUpdate,
+    PlanSessionUpdate,
+    ToolCallSessionUpdate,
+    ToolCallUpdate,
+    ToolCallUpdateSessionUpdate,
+)
+from codex_acp.runtime.updates import text_of
+
+if TYPE_CHECKING:
+    from codex_acp.acp.types import (
+        PlanEntry,
+        PromptResponse,
+        StopReason,
+        ToolCallContent,
+        ToolCallLocation,
+        ToolCallStatus,
+        ToolKind,
+    )
+    from codex_acp.runtime.updates import Update
+
+__all__ = ["PromptResult", "Record", "ToolCall"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call as its last update left it. Source: the protocol's page on tool calls."""
+
+    tool_call_id: str
+    title: str | None = None
+    name: str | None = None
+    kind: ToolKind | None = None
+    status: ToolCallStatus | None = None
+    content: tuple[ToolCallContent, ...] = ()
+    locations: tuple[ToolCallLocation, ...] = ()
+    raw_input: Any = None
+    raw_output: Any = None
+
+    def patched(
+        self, update: ToolCallSessionUpdate | ToolCallUpdateSessionUpdate | ToolCallUpdate
+    ) -> ToolCall:
+        """With what the update sets; lists are replaced as a whole, null changes nothing."""
+        changes: dict[str, Any] = {}
+        for name in update.model_fields_set & _PATCHED:
+            value = getattr(update, name)
+            if value is not None:
+                changes[name] = tuple(value) if name in ("content", "locations") else value
+        return replace(self, **changes)
+
+
+_PATCHED = frozenset(ToolCall.__dataclass_fields__) - {"tool_call_id"}
+
+
+@dataclass(frozen=True, slots=True)
+class PromptResult:
+    """How a prompt ended, and what was said and done."""
+
+    stop_reason: StopReason
+    messages: tuple[str, ...]
+    """The agent's messages, each whole; the last one usually is the answer."""
+    thoughts: str
+    tool_calls: tuple[ToolCall, ...]
+    """In the order in which they began, each as it was left."""
+    plan: tuple[PlanEntry, ...]
+    response: PromptResponse
+    """The agent's answer as it came, with fields that this schema lacks in ``model_extra``."""
+
+    @property
+    def text(self) -> str:
+        """All messages, with an empty line between two."""
+        return "\n\n".join(self.messages)
+
+
+@dataclass(slots=True)
+class Record:
+    """Takes the updates of one prompt in order."""
+
+    tool_calls: dict[str, ToolCall] = field(default_factory=dict)
+    plan: tuple[PlanEntry, ...] = ()
+    _messages: list[tuple[str | None, list[str]]] = field(default_factory=list)
+    _thoughts: list[str] = field(default_factory=list)
+    _in_message: bool = False
+
+    def take(self, update: Update) -> None:
+        """Note what the update changes."""
+        if isinstance(update, AgentMessageChunkSessionUpdate):
+            self._take_text(update)
+            return
+        if isinstance(update, ToolCallSessionUpdate | ToolCallUpdateSessionUpdate):
+            self.take_tool_call(update)
+            # Without message ids, what is said after a tool call is a message of its own.
+            self._in_message = False
+        elif isinstance(update, AgentThoughtChunkSessionUpdate):
+            self._thoughts.append(text_of(update.content))
+        elif isinstance(update, PlanSessionUpdate):
+            self.plan = tuple(update.entries)
+
+    def take_tool_call(
+        self, update: ToolCallSessionUpdate | ToolCallUpdateSessionUpdate | ToolCallUpdate
+    ) -> ToolCall:
+        """Patch the tool call, which may be new; gives it as it is now."""
+        call_id = update.tool_call_id
+        call = self.tool_calls.get(call_id) or ToolCall(call_id)
+        call = self.tool_calls[call_id] = call.patched(update)
+        return call
+
+    def result(self, response: PromptResponse) -> PromptResult:
+        """All of it, with the agent's answer."""
+        return PromptResult(
+            stop_reason=response.stop_reason,
+            messages=self.messages,
+            thoughts="".join(self._thoughts),
+            tool_calls=tuple(self.tool_calls.values()),
+            plan=self.plan,
+            response=response,
+        )
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """The agent's messages so far."""
+        return tuple("".join(parts) for _, parts in self._messages)
+
+    def _take_text(self, chunk: AgentMessageChunkSessionUpdate) -> None:
+        text, message_id = text_of(chunk.content), chunk.message_id
+        last = self._messages[-1] if self._messages else None
+        same = last is not None and message_id == last[0]
+        if last is None or not same or (message_id is None and not self._in_message):
+            self._messages.append((message_id, [text]))
+        else:
+            last[1].append(text)
+        self._in_message = True

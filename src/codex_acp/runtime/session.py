@@ -1,0 +1,270 @@
+"""A session with an agent, as a program uses it: prompts, options, and its end.
+
+Owns which prompt runs. Must not know how the session was opened, nor how its agent was started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.acp.types import (
+    AudioContentBlock,
+    CancelNotification,
+    CloseSessionRequest,
+    DeleteSessionRequest,
+    ImageContentBlock,
+    PromptRequest,
+    PromptResponse,
+    ResourceContentBlock,
+    TextContentBlock,
+    WireModel,
+)
+from codex_acp.errors import CodexAcpError, MisuseError
+from codex_acp.runtime.errors import MethodNotOffered, SessionClosed
+from codex_acp.runtime.handlers import answering
+from codex_acp.runtime.prompt import Prompt, PromptRun
+from codex_acp.transport.shielding import finish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+    from typing import Self
+
+    from codex_acp.acp import AgentFeatures
+    from codex_acp.acp.types import (
+        AvailableCommand,
+        ContentBlock,
+        Implementation,
+        UsageUpdateSessionUpdate,
+    )
+    from codex_acp.runtime.agent_process import AgentProcess
+    from codex_acp.runtime.config_options import ConfigOptions
+    from codex_acp.runtime.results import PromptResult
+    from codex_acp.runtime.resume import Opened
+    from codex_acp.runtime.session_state import SessionState
+    from codex_acp.runtime.updates import Update
+
+__all__ = ["Session"]
+
+logger = logging.getLogger(__name__)
+
+CLOSE_SECONDS: Final = 5.0
+"""For the agent to answer ``session/close``; afterwards the session is gone here all the same."""
+
+
+class Session:
+    """Made by `AgentRuntime.open`; an async context manager that closes it."""
+
+    def __init__(
+        self,
+        state: SessionState,
+        opened: Opened,
+        on_end: Callable[[Session], Coroutine[object, object, None]],
+    ) -> None:
+        self._state = state
+        self._process: AgentProcess = state.process
+        self._on_end = on_end
+        self._closing: asyncio.Task[None] | None = None
+        self.deleted = False
+        """Whether it was deleted at the agent, by `delete`."""
+        self.opened = opened
+        """How it was opened: ``how`` is "new", "load" or "resume"; ``reason`` is why not the way
+        that was wanted, if it was not."""
+
+    @property
+    def session_id(self) -> str:
+        """The agent's id for it."""
+        return self._state.session_id
+
+    @property
+    def cwd(self) -> str:
+        """Where the agent works."""
+        return self._state.cwd
+
+    @property
+    def agent(self) -> str:
+        """What stands for the agent in messages and in the session store."""
+        return self._process.agent
+
+    @property
+    def agent_info(self) -> Implementation | None:
+        """The name and version that the agent gave itself."""
+        return self._process.response.agent_info
+
+    @property
+    def features(self) -> AgentFeatures:
+        """What the agent can do."""
+        return self._process.features
+
+    @property
+    def history(self) -> tuple[Update, ...]:
+        """What the agent replayed when the session was loaded; never a live update."""
+        return tuple(self._state.history)
+
+    @property
+    def options(self) -> ConfigOptions:
+        """Model, mode and whatever else the agent lets one set."""
+        return self._state.options
+
+    @property
+    def commands(self) -> tuple[AvailableCommand, ...]:
+        """The agent's own commands; one is used by a prompt that starts with ``/`` and its name."""
+        return self._state.commands
+
+    @property
+    def title(self) -> str | None:
+        """The session's title, if the agent gave it one."""
+        return self._state.title
+
+    @property
+    def usage(self) -> UsageUpdateSessionUpdate | None:
+        """How full the context is, as the agent last said."""
+        return self._state.usage
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed here, or its agent has ended."""
+        return self._closing is not None or self._process.failure is not None
+
+    def prompt(self, content: str | ContentBlock | Sequence[str | ContentBlock]) -> Prompt:
+        """Send a prompt; its updates are to be iterated over.
+
+        ::
+
+            async with session.prompt("What is in this directory?") as prompt:
+                async for update in prompt:
+                    ...
+            print(prompt.stop_reason)
+
+        The iteration raises what the prompt ended with: ErrorReply if the agent failed,
+        ProcessExited if it died. Raises MisuseError if a prompt of this session runs already, or
+        if the agent cannot take a kind of content; SessionClosed.
+        """
+        self._must_be_open()
+        blocks = self._blocks(content)
+        before = self._state.run
+        if before is not None and not before.done and not before.ending:
+            msg = "a prompt runs in this session; wait for its end or cancel it first"
+            raise MisuseError(msg)
+
+        async def send() -> PromptResponse:
+            if before is not None:
+                await before.ended()
+            if run.cancelled:
+                return PromptResponse(stop_reason="cancelled")
+            self._state.run = run
+            self._state.answers.refusing = False
+            run.sent = True
+            request = PromptRequest(session_id=self.session_id, prompt=blocks)
+            call = self._process.client.session_prompt(request)
+            try:
+                return await self._process.ask("session/prompt", call, prompt=True)
+            finally:
+                self._state.answers.settle()  # nobody waits for the answers any more
+
+        run = PromptRun(self._process.flow, send, self._cancel)
+        if before is None or before.done:
+            self._state.run = run
+        return Prompt(run)
+
+    async def run(self, content: str | ContentBlock | Sequence[str | ContentBlock]) -> PromptResult:
+        """Send a prompt, and wait for all that comes of it. When cancelled, so is the prompt."""
+        async with self.prompt(content) as prompt:
+            return await prompt.result()
+
+    def listen(self, listener: Callable[[Update], None]) -> Callable[[], None]:
+        """Call ``listener`` with each live update, also those between prompts, in order.
+
+        It must not block. Gives the function that ends it.
+        """
+        listeners = self._state.listeners
+        listeners.append(listener)
+
+        def stop() -> None:
+            if listener in listeners:
+                listeners.remove(listener)
+
+        return stop
+
+    async def delete(self) -> None:
+        """Delete it at the agent, and close it. Raises MethodNotOffered."""
+        self._must_be_open()
+        if not self.features.delete_session:
+            raise MethodNotOffered(self.agent, "session/delete")
+        request = DeleteSessionRequest(session_id=self.session_id)
+        await self._process.ask("session/delete", self._process.client.session_delete(request))
+        self.deleted = True
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Cancel what runs, close the session at the agent if it offers that, and end its process
+        if it has one of its own. Bounded; not cut short by cancellation."""
+        if self._closing is None:
+            self._state.answers.refuse()
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        if not answering.get():  # closing ends that very answer first, so it cannot be waited for
+            await finish(self._closing)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.aclose()
+
+    def _must_be_open(self) -> None:
+        if self._closing is not None:
+            msg = f"the session {self.session_id} was closed; open it again by its id"
+            raise SessionClosed(msg)
+        if self._process.failure is not None:
+            raise self._process.failure.with_traceback(None)
+
+    def _blocks(
+        self, content: str | ContentBlock | Sequence[str | ContentBlock]
+    ) -> list[ContentBlock]:
+        parts = [content] if isinstance(content, str | WireModel) else content
+        blocks = [TextContentBlock(text=part) if isinstance(part, str) else part for part in parts]
+        if not blocks:
+            msg = "a prompt needs some content"
+            raise MisuseError(msg)
+        features = self.features
+        for kind, can in (
+            (ImageContentBlock, features.prompt_image),
+            (AudioContentBlock, features.prompt_audio),
+            (ResourceContentBlock, features.prompt_embedded_context),
+        ):
+            if not can and any(isinstance(block, kind) for block in blocks):
+                raise MethodNotOffered(self.agent, f"prompts with {kind.__name__}")
+        return blocks
+
+    def _cancel(self) -> None:
+        """Tell the agent, and settle what it has asked: nobody approves what was cancelled."""
+        self._state.answers.refuse()
+        notification = CancelNotification(session_id=self.session_id)
+        self._process.client.session_cancel(notification)
+
+    async def _close(self) -> None:
+        state, process = self._state, self._process
+        state.options.ended()
+        run = state.run
+        if run is not None and not run.done:
+            run.stop_reading()
+        if process.failure is None and process.features.close_session:
+            await self._close_at_agent()
+        elif run is not None and process.failure is None and process.spec.shared:
+            await run.ended()
+        if run is not None:
+            run.abandon(SessionClosed(f"the session {self.session_id} was closed"))
+        await state.answers.aclose()
+        process.unregister(self.session_id, state)
+        if not process.spec.shared:
+            await process.aclose()
+        await self._on_end(self)
+
+    async def _close_at_agent(self) -> None:
+        request = CloseSessionRequest(session_id=self.session_id)
+        call = self._process.client.session_close(request)
+        try:
+            await self._process.ask("session/close", call, seconds=CLOSE_SECONDS)
+        except CodexAcpError as error:
+            logger.info("%s could not close %s: %s", self.agent, self.session_id, error)

@@ -1,0 +1,158 @@
+"""A session as its agent's messages make it: state, replay, the running prompt, open questions.
+
+Owns what a message changes, and that replayed history and live updates never mix. Must not know
+how a program uses a session.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from codex_acp.acp.types import (
+    AvailableCommandsUpdateSessionUpdate,
+    ConfigOptionUpdateSessionUpdate,
+    CurrentModeUpdateSessionUpdate,
+    SessionInfoUpdateSessionUpdate,
+    UsageUpdateSessionUpdate,
+)
+from codex_acp.runtime.answers import Answers
+from codex_acp.runtime.config_options import ConfigOptions
+from codex_acp.runtime.results import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codex_acp.acp.types import (
+        AvailableCommand,
+        CreateElicitationResponse,
+        ReadTextFileRequest,
+        RequestPermissionRequest,
+        RequestPermissionResponse,
+        SetSessionConfigOptionRequest,
+        SetSessionModeRequest,
+        WriteTextFileRequest,
+    )
+    from codex_acp.errors import TransportError
+    from codex_acp.runtime.agent_process import AgentProcess
+    from codex_acp.runtime.config_options import Settings
+    from codex_acp.runtime.elicitations import Form, UrlRequest
+    from codex_acp.runtime.permissions import PermissionPolicy
+    from codex_acp.runtime.prompt import PromptRun
+    from codex_acp.runtime.results import ToolCall
+    from codex_acp.runtime.terminals import Terminals
+    from codex_acp.runtime.updates import Update
+
+__all__ = ["SessionState"]
+
+logger = logging.getLogger(__name__)
+
+
+class SessionState:
+    """What the process tells of one session; see `SessionSink`. ``replaying`` until it is open."""
+
+    def __init__(
+        self,
+        process: AgentProcess,
+        session_id: str,
+        cwd: str,
+        directories: tuple[str, ...],
+        policy: PermissionPolicy | None,
+        *,
+        replaying: bool,
+    ) -> None:
+        self.process = process
+        self.session_id = session_id
+        self.cwd = cwd
+        self.options = ConfigOptions(session_id, _SettingCalls(process))
+        self.answers = Answers(process.services, policy, cwd, directories, self._tool_call)
+        self.replaying = replaying
+        self.history: list[Update] = []
+        self.commands: tuple[AvailableCommand, ...] = ()
+        self.title: str | None = None
+        self.usage: UsageUpdateSessionUpdate | None = None
+        self.run: PromptRun | None = None
+        self.listeners: list[Callable[[Update], None]] = []
+        self._outside = Record()
+
+    def take_update(self, update: Update) -> None:
+        """Its effect on the state first: who is then told of it finds the state as it says."""
+        self._apply(update)
+        if self.replaying:
+            self.history.append(update)
+            return
+        if self.run is not None and self.run.sent and not self.run.done:
+            self.run.take(update)
+        for listener in tuple(self.listeners):
+            try:
+                listener(update)
+            except Exception:
+                logger.exception("a listener of the session %s failed", self.session_id)
+
+    def agent_ended(self, error: TransportError) -> None:
+        """The process is gone. The prompt hears of it by its own request."""
+        del error
+        self.answers.refuse()
+        self.options.ended()
+
+    async def permission(self, request: RequestPermissionRequest) -> RequestPermissionResponse:
+        """See `Answers.permission`."""
+        return await self.answers.permission(request)
+
+    async def form(self, form: Form) -> CreateElicitationResponse:
+        """See `Answers.form`."""
+        return await self.answers.form(form)
+
+    async def url(self, request: UrlRequest) -> CreateElicitationResponse:
+        """See `Answers.url`."""
+        return await self.answers.url(request)
+
+    async def read_file(self, request: ReadTextFileRequest) -> str:
+        """See `Answers.read_file`."""
+        return await self.answers.read_file(request)
+
+    async def write_file(self, request: WriteTextFileRequest) -> None:
+        """See `Answers.write_file`."""
+        await self.answers.write_file(request)
+
+    @property
+    def terminals(self) -> Terminals:
+        """See `Answers.terminals`."""
+        return self.answers.terminals
+
+    def _apply(self, update: Update) -> None:
+        if isinstance(update, ConfigOptionUpdateSessionUpdate):
+            self.options.reported(update.config_options)
+        elif isinstance(update, CurrentModeUpdateSessionUpdate):
+            self.options.mode_reported(update.current_mode_id)
+        elif isinstance(update, AvailableCommandsUpdateSessionUpdate):
+            self.commands = tuple(update.available_commands)
+        elif isinstance(update, SessionInfoUpdateSessionUpdate):
+            if "title" in update.model_fields_set:  # absent: unchanged; null: cleared
+                self.title = update.title
+        elif isinstance(update, UsageUpdateSessionUpdate):
+            self.usage = update
+
+    def _tool_call(self, request: RequestPermissionRequest) -> ToolCall:
+        record = self._outside if self.run is None else self.run.record
+        return record.take_tool_call(request.tool_call)
+
+
+class _SettingCalls:
+    """The calls that options need."""
+
+    def __init__(self, process: AgentProcess) -> None:
+        self._process = process
+
+    @property
+    def agent(self) -> str:
+        return self._process.agent
+
+    async def set_config_option(self, params: SetSessionConfigOptionRequest) -> Settings:
+        call = self._process.client.session_set_config_option(params)
+        response = await self._process.ask("session/set_config_option", call)
+        return tuple(response.config_options)
+
+    async def set_mode(self, params: SetSessionModeRequest) -> None:
+        call = self._process.client.session_set_mode(params)
+        await self._process.ask("session/set_mode", call)

@@ -1,0 +1,62 @@
+"""The updates of a session as they are given to a program, those of an unknown kind included.
+
+Owns what becomes of an update that does not fit the schema. Must not know who gets it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+
+from codex_acp.acp.types import SessionUpdate, TextContentBlock, UnknownVariant, WireModel
+
+if TYPE_CHECKING:
+    from codex_acp.acp.types import ContentBlock
+    from codex_acp.jsonrpc.message import Notification
+
+__all__ = ["Update", "as_json", "kind_of", "text_of", "unknown_update"]
+
+Update: TypeAlias = SessionUpdate | UnknownVariant
+"""An update by its class in `codex_acp.acp.types`; UnknownVariant: a kind that this schema lacks,
+with all of it in ``model_extra``."""
+
+
+@cache
+def known_kinds() -> frozenset[str]:
+    """Every value of ``sessionUpdate`` that the schema has."""
+    union = get_args(SessionUpdate)[0]
+    return frozenset(member.model_fields["session_update"].default for member in get_args(union))
+
+
+def unknown_update(notification: Notification) -> tuple[str, UnknownVariant] | None:
+    """The session and the update, if its kind is a newer one; None if it is merely malformed.
+
+    For a ``session/update`` that did not fit the schema.
+    """
+    params = notification.params
+    if notification.method != "session/update" or not isinstance(params, dict):
+        return None
+    session_id, update = params.get("sessionId"), params.get("update")
+    if not isinstance(session_id, str) or not isinstance(update, dict):
+        return None
+    kind = update.get("sessionUpdate")
+    if not isinstance(kind, str) or kind in known_kinds():
+        return None
+    return session_id, UnknownVariant.model_validate(update)
+
+
+def kind_of(update: Update) -> str:
+    """The update's kind on the wire, as ``agent_message_chunk``; also of one that is not known."""
+    if isinstance(update, UnknownVariant):
+        return str(update.wire().get("sessionUpdate"))
+    return update.session_update
+
+
+def text_of(content: ContentBlock) -> str:
+    """The text of a block of text; nothing of any other."""
+    return content.text if isinstance(content, TextContentBlock) else ""
+
+
+def as_json(model: WireModel) -> dict[str, Any]:
+    """A model as plain JSON data under its wire names: what was set, nothing else."""
+    return model.model_dump(mode="json", by_alias=True, exclude_unset=True, serialize_as_any=True)

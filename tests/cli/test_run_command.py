@@ -1,0 +1,348 @@
+"""``codex-acp-sdk run``: what it prints, what it asks on a terminal, and its exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Self, get_args
+
+import pytest
+
+from codex_acp.acp.types import StopReason, ToolKind
+from codex_acp.cli import run as run_module
+from codex_acp.cli.main import main
+from codex_acp.cli.run_arguments import EXIT_CODES, KINDS
+from codex_acp.testing import CodexHome, ScriptedModel, Text
+from tests.cli.command import COMMAND, environment
+
+RAW_AGENT = Path(__file__).resolve().parents[1] / "runtime" / "raw_agent.py"
+
+TERMINAL_SECONDS = 30
+"""For one step of a dialogue; each takes milliseconds once the command has started."""
+
+
+def agent(*behaviours: str) -> list[str]:
+    """The option that names an agent with these behaviours."""
+    return ["--command", shlex.join([sys.executable, "-I", str(RAW_AGENT), *behaviours])]
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return environment(tmp_path)
+
+
+@dataclass
+class Done:
+    """What a run in this process came to."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The command in this process, without a terminal: the models need not load each time."""
+    monkeypatch.setattr(run_module, "start_logging", lambda *_: None)
+
+    def start(arguments: list[str], given: str = "") -> Done:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(given))
+        try:
+            code = main(arguments)
+        except SystemExit as end:
+            code = int(end.code or 0)
+        out, err = capsys.readouterr()
+        return Done(code, out, err)
+
+    return start
+
+
+def lines_of(output: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def test_the_text_goes_to_stdout_and_nothing_else_does(run: Run) -> None:
+    done = run(["run", *agent(), "Go."])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Hello.\n", "")
+
+
+def test_a_dash_reads_the_prompt_from_stdin(run: Run) -> None:
+    assert run(["run", *agent(), "-"], "Go.\n").stdout == "Hello.\n"
+    empty = run(["run", *agent(), "-"])
+    assert empty.returncode == 2
+    assert "the prompt is empty" in empty.stderr
+
+
+def test_what_an_agent_adds_to_its_error_is_shown(run: Run) -> None:
+    assert '{"details": "a holiday"}' in run(["run", *agent("refuses"), "Go."]).stderr
+
+
+@pytest.mark.e2e
+def test_codex_is_the_agent_where_none_is_named() -> None:
+    with ScriptedModel([[Text("Nothing at all.")]]) as model, CodexHome(model.base_url) as home:
+        done = subprocess.run(
+            [*COMMAND, "run", "What is here?"],
+            cwd=home.workspace,
+            env=home.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=90,
+            check=False,
+        )
+        assert model.requests[0].last_user_text == "What is here?"
+    assert (done.returncode, done.stdout) == (0, b"Nothing at all.\n"), done.stderr
+
+
+def test_what_could_steer_a_terminal_is_shown_and_not_obeyed(run: Run) -> None:
+    done = run(["run", *agent("shows odd text"), "Go."])
+    shown = done.stdout
+    assert shown == "Hello.⟦U+001B⟧]0;owned⟦U+0007⟧ café ⟦U+202E⟧\n"
+
+
+def test_without_a_terminal_permissions_are_rejected_and_forms_not_offered(
+    run: Run,
+) -> None:
+    done = run(["run", *agent("asks"), "Go."])
+    assert '{"outcome": {"optionId": "n", "outcome": "selected"}}' in done.stdout
+    assert "permission for rm -rf build⟦U+001B⟧[2K: rejected" in done.stderr
+    assert " null\n" in run(["run", *agent("has a form"), "Go."]).stdout
+
+
+@pytest.mark.parametrize(
+    ("allow", "option"), [("execute", "y"), ("read,execute", "y"), ("all", "y"), ("read", "n")]
+)
+def test_kinds_that_are_allowed_are_permitted_unasked(run: Run, allow: str, option: str) -> None:
+    done = run(["run", *agent("asks"), "--allow", allow, "--json", "Go."])
+    asked = [line for line in lines_of(done.stdout) if line["type"] == "permission"]
+    assert [line["optionId"] for line in asked] == [option if option == "y" else None]
+    assert asked[0]["request"]["toolCall"]["kind"] == "execute"
+    assert f'"optionId": "{option}"' in lines_of(done.stdout)[-1]["text"]
+
+
+def test_json_is_one_object_a_line_in_plain_ascii(run: Run) -> None:
+    done = run(["run", *agent("shows odd text"), "--json", "Go."])
+    assert done.returncode == 0
+    assert done.stdout.isascii()
+    assert "\x1b" not in done.stdout
+    lines = lines_of(done.stdout)
+    assert [line["type"] for line in lines] == ["session", "update", "update", "result"]
+    assert lines[0]["opened"] == "new"
+    assert lines[1]["update"]["content"] == {"type": "text", "text": "Hello."}
+    assert lines[3]["stopReason"] == "end_turn"
+    assert lines[3]["text"] == "Hello.\x1b]0;owned\x07 café \u202e"
+
+
+@pytest.mark.parametrize(("reason", "code"), list(EXIT_CODES.items()))
+def test_each_stop_reason_has_its_exit_code(run: Run, reason: str, code: int) -> None:
+    done = run(["run", *agent(f"stops with {reason}"), "Go."])
+    assert done.returncode == code
+    assert (reason in done.stderr) == (reason != "end_turn")
+
+
+def test_no_stop_reason_and_no_kind_is_forgotten() -> None:
+    assert set(EXIT_CODES) == set(get_args(StopReason))
+    assert set(KINDS) == set(get_args(ToolKind))
+    assert len(set(EXIT_CODES.values()) | {1, 2}) == len(EXIT_CODES) + 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (agent("exits in a prompt"), "exited with status 7"),
+        (agent("exits at once"), "no licence"),
+        (agent("refuses"), "not today"),
+        (["--command", "no-such-agent-here"], "could not be started"),
+        ([*agent(), "--model", "big"], "does not offer --model"),
+    ],
+)
+def test_an_agent_that_fails_is_exit_code_1_and_the_reason(
+    run: Run, arguments: list[str], said: str
+) -> None:
+    done = run(["run", *arguments, "Go."])
+    assert done.returncode == 1
+    assert said in done.stderr
+    done = run(["run", *arguments, "--json", "Go."])
+    assert done.returncode == 1
+    assert said in lines_of(done.stdout)[-1]["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "the following arguments are required: prompt"),
+        (["--agent", "gemini", "Go."], "known are claude, codex"),
+        (["--agent", "codex", "--command", "x", "Go."], "not allowed with"),
+        (["--command", "x 'y", "Go."], "cannot be split"),
+        (["--allow", "reading", "Go."], "'reading' is no kind"),
+        (["--cwd", "/no/such/place", "Go."], "is no directory"),
+        (["  "], "the prompt is empty"),
+        (["--nonsense", "Go."], "unrecognized arguments"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_exit_code_2(
+    run: Run, arguments: list[str], said: str
+) -> None:
+    done = run(["run", *arguments])
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stdout == ""
+
+
+def test_the_help_has_the_exit_codes_and_the_lines_of_json(run: Run) -> None:
+    done = run(["run", "--help"])
+    assert done.returncode == 0
+    for word in ("--allow", "130 cancelled", "3 refusal", "stopReason", "Ctrl-C"):
+        assert word in done.stdout
+    assert "run      send one prompt" in run(["--help"]).stdout
+
+
+class OnTerminal:
+    """The command with a terminal as its stdin and stderr; ``screen`` is what stands there."""
+
+    def __init__(self, env: dict[str, str], *arguments: str) -> None:
+        self._master, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            [*COMMAND, "run", *arguments],
+            stdin=slave,
+            stdout=subprocess.PIPE,
+            stderr=slave,
+            env=env,
+            start_new_session=True,
+        )
+        os.close(slave)
+        self.screen = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.process.kill()
+        self.process.communicate(timeout=TERMINAL_SECONDS)
+        os.close(self._master)
+
+    def until(self, text: str) -> None:
+        """Wait until ``text`` stands on the screen."""
+        deadline = time.monotonic() + TERMINAL_SECONDS
+        while text not in self.screen:
+            ready, _, _ = select.select([self._master], [], [], deadline - time.monotonic())
+            assert ready, self.screen
+            self.screen += os.read(self._master, 4096).decode()
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def end(self) -> tuple[int, str]:
+        """Its exit code and stdout."""
+        out, _ = self.process.communicate(timeout=TERMINAL_SECONDS)
+        return self.process.returncode, out.decode()
+
+
+def test_a_permission_is_asked_in_full_and_what_was_typed_before_does_not_answer_it(
+    env: dict[str, str],
+) -> None:
+    with OnTerminal(env, *agent("asks"), "Go.") as terminal:
+        terminal.type("2\n2\n2\n")
+        terminal.until("Enter rejects: ")
+        for shown in (
+            "rm -rf build⟦U+001B⟧[2K",
+            '{"cmd": "rm"}',
+            "change of /w/a:",
+            "| -old",
+            "| +new",
+            "1) Yes (allow once)",
+            "2) No (reject)",
+        ):
+            assert shown in terminal.screen
+        terminal.type("1\n")
+        code, out = terminal.end()
+    assert code == 0
+    assert '"optionId": "y"' in out
+
+
+def test_a_form_is_filled_in_on_the_terminal(env: dict[str, str]) -> None:
+    with OnTerminal(env, *agent("has a form"), "Go.") as terminal:
+        terminal.until("Answer it?")
+        assert "| Who are you?" in terminal.screen
+        terminal.type("y\n")
+        terminal.until("Your name\r\n  answer: ")
+        terminal.type("Ann\n")
+        terminal.until("2) blue\r\n  a number: ")
+        terminal.type("2\n")
+        terminal.until("sure (may be left out) [True]\r\n  y or n: ")
+        terminal.type("n\n")
+        terminal.until("note (may be left out)\r\n  answer: ")
+        terminal.type("\n")
+        terminal.until("Send it?")
+        terminal.type("y\n")
+        _, out = terminal.end()
+    content = {"colour": "blue", "name": "Ann", "sure": False}
+    assert json.dumps({"action": "accept", "content": content}, sort_keys=True) in out
+
+
+def test_ctrl_c_cancels_the_prompt(env: dict[str, str]) -> None:
+    with OnTerminal(env, *agent("waits for cancel"), "Go.") as terminal:
+        assert terminal.process.stdout is not None
+        assert terminal.process.stdout.read(6) == b"Hello."
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.until("the agent stopped: cancelled")
+        assert terminal.end()[0] == 130
+
+
+def test_ctrl_c_settles_an_open_question(env: dict[str, str]) -> None:
+    with OnTerminal(env, *agent("asks"), "Go.") as terminal:
+        terminal.until("Enter rejects: ")
+        terminal.process.send_signal(signal.SIGINT)
+        code, out = terminal.end()
+    assert '{"outcome": {"outcome": "cancelled"}}' in out
+    assert code == 0, "this agent goes on to its end"
+
+
+def lives(pid: int) -> bool:
+    """Whether it runs; one that has ended may still wait for its parent to look."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def _word(stream: IO[bytes], number: int) -> bytes:
+    """The word of this number, each of which is followed by a space."""
+    word = b""
+    for _ in range(number):
+        word = b""
+        while not word.endswith(b" "):
+            word += stream.read(1)
+    return word
+
+
+@pytest.mark.parametrize(
+    ("signals", "code"),
+    [((signal.SIGINT, signal.SIGINT), 130), ((signal.SIGTERM,), 143), ((signal.SIGHUP,), 129)],
+)
+def test_a_second_ctrl_c_and_other_signals_end_the_agent_at_once(
+    env: dict[str, str], signals: tuple[signal.Signals, ...], code: int
+) -> None:
+    with OnTerminal(env, *agent("ignores cancel", "starts others"), "Go.") as terminal:
+        assert terminal.process.stdout is not None
+        pid = int(_word(terminal.process.stdout, 2))
+        terminal.process.send_signal(signals[0])
+        for number in signals[1:]:
+            terminal.until("Ctrl-C again")
+            terminal.process.send_signal(number)
+        assert terminal.end()[0] == code
+    assert not lives(pid)

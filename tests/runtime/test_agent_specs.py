@@ -1,0 +1,77 @@
+"""How agents are named and written down, and when one may be started again."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from codex_acp.errors import MisuseError
+from codex_acp.runtime import AgentRuntime, AgentSpec, CrashLoop, RestartLimit
+from codex_acp.runtime.supervision import Restarts
+from codex_acp.transport.memory import memory_pair
+
+
+def test_a_command_line_is_split_as_a_shell_does() -> None:
+    spec = AgentSpec.parse("my-agent --flag 'two words'")
+    assert spec.command == ("my-agent", "--flag", "two words")
+    assert spec.name == "my-agent"
+    assert AgentSpec.parse("/opt/bin/agent", name="mine").name == "mine"
+
+
+@pytest.mark.parametrize("command", ["", "  ", "agent 'unclosed"])
+def test_a_line_that_is_no_command_is_a_misuse(command: str) -> None:
+    with pytest.raises(MisuseError):
+        AgentSpec.parse(command)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"command": "one string"}, {"command": [""]}])
+def test_a_spec_without_a_proper_command_is_a_misuse(arguments: dict[str, Any]) -> None:
+    with pytest.raises(MisuseError, match="list of words"):
+        AgentSpec(**arguments)
+
+
+def test_a_link_stands_in_place_of_a_command() -> None:
+    assert AgentSpec(name="x", link=lambda: memory_pair()[0]).command == ()
+    with pytest.raises(MisuseError, match="no command"):
+        AgentSpec(["a"], name="x", link=lambda: memory_pair()[0])
+    with pytest.raises(MisuseError, match="a name"):
+        AgentSpec(link=lambda: memory_pair()[0])
+
+
+def test_codex_is_this_package_in_this_python() -> None:
+    spec = AgentSpec.codex("--log-level", "INFO")
+    assert spec.command[0] == sys.executable
+    assert spec.command[-2:] == ("--log-level", "INFO")
+    assert AgentRuntime().agents["codex"].name == "codex"
+    assert AgentRuntime().agents["claude"].command[0] == "npx"
+
+
+def test_two_specs_share_a_process_only_if_they_start_alike() -> None:
+    spec = AgentSpec(["a"], env={"X": "1"})
+    assert spec.key == AgentSpec(["a"], env={"X": "1"}).key
+    for other in (
+        AgentSpec(["a"]),
+        AgentSpec(["a", "b"], env={"X": "1"}),
+        AgentSpec(["a"], env={"X": "1"}, inherit_env=False),
+        AgentSpec(["a"], env={"X": "1"}, cwd="/"),
+        AgentSpec(["a"], "other", env={"X": "1"}),
+        AgentSpec(["a"], env={"X": "1"}, auth_method="key"),
+    ):
+        assert spec.key != other.key
+
+
+def test_a_restart_is_refused_while_too_many_ends_are_too_recent() -> None:
+    restarts = Restarts("agent", RestartLimit(count=2, seconds=10))
+    restarts.check(0)
+    restarts.ended(0, ValueError("first"))
+    restarts.check(1)
+    restarts.ended(5, ValueError("second"))
+    with pytest.raises(CrashLoop, match="second"):
+        restarts.check(9.9)
+    restarts.check(10)
+    restarts.ended(11, ValueError("third"))
+    with pytest.raises(CrashLoop, match="ended 2 times within 10 seconds"):
+        restarts.check(14)
+    restarts.check(15)

@@ -1,0 +1,302 @@
+"""``fs/*``: what is inside the roots can be read and written, and nothing else, however named."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codex_acp.acp.types import (
+    PromptRequest,
+    PromptResponse,
+    ReadTextFileRequest,
+    WriteTextFileRequest,
+)
+from codex_acp.errors import ErrorReply, RpcError
+from codex_acp.runtime import AgentRuntime, FileAccess, filesystem
+from codex_acp.runtime.filesystem import read_text, write_text
+from tests.runtime.scripted_agent import ScriptedAgent
+
+LIMIT = 1000
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A directory of the session, beside a secret."""
+    (tmp_path / "secret.txt").write_text("secret", encoding="utf-8")
+    root = tmp_path / "root"
+    (root / "sub").mkdir(parents=True)
+    (root / "a.txt").write_text("one\ntwo\r\nthree\nfour", encoding="utf-8")
+    return root
+
+
+def read(root: Path, path: Path | str, line: int | None = None, limit: int | None = None) -> str:
+    return read_text([str(root)], str(path), line, limit, LIMIT)
+
+
+def write(root: Path, path: Path | str, content: str) -> None:
+    write_text([str(root)], str(path), content, LIMIT)
+
+
+@pytest.mark.parametrize(
+    ("line", "limit", "expected"),
+    [
+        (None, None, "one\ntwo\r\nthree\nfour"),
+        (1, 1, "one\n"),
+        (0, 1, "one\n"),
+        (2, None, "two\r\nthree\nfour"),
+        (2, 2, "two\r\nthree\n"),
+        (4, 9, "four"),
+        (5, None, ""),
+        (99, 3, ""),
+        (None, 0, ""),
+    ],
+)
+def test_lines_are_counted_from_one(
+    root: Path, line: int | None, limit: int | None, expected: str
+) -> None:
+    assert read(root, root / "a.txt", line, limit) == expected
+
+
+def test_lines_are_found_whatever_the_size_of_a_read(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for size in range(1, 8):
+        monkeypatch.setattr(filesystem, "READ_SIZE", size)
+        assert read(root, root / "a.txt", 2, 2) == "two\r\nthree\n"
+        assert read(root, root / "a.txt") == "one\ntwo\r\nthree\nfour"
+
+
+def test_of_a_file_above_the_limit_a_part_can_be_read(root: Path) -> None:
+    big = root / "big.txt"
+    big.write_text("x" * 90 + "\n", encoding="utf-8")
+    big.write_text(big.read_text(encoding="utf-8") * 100, encoding="utf-8")
+    with pytest.raises(RpcError, match="use line and limit") as refused:
+        read(root, big)
+    assert refused.value.code == -32602
+    assert read(root, big, 50, 2) == ("x" * 90 + "\n") * 2
+
+
+def test_a_file_that_is_not_there_is_a_resource_that_is_not_found(root: Path) -> None:
+    with pytest.raises(RpcError) as refused:
+        read(root, root / "none.txt")
+    assert refused.value.code == -32002
+
+
+def test_what_is_no_text_or_no_file_is_refused(root: Path) -> None:
+    (root / "b").write_bytes(b"\xff\xfe")
+    os.mkfifo(root / "fifo")
+    for path in (root / "b", root / "sub", root / "fifo", root, "a.txt", "", f"{root}/a\0b"):
+        with pytest.raises(RpcError):
+            read(root, path)
+    with pytest.raises(RpcError):
+        write(root, root / "fifo", "x")
+    with pytest.raises(RpcError):
+        write(root, root / "sub", "x")
+
+
+def outside(root: Path, how: str) -> str:
+    """The path of a file outside, as an agent might name it."""
+    secret = root.parent / "secret.txt"
+    if how == "plain":
+        return str(secret)
+    if how == "dots":
+        return f"{root}/../secret.txt"
+    if how == "dots below":
+        return f"{root}/sub/../../secret.txt"
+    if how == "prefix":
+        twin = root.with_name("root2")
+        twin.mkdir()
+        (twin / "secret.txt").write_text("secret", encoding="utf-8")
+        return str(twin / "secret.txt")
+    if how == "link":
+        (root / "link").symlink_to(secret)
+        return str(root / "link")
+    if how == "relative link":
+        (root / "link").symlink_to("../secret.txt")
+        return str(root / "link")
+    if how == "link to link":
+        (root / "one").symlink_to(root / "two")
+        (root / "two").symlink_to(secret)
+        return str(root / "one")
+    if how == "directory link":
+        (root / "up").symlink_to(root.parent)
+        return str(root / "up" / "secret.txt")
+    if how == "directory link to root":
+        (root / "up").symlink_to(root.parent)
+        return str(root / "up" / "root" / ".." / "secret.txt")
+    assert how == "process"
+    return f"/proc/self/root{secret}"
+
+
+WAYS = [
+    "plain",
+    "dots",
+    "dots below",
+    "prefix",
+    "link",
+    "relative link",
+    "link to link",
+    "directory link",
+    "directory link to root",
+    "process",
+]
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_file_outside_is_neither_read_nor_written(root: Path, how: str) -> None:
+    path = outside(root, how)
+    with pytest.raises(RpcError, match="outside the directories") as refused:
+        read(root, path)
+    assert refused.value.code == -32602
+    with pytest.raises(RpcError, match="outside the directories"):
+        write(root, path, "changed")
+    assert (root.parent / "secret.txt").read_text(encoding="utf-8") == "secret"
+
+
+def test_whether_a_file_outside_is_there_cannot_be_found_out(root: Path) -> None:
+    for name in ("secret.txt", "none.txt"):
+        with pytest.raises(RpcError, match="outside the directories"):
+            read(root, root.parent / name)
+
+
+def test_a_new_file_behind_a_link_to_outside_is_not_made(root: Path) -> None:
+    (root / "up").symlink_to(root.parent)
+    (root / "dangling").symlink_to(root.parent / "new.txt")
+    for path in (root / "up" / "new.txt", root / "dangling", root / "up" / "d" / "new.txt"):
+        with pytest.raises(RpcError, match="outside the directories"):
+            write(root, path, "x")
+    assert sorted(p.name for p in root.parent.iterdir()) == ["root", "secret.txt"]
+
+
+def test_links_that_stay_inside_are_followed(root: Path) -> None:
+    (root / "link").symlink_to("a.txt")
+    (root / "dir").symlink_to(root / "sub")
+    assert read(root, root / "link", 1, 1) == "one\n"
+    write(root, root / "link", "new")
+    assert (root / "link").is_symlink()
+    assert (root / "a.txt").read_text(encoding="utf-8") == "new"
+    write(root, root / "dir" / "b.txt", "b")
+    assert (root / "sub" / "b.txt").read_text(encoding="utf-8") == "b"
+
+
+def test_a_root_that_is_a_link_itself_is_its_target(root: Path) -> None:
+    link = root.with_name("link")
+    link.symlink_to(root)
+    assert read(link, link / "a.txt", 1, 1) == "one\n"
+    assert read(link, root / "a.txt", 1, 1) == "one\n"
+
+
+@pytest.mark.parametrize("swapped", ["file", "directory"])
+def test_a_link_that_is_put_there_after_the_check_is_not_followed(
+    root: Path, monkeypatch: pytest.MonkeyPatch, swapped: str
+) -> None:
+    (root / "sub" / "secret.txt").write_text("harmless", encoding="utf-8")
+    checked = filesystem._within
+
+    def swap(*arguments: Any) -> tuple[str, list[str]]:
+        result = checked(*arguments)
+        if swapped == "file":
+            (root / "sub" / "secret.txt").unlink(missing_ok=True)
+            (root / "sub" / "secret.txt").symlink_to(root.parent / "secret.txt")
+        else:
+            (root / "sub").rename(root / "moved")
+            (root / "sub").symlink_to(root.parent)
+        return result
+
+    monkeypatch.setattr(filesystem, "_within", swap)
+    with pytest.raises(RpcError):
+        read(root, root / "sub" / "secret.txt")
+    monkeypatch.setattr(filesystem, "_within", checked)
+    if swapped == "directory":
+        (root / "sub").unlink()
+        (root / "moved").rename(root / "sub")
+    monkeypatch.setattr(filesystem, "_within", swap)
+    with pytest.raises(RpcError):
+        write(root, root / "sub" / "secret.txt", "changed")
+    assert (root.parent / "secret.txt").read_text(encoding="utf-8") == "secret"
+
+
+def test_a_file_is_replaced_as_a_whole_and_keeps_its_permissions(root: Path) -> None:
+    script = root / "run.sh"
+    script.write_text("old", encoding="utf-8")
+    script.chmod(0o750)
+    write(root, script, "neu ⟦")
+    assert script.read_text(encoding="utf-8") == "neu ⟦"
+    assert stat.S_IMODE(script.stat().st_mode) == 0o750
+    assert sorted(p.name for p in root.iterdir()) == ["a.txt", "run.sh", "sub"]
+
+
+def test_missing_directories_are_made(root: Path) -> None:
+    write(root, root / "x" / "y" / "z.txt", "z")
+    assert (root / "x" / "y" / "z.txt").read_text(encoding="utf-8") == "z"
+
+
+def test_content_above_the_limit_or_that_is_no_text_is_refused(root: Path) -> None:
+    for content in ("x" * (LIMIT + 1), "\ud800"):
+        with pytest.raises(RpcError):
+            write(root, root / "a.txt", content)
+    assert read(root, root / "a.txt", 1, 1) == "one\n"
+
+
+class FileAgent(ScriptedAgent):
+    """Reads and writes in its prompt what the prompt says; ``read`` is what it was given."""
+
+    read = ""
+
+    async def on_prompt(self, request: PromptRequest) -> PromptResponse:
+        path = request.prompt[0].text  # type: ignore[union-attr] # the tests send text
+        session_id = request.session_id
+        reading = ReadTextFileRequest(session_id=session_id, path=path)
+        self.read = (await self.side.fs_read_text_file(reading)).content
+        writing = WriteTextFileRequest(session_id=session_id, path=path, content="written")
+        await self.side.fs_write_text_file(writing)
+        return PromptResponse(stop_reason="end_turn")
+
+
+async def test_an_agent_reads_and_writes_in_the_sessions_directories(root: Path) -> None:
+    agent = FileAgent(session={"additionalDirectories": {}})
+    more = root.with_name("more")
+    more.mkdir()
+    (more / "b.txt").write_text("more", encoding="utf-8")
+    access = FileAccess(write=True)
+    async with (
+        AgentRuntime(files=access) as runtime,
+        runtime.open(agent.spec(), cwd=root, additional_directories=[more]) as session,
+    ):
+        await session.run(str(root / "a.txt"))
+        await session.run(str(more / "b.txt"))
+        with pytest.raises(ErrorReply, match="outside the directories"):
+            await session.run(str(root.parent / "secret.txt"))
+    assert agent.read == "more"
+    assert (root / "a.txt").read_text(encoding="utf-8") == "written"
+
+
+@pytest.mark.parametrize(
+    ("access", "fs"),
+    [
+        (None, None),
+        (FileAccess(), (True, False)),
+        (FileAccess(read=False, write=True), (False, True)),
+        (FileAccess(write=True), (True, True)),
+        (FileAccess(read=False), None),
+    ],
+)
+async def test_exactly_what_is_allowed_is_advertised_and_answered(
+    root: Path, access: FileAccess | None, fs: tuple[bool, bool] | None
+) -> None:
+    agent = FileAgent()
+    async with (
+        AgentRuntime(files=access) as runtime,
+        runtime.open(agent.spec(), cwd=root) as session,
+    ):
+        capabilities = agent.initialized_with[0].client_capabilities
+        assert capabilities is not None
+        told = capabilities.fs
+        assert fs == (None if told is None else (told.read_text_file, told.write_text_file))
+        if fs != (True, True):
+            with pytest.raises(ErrorReply, match="not offered"):
+                await session.run(str(root / "a.txt"))

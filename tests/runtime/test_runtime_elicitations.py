@@ -1,0 +1,278 @@
+"""Forms and URLs: offered only with a callback, and accepted only with an answer that fits."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import anyio
+import pytest
+
+from codex_acp.acp.types import (
+    AcceptCreateElicitationResponse,
+    CancelCreateElicitationResponse,
+    CompleteElicitationNotification,
+    CreateElicitationRequest,
+    CreateElicitationResponse,
+    DeclineCreateElicitationResponse,
+    ElicitationSchema,
+    NewSessionRequest,
+    NewSessionResponse,
+    PromptRequest,
+    PromptResponse,
+    RequestFormCreateElicitationRequest,
+    SessionFormCreateElicitationRequest,
+    SessionUrlCreateElicitationRequest,
+    UnknownVariant,
+)
+from codex_acp.errors import ErrorReply
+from codex_acp.runtime import AgentRuntime, Form, problems_of
+from tests.runtime.scripted_agent import ScriptedAgent
+
+WAIT = 10.0
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "minLength": 2, "maxLength": 5},
+        "mail": {"type": "string", "format": "email"},
+        "size": {"type": "integer", "minimum": 1, "maximum": 9},
+        "share": {"type": "number", "maximum": 1.0},
+        "sure": {"type": "boolean"},
+        "colour": {"type": "string", "enum": ["red", "blue"]},
+        "tone": {"type": "string", "oneOf": [{"const": "c", "title": "Calm"}]},
+        "days": {"type": "array", "items": {"type": "string", "enum": ["mo", "tu"]}, "maxItems": 1},
+        "when": {"type": "string", "format": "date-time"},
+        "odd": {"type": "matrix"},
+    },
+    "required": ["name"],
+}
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ({"name": "Ann"}, None),
+        ({"name": "Ann", "size": 9, "share": 1, "sure": False, "days": ["tu"]}, None),
+        ({"name": "Ann", "mail": "a@b", "colour": "red", "tone": "c"}, None),
+        ({"name": "Ann", "when": "2026-01-01T10:00:00Z"}, None),
+        ({"name": "Ann", "mail": None}, None),
+        ({}, "name is required"),
+        ({"name": None}, "name is required"),
+        ({"name": "A"}, "name must have at least 2"),
+        ({"name": "Annabel"}, "name must have at most 5"),
+        ({"name": 7}, "name must be text"),
+        ({"name": "Ann", "mail": "nobody"}, "mail must be a valid email"),
+        ({"name": "Ann", "size": 0}, "size must be at least 1"),
+        ({"name": "Ann", "size": 10**400}, "size must be at most 9"),
+        ({"name": "Ann", "size": True}, "size must be a whole number"),
+        ({"name": "Ann", "size": 1.5}, "size must be a whole number"),
+        ({"name": "Ann", "share": 1.1}, "share must be at most"),
+        ({"name": "Ann", "share": float("nan")}, "share must be a finite"),
+        ({"name": "Ann", "sure": "yes"}, "sure must be true or false"),
+        ({"name": "Ann", "colour": "green"}, "colour must be one of"),
+        ({"name": "Ann", "tone": "Calm"}, "tone must be one of"),
+        ({"name": "Ann", "days": "mo"}, "days must be a list"),
+        ({"name": "Ann", "days": ["su"]}, "days must hold only"),
+        ({"name": "Ann", "days": ["mo", "tu"]}, "days must have at most 1"),
+        ({"name": "Ann", "when": "2026-01-01T10:00:00"}, "when must be a valid date-time"),
+        ({"name": "Ann", "odd": 1}, "odd is of a kind that is not known"),
+        ({"name": "Ann", "more": 1}, "more is not a field"),
+    ],
+)
+def test_content_is_held_against_the_form(content: dict[str, object], problem: str | None) -> None:
+    problems = problems_of(ElicitationSchema.model_validate(SCHEMA), content)
+    if problem is None:
+        assert problems == ()
+    else:
+        assert len(problems) == 1
+        assert problems[0].startswith(problem)
+
+
+def form(session_id: str = "s1") -> SessionFormCreateElicitationRequest:
+    return SessionFormCreateElicitationRequest(
+        session_id=session_id,
+        message="Who?",
+        requested_schema=ElicitationSchema.model_validate(SCHEMA),
+    )
+
+
+def url(session_id: str = "s1") -> SessionUrlCreateElicitationRequest:
+    return SessionUrlCreateElicitationRequest(
+        session_id=session_id, message="Log in", url="https://example.com", elicitation_id="e1"
+    )
+
+
+class Eliciting(ScriptedAgent):
+    """Asks in its prompt."""
+
+    def __init__(self, request: CreateElicitationRequest) -> None:
+        super().__init__()
+        self.request = request
+        self.answers: list[CreateElicitationResponse] = []
+        self.asked = asyncio.Event()
+
+    async def on_prompt(self, request: PromptRequest) -> PromptResponse:
+        del request
+        self.asked.set()
+        self.answers.append(await self.side.elicitation_create(self.request))
+        if self.cancelled.is_set():
+            return PromptResponse(stop_reason="cancelled")
+        return PromptResponse(stop_reason="end_turn")
+
+
+async def answer(request: CreateElicitationRequest, **callbacks: Any) -> CreateElicitationResponse:
+    agent = Eliciting(request)
+    with anyio.fail_after(WAIT):
+        async with AgentRuntime(**callbacks) as runtime, runtime.open(agent.spec()) as session:
+            await session.run("Go.")
+    return agent.answers[0]
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "told"),
+    [
+        ({}, None),
+        ({"on_form": lambda _: "cancel"}, (True, False)),
+        ({"on_url": lambda _: "cancel"}, (False, True)),
+        ({"on_form": lambda _: "cancel", "on_url": lambda _: "cancel"}, (True, True)),
+    ],
+)
+async def test_a_callback_is_what_makes_a_mode_offered(
+    callbacks: dict[str, Any], told: tuple[bool, bool] | None
+) -> None:
+    agent = ScriptedAgent()
+    async with AgentRuntime(**callbacks) as runtime, runtime.open(agent.spec()):
+        capabilities = agent.initialized_with[0].client_capabilities
+    assert capabilities is not None
+    modes = capabilities.elicitation
+    assert told == (None if modes is None else (modes.form is not None, modes.url is not None))
+
+
+@pytest.mark.parametrize(
+    ("request_", "callbacks"),
+    [
+        (form(), {}),
+        (url(), {}),
+        (form(), {"on_url": lambda _: "accept"}),
+        (url(), {"on_form": lambda _: {"name": "Ann"}}),
+        (form("another"), {"on_form": lambda _: {"name": "Ann"}}),
+        (
+            UnknownVariant.model_validate({"mode": "_voice", "sessionId": "s1", "message": "?"}),
+            {"on_form": lambda _: {"name": "Ann"}, "on_url": lambda _: "accept"},
+        ),
+    ],
+    ids=["no callback", "no url callback", "form to url", "url to form", "foreign", "new mode"],
+)
+async def test_what_was_not_offered_is_an_error(
+    request_: CreateElicitationRequest, callbacks: dict[str, Any]
+) -> None:
+    with pytest.raises(ErrorReply):
+        await answer(request_, **callbacks)
+
+
+async def test_a_form_that_is_filled_in_is_accepted_with_its_content() -> None:
+    seen: list[Form] = []
+
+    async def fill(form: Form) -> dict[str, str]:
+        seen.append(form)
+        return {"name": "Ann"}
+
+    told = await answer(form(), on_form=fill)
+    assert told == AcceptCreateElicitationResponse(content={"name": "Ann"})
+    assert seen == [form()]
+
+
+def fails(_form: object) -> Any:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    ("callback", "expected"),
+    [
+        (lambda _: "decline", DeclineCreateElicitationResponse()),
+        (lambda _: "cancel", CancelCreateElicitationResponse()),
+        (lambda _: {"name": "A"}, CancelCreateElicitationResponse()),
+        (lambda _: {}, CancelCreateElicitationResponse()),
+        (lambda _: None, CancelCreateElicitationResponse()),
+        (lambda _: "accept", CancelCreateElicitationResponse()),
+        (lambda _: True, CancelCreateElicitationResponse()),
+        (fails, CancelCreateElicitationResponse()),
+    ],
+)
+async def test_nothing_but_content_that_fits_accepts_a_form(
+    callback: Any, expected: CreateElicitationResponse
+) -> None:
+    assert await answer(form(), on_form=callback) == expected
+
+
+@pytest.mark.parametrize(
+    ("callback", "expected"),
+    [
+        (lambda _: "accept", AcceptCreateElicitationResponse()),
+        (lambda _: "decline", DeclineCreateElicitationResponse()),
+        (lambda _: True, CancelCreateElicitationResponse()),
+        (lambda _: None, CancelCreateElicitationResponse()),
+        (fails, CancelCreateElicitationResponse()),
+    ],
+)
+async def test_nothing_but_the_word_accepts_a_url(
+    callback: Any, expected: CreateElicitationResponse
+) -> None:
+    assert await answer(url(), on_url=callback) == expected
+
+
+async def test_a_url_that_is_done_is_told_once_and_only_if_it_was_opened() -> None:
+    agent = Eliciting(url())
+    done: list[str] = []
+    async with (
+        AgentRuntime(on_url=lambda _: "accept", on_url_done=done.append) as runtime,
+        runtime.open(agent.spec()) as session,
+    ):
+        await session.run("Go.")
+        for elicitation_id in ("other", "e1", "e1"):
+            agent.side.elicitation_complete(
+                CompleteElicitationNotification(elicitation_id=elicitation_id)
+            )
+        agent.request = url().model_copy(update={"elicitation_id": "e2"})
+        await session.run("Go.")
+    assert done == ["e1"]
+
+
+async def test_a_form_of_a_request_outside_a_session_is_asked_too() -> None:
+    agent = ScriptedAgent()
+    told: list[CreateElicitationResponse] = []
+
+    async def new(request: NewSessionRequest) -> NewSessionResponse:
+        del request
+        question = RequestFormCreateElicitationRequest(
+            request_id=2,
+            message="Which account?",
+            requested_schema=ElicitationSchema.model_validate(SCHEMA),
+        )
+        told.append(await agent.side.elicitation_create(question))
+        return NewSessionResponse(session_id="s1")
+
+    agent.on(new=new)
+    async with AgentRuntime(on_form=lambda _: {"name": "Ann"}) as runtime:
+        await runtime.open(agent.spec())
+    assert told == [AcceptCreateElicitationResponse(content={"name": "Ann"})]
+
+
+async def test_a_cancel_settles_an_open_form() -> None:
+    agent = Eliciting(form())
+
+    async def never(_form: Form) -> str:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    with anyio.fail_after(WAIT):
+        async with (
+            AgentRuntime(on_form=never) as runtime,  # type: ignore[arg-type] # it never answers
+            runtime.open(agent.spec()) as session,
+            session.prompt("Go.") as prompt,
+        ):
+            await agent.asked.wait()
+            prompt.cancel()
+            await prompt.result()
+    assert agent.answers == [CancelCreateElicitationResponse()]

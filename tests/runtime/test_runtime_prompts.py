@@ -1,0 +1,397 @@
+"""A prompt as an async iterator: what it gives, how it ends, and that leaving it cancels it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from codex_acp.acp.types import (
+    AgentMessageChunkSessionUpdate,
+    AgentThoughtChunkSessionUpdate,
+    ImageContentBlock,
+    PlanEntry,
+    PlanSessionUpdate,
+    PromptRequest,
+    PromptResponse,
+    TextContentBlock,
+    ToolCallSessionUpdate,
+    ToolCallUpdateSessionUpdate,
+    UnknownVariant,
+)
+from codex_acp.errors import ConnectionClosed, ErrorReply, MisuseError, RpcError
+from codex_acp.jsonrpc.message import EncodedJson
+from codex_acp.runtime import (
+    AgentRuntime,
+    MethodNotOffered,
+    Prompt,
+    PromptResult,
+    SessionClosed,
+    Update,
+)
+from codex_acp.runtime.flow import HIGH_WATER
+from tests.runtime.scripted_agent import ScriptedAgent, chunk
+
+WAIT = 10.0
+
+
+def texts(updates: list[Update]) -> list[str]:
+    found = []
+    for update in updates:
+        assert isinstance(update, AgentMessageChunkSessionUpdate)
+        assert isinstance(update.content, TextContentBlock)
+        found.append(update.content.text)
+    return found
+
+
+async def test_the_updates_come_in_order_and_then_the_stop_reason() -> None:
+    agent = ScriptedAgent()
+
+    async def answer(request: PromptRequest) -> PromptResponse:
+        agent.say(request.session_id, "One, ", "two, ", "three.")
+        return PromptResponse(stop_reason="max_tokens")
+
+    agent.on(prompt=answer)
+    async with (
+        AgentRuntime() as runtime,
+        runtime.open(agent.spec()) as session,
+        session.prompt("Count.") as prompt,
+    ):
+        before = prompt.stop_reason
+        assert texts([update async for update in prompt]) == ["One, ", "two, ", "three."]
+        assert (before, prompt.stop_reason) == (None, "max_tokens")
+    assert agent.prompts[0].prompt == [TextContentBlock(text="Count.")]
+
+
+async def test_run_gives_text_thoughts_tool_calls_and_plan_put_together() -> None:
+    agent = ScriptedAgent()
+    entry = PlanEntry(content="look", priority="medium", status="completed")
+
+    async def answer(request: PromptRequest) -> PromptResponse:
+        agent.say(
+            request.session_id,
+            AgentThoughtChunkSessionUpdate(content=TextContentBlock(text="Hm.")),
+            chunk("I ", "m1"),
+            chunk("look.", "m1"),
+            ToolCallSessionUpdate(tool_call_id="t", title="ls", kind="execute", raw_input={"a": 1}),
+            ToolCallUpdateSessionUpdate(tool_call_id="t", status="completed", raw_output=["x"]),
+            PlanSessionUpdate(entries=[entry]),
+            chunk("Two files.", "m2"),
+        )
+        return PromptResponse.model_validate({"stopReason": "end_turn", "usage": {"total": 7}})
+
+    agent.on(prompt=answer)
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        result: PromptResult = await session.run("What is here?")
+    assert result.stop_reason == "end_turn"
+    assert result.messages == ("I look.", "Two files.")
+    assert result.text == "I look.\n\nTwo files."
+    assert result.thoughts == "Hm."
+    (call,) = result.tool_calls
+    assert (call.title, call.kind, call.status) == ("ls", "execute", "completed")
+    assert (call.raw_input, call.raw_output) == ({"a": 1}, ["x"])
+    assert result.plan == (entry,)
+    assert result.response.model_extra == {"usage": {"total": 7}}
+
+
+async def test_without_message_ids_a_tool_call_separates_two_messages() -> None:
+    agent = ScriptedAgent()
+
+    async def answer(request: PromptRequest) -> PromptResponse:
+        call = ToolCallSessionUpdate(tool_call_id="t", title="ls")
+        agent.say(request.session_id, "I ", "look.", call, "Two ", "files.")
+        return PromptResponse(stop_reason="end_turn")
+
+    agent.on(prompt=answer)
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        assert (await session.run("?")).messages == ("I look.", "Two files.")
+
+
+async def test_an_update_of_a_kind_that_the_schema_lacks_is_given_as_it_is() -> None:
+    agent = ScriptedAgent()
+    update = {"sessionUpdate": "subagent_update", "agentId": "a", "n": 1}
+
+    async def answer(request: PromptRequest) -> PromptResponse:
+        body = json.dumps({"sessionId": request.session_id, "update": update}).encode()
+        agent.side.session_update_encoded(EncodedJson(body))
+        agent.say(request.session_id, "Done.")
+        return PromptResponse(stop_reason="end_turn")
+
+    agent.on(prompt=answer)
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        updates = [update async for update in session.prompt("Go.")]
+    assert isinstance(updates[0], UnknownVariant)
+    assert updates[0].wire() == update
+    assert texts(updates[1:]) == ["Done."]
+
+
+async def test_a_malformed_update_of_a_known_kind_is_dropped_and_the_prompt_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    agent = ScriptedAgent()
+
+    async def answer(request: PromptRequest) -> PromptResponse:
+        body = b'{"sessionId":"s1","update":{"sessionUpdate":"tool_call","title":"no id"}}'
+        agent.side.session_update_encoded(EncodedJson(body))
+        agent.say(request.session_id, "Done.")
+        return PromptResponse(stop_reason="end_turn")
+
+    agent.on(prompt=answer)
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        updates = [update async for update in session.prompt("Go.")]
+    assert texts(updates) == ["Done."]
+    assert "invalid notification" in caplog.text
+
+
+async def test_an_error_of_the_agent_is_raised_after_the_updates_before_it() -> None:
+    agent = ScriptedAgent()
+
+    async def answer(request: PromptRequest) -> PromptResponse:
+        agent.say(request.session_id, "I try.")
+        raise RpcError(-32603, "the model is down", {"retry": True})
+
+    agent.on(prompt=answer)
+    seen: list[Update] = []
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        prompt = session.prompt("Go.")
+        seen.append(await anext(prompt))
+        with pytest.raises(ErrorReply, match="the model is down") as raised:
+            await anext(prompt)
+        assert raised.value.data == {"retry": True}
+        assert texts(seen) == ["I try."]
+        agent.on(prompt=ScriptedAgent.on_prompt.__get__(agent))
+        assert (await session.run("Again.")).text == "Hello."
+
+
+async def test_cancel_tells_the_agent_and_the_iteration_goes_on_to_its_end() -> None:
+    agent = ScriptedAgent()
+
+    async def answer(request: PromptRequest) -> PromptResponse:
+        agent.say(request.session_id, "I start.")
+        response = await agent.until_cancelled()
+        agent.say(request.session_id, "I stop.")
+        return response
+
+    agent.on(prompt=answer)
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        seen = []
+        async with session.prompt("Go.") as prompt:
+            async for update in prompt:
+                seen.append(update)
+                prompt.cancel()
+    assert texts(seen) == ["I start.", "I stop."]
+    assert prompt.stop_reason == "cancelled"
+    assert agent.calls.count("session/cancel s1") == 1
+
+
+async def test_a_prompt_that_is_cancelled_before_it_was_sent_never_is() -> None:
+    agent = ScriptedAgent()
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        prompt = session.prompt("Go.")
+        prompt.cancel()
+        assert (await prompt.result()).stop_reason == "cancelled"
+        await session.run("Then this.")
+    assert [request.prompt for request in agent.prompts] == [[TextContentBlock(text="Then this.")]]
+    assert "session/cancel s1" not in agent.calls, "it would hit whatever runs by then"
+
+
+async def fail_in_the_middle(prompt: Prompt) -> None:
+    async with prompt:
+        async for _ in prompt:
+            raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("how", ["break in a with", "break alone", "error", "aclose"])
+async def test_leaving_a_prompt_early_cancels_it(how: str) -> None:
+    agent = ScriptedAgent()
+
+    async def answer(request: PromptRequest) -> PromptResponse:
+        agent.say(request.session_id, "I start.")
+        return await agent.until_cancelled()
+
+    agent.on(prompt=answer)
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        with anyio.fail_after(WAIT):
+            if how == "break in a with":
+                async with session.prompt("Go.") as prompt:
+                    async for _ in prompt:
+                        break
+                assert prompt.stop_reason == "cancelled"
+            elif how == "break alone":
+                async for _ in session.prompt("Go."):
+                    break
+                gc.collect()
+            elif how == "error":
+                prompt = session.prompt("Go.")
+                with pytest.raises(ZeroDivisionError):
+                    await fail_in_the_middle(prompt)
+                assert prompt.stop_reason == "cancelled"
+            else:
+                prompt = session.prompt("Go.")
+                await anext(prompt)
+                await prompt.aclose()
+                assert prompt.stop_reason == "cancelled"
+            agent.on(prompt=ScriptedAgent.on_prompt.__get__(agent))
+            # The next prompt waits for the end of the one that was left.
+            assert (await session.run("Again.")).text == "Hello."
+    assert agent.calls.count("session/cancel s1") == 1
+
+
+@pytest.mark.parametrize("kind", ["task", "scope"])
+async def test_a_run_that_is_cancelled_cancels_its_prompt_and_waits_for_its_end(kind: str) -> None:
+    agent = ScriptedAgent()
+    running = asyncio.Event()
+
+    async def answer(request: PromptRequest) -> PromptResponse:
+        del request
+        running.set()
+        return await agent.until_cancelled()
+
+    agent.on(prompt=answer)
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        with anyio.fail_after(WAIT):
+            if kind == "task":
+                task = asyncio.create_task(session.run("Go."))
+                await running.wait()
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            else:
+                with anyio.CancelScope() as scope:
+                    async with anyio.create_task_group() as tasks:
+                        tasks.start_soon(session.run, "Go.")
+                        await running.wait()
+                        scope.cancel()
+            assert not agent.cancelled.is_set(), "the agent has ended it"
+            assert agent.calls[-1] == "session/cancel s1"
+
+
+async def test_an_agent_that_ignores_a_cancel_does_not_hold_up_the_program(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("codex_acp.runtime.prompt.CANCEL_SECONDS", 0.01)
+    agent = ScriptedAgent()
+    never = asyncio.Event()
+
+    async def answer(request: PromptRequest) -> PromptResponse:
+        agent.say(request.session_id, "I start.")
+        await never.wait()
+        raise AssertionError
+
+    agent.on(prompt=answer)
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        with anyio.fail_after(WAIT):
+            async with session.prompt("Go.") as prompt:
+                await anext(prompt)
+            assert "has not ended its prompt" in caplog.text
+            agent.on(prompt=ScriptedAgent.on_prompt.__get__(agent))
+            assert (await session.run("Again.")).text == "Hello."
+
+
+async def test_a_second_prompt_while_one_runs_is_a_misuse() -> None:
+    agent = ScriptedAgent()
+    agent.on(prompt=lambda _: agent.until_cancelled())
+    async with (
+        AgentRuntime() as runtime,
+        runtime.open(agent.spec()) as session,
+        session.prompt("One."),
+    ):
+        with pytest.raises(MisuseError, match="a prompt runs"):
+            session.prompt("Two.")
+
+
+async def test_content_that_the_agent_cannot_take_is_not_sent() -> None:
+    agent = ScriptedAgent()
+    image = ImageContentBlock(data="AAAA", mime_type="image/png")
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        with pytest.raises(MethodNotOffered, match="ImageContentBlock"):
+            session.prompt(["Look:", image])
+        with pytest.raises(MisuseError, match="content"):
+            session.prompt([])
+    assert agent.prompts == []
+
+
+async def test_content_that_it_can_take_is_sent_as_blocks() -> None:
+    agent = ScriptedAgent(prompt_capabilities={"image": True})
+    image = ImageContentBlock(data="AAAA", mime_type="image/png")
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        await session.run(["Look:", image])
+        await session.run(TextContentBlock(text="A block alone."))
+    assert agent.prompts[0].prompt == [TextContentBlock(text="Look:"), image]
+    assert agent.prompts[1].prompt == [TextContentBlock(text="A block alone.")]
+
+
+async def test_closing_a_session_ends_its_prompt_and_later_use_says_so() -> None:
+    agent = ScriptedAgent()
+    agent.on(prompt=lambda _: agent.until_cancelled())
+    async with AgentRuntime() as runtime:
+        session = await runtime.open(agent.spec())
+        prompt = session.prompt("Go.")
+        with anyio.fail_after(WAIT):
+            await session.aclose()
+            with pytest.raises((SessionClosed, ConnectionClosed)):
+                await prompt.result()
+        with pytest.raises(SessionClosed):
+            session.prompt("More.")
+
+
+async def test_listeners_hear_of_all_live_updates_also_between_prompts() -> None:
+    agent = ScriptedAgent()
+    heard: list[Update] = []
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        stop = session.listen(heard.append)
+        news = asyncio.Event()
+        session.listen(lambda _: news.set())
+        session.listen(lambda _: 1 // 0)  # type: ignore[arg-type] # it fails
+        agent.say("s1", "By the way.")
+        with anyio.fail_after(WAIT):
+            await news.wait()
+        await session.run("Go.")
+        stop()
+        await session.run("Go.")
+    assert texts(heard) == ["By the way.", "Hello."]
+
+
+async def test_updates_of_a_foreign_session_reach_nobody_and_are_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    agent = ScriptedAgent()
+
+    async def answer(request: PromptRequest) -> PromptResponse:
+        agent.say("another", "Psst.", "Psst.")
+        agent.say(request.session_id, "Hello.")
+        return PromptResponse(stop_reason="end_turn")
+
+    agent.on(prompt=answer)
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        with caplog.at_level(logging.WARNING):
+            assert (await session.run("Go.")).text == "Hello."
+    assert caplog.text.count("which is no session here") == 1
+
+
+async def test_a_slow_reader_pauses_the_agent_but_never_an_answer() -> None:
+    agent = ScriptedAgent()
+    many = HIGH_WATER * 3
+
+    async def answer(request: PromptRequest) -> PromptResponse:
+        for number in range(many):
+            agent.say(request.session_id, f"{number} ")
+            await agent.side.drain()
+        return PromptResponse(stop_reason="end_turn")
+
+    agent.on(prompt=answer)
+    async with AgentRuntime() as runtime, runtime.open(agent.spec(shared=True)) as session:
+        flow = session._process.flow
+        with anyio.fail_after(WAIT):
+            async with session.prompt("Count.") as prompt:
+                while not flow.paused:
+                    await anyio.lowlevel.checkpoint()
+                async with runtime.open(agent.spec(shared=True)) as other:
+                    assert other.session_id == "s2"
+                read = [update async for update in prompt]
+    assert texts(read) == [f"{number} " for number in range(many)]

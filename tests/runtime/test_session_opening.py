@@ -1,0 +1,391 @@
+"""How a session is opened: loaded, resumed or new, and what is kept of the way."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from codex_acp.acp.types import (
+    AuthenticateRequest,
+    AuthenticateResponse,
+    AvailableCommand,
+    AvailableCommandsUpdateSessionUpdate,
+    DeleteSessionRequest,
+    DeleteSessionResponse,
+    HttpMcpServer,
+    ListSessionsRequest,
+    ListSessionsResponse,
+    LoadSessionRequest,
+    LoadSessionResponse,
+    NewSessionRequest,
+    NewSessionResponse,
+    ResumeSessionRequest,
+    ResumeSessionResponse,
+    SessionInfo,
+    SessionInfoUpdateSessionUpdate,
+    TextContentBlock,
+    UsageUpdateSessionUpdate,
+    UserMessageChunkSessionUpdate,
+)
+from codex_acp.errors import ErrorReply, MisuseError, PeerError, RpcError
+from codex_acp.runtime import (
+    AgentRuntime,
+    AnswerTimeout,
+    AuthenticationRequired,
+    MethodNotOffered,
+    SessionStore,
+    Update,
+    kind_of,
+)
+from tests.runtime.scripted_agent import ScriptedAgent, chunk
+
+WAIT = 10.0
+BOTH: dict[str, Any] = {"resume": {}}
+
+
+async def test_without_an_id_a_session_is_new_and_in_the_directory_that_was_named(
+    tmp_path: Path,
+) -> None:
+    agent = ScriptedAgent(load=True, session=BOTH)
+    seen: list[NewSessionRequest] = []
+
+    async def new(request: NewSessionRequest) -> NewSessionResponse:
+        seen.append(request)
+        return NewSessionResponse(session_id="n")
+
+    agent.on(new=new)
+    async with AgentRuntime() as runtime:
+        async with runtime.open(agent.spec(), cwd=tmp_path / "a" / "..") as session:
+            assert (session.opened.how, session.opened.reason) == ("new", None)
+            assert session.cwd == str(tmp_path)
+        async with runtime.open(agent.spec()) as session:
+            assert session.cwd == os.getcwd()  # noqa: PTH109
+    assert [request.cwd for request in seen] == [str(tmp_path), os.getcwd()]  # noqa: PTH109
+    assert seen[0].mcp_servers == []
+
+
+@pytest.mark.parametrize(
+    ("load", "resume", "how"),
+    [(True, True, "load"), (True, False, "load"), (False, True, "resume")],
+)
+async def test_an_earlier_session_is_loaded_else_resumed(
+    load: bool, resume: bool, how: str
+) -> None:
+    agent = ScriptedAgent(load=load, session=BOTH if resume else {})
+    async with (
+        AgentRuntime() as runtime,
+        runtime.open(agent.spec(), session_id="old", cwd="/") as session,
+    ):
+        assert session.opened.how == how
+        assert session.opened.reason is None
+        assert session.session_id == "old"
+    assert agent.calls == ["initialize", f"session/{how}"]
+
+
+async def test_an_agent_that_can_do_neither_gives_a_new_session_and_the_reason() -> None:
+    agent = ScriptedAgent()
+    async with (
+        AgentRuntime() as runtime,
+        runtime.open(agent.spec(), session_id="old") as session,
+    ):
+        assert session.opened.how == "new"
+        assert session.opened.reason is not None
+        assert "does not offer session/load or session/resume" in session.opened.reason
+        assert session.session_id == "s1"
+
+
+@pytest.mark.parametrize("how", ["load", "resume"])
+async def test_a_way_back_that_fails_gives_a_new_session_and_the_reason(how: str) -> None:
+    agent = ScriptedAgent(load=how == "load", session=BOTH)
+
+    async def gone(_request: object) -> Any:
+        agent.say("old", "half of ")
+        raise RpcError(-32002, "no such session")
+
+    agent.on(load=gone, resume=gone)
+    async with (
+        AgentRuntime() as runtime,
+        runtime.open(agent.spec(), session_id="old") as session,
+    ):
+        assert session.opened.how == "new"
+        assert session.opened.reason == f"session/{how} failed: no such session (-32002)"
+        assert session.session_id == "s1"
+        assert session.history == ()
+        assert (await session.run("Go.")).text == "Hello."
+
+
+async def test_a_load_that_is_never_answered_is_given_up_and_the_session_is_new() -> None:
+    agent = ScriptedAgent(load=True)
+
+    async def never(_request: object) -> LoadSessionResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    agent.on(load=never)
+    async with (
+        AgentRuntime(answer_seconds=0.05) as runtime,
+        runtime.open(agent.spec(), session_id="old") as session,
+    ):
+        assert session.opened.how == "new"
+        assert session.opened.reason is not None
+        assert "did not answer session/load" in session.opened.reason
+
+
+async def test_who_wants_that_session_or_none_gets_the_error() -> None:
+    agent = ScriptedAgent(load=True)
+
+    async def gone(_request: object) -> LoadSessionResponse:
+        raise RpcError(-32002, "no such session")
+
+    agent.on(load=gone)
+    async with AgentRuntime() as runtime:
+        with pytest.raises(ErrorReply, match="no such session"):
+            await runtime.open(agent.spec(), session_id="old", or_new=False)
+        with pytest.raises(MethodNotOffered):
+            await runtime.open(ScriptedAgent().spec(), session_id="old", or_new=False)
+    assert "session/new" not in agent.calls
+
+
+async def test_replayed_history_is_kept_apart_from_live_updates() -> None:
+    agent = ScriptedAgent(load=True)
+
+    async def load(request: LoadSessionRequest) -> LoadSessionResponse:
+        asked = UserMessageChunkSessionUpdate(content=TextContentBlock(text="Earlier?"))
+        agent.say(request.session_id, asked, "Earlier.")
+        loop = asyncio.get_running_loop()
+        # Right behind the answer, in the same breath.
+        loop.call_soon(lambda: loop.call_soon(lambda: agent.say(request.session_id, "Now.")))
+        return LoadSessionResponse()
+
+    agent.on(load=load)
+    async with (
+        AgentRuntime() as runtime,
+        runtime.open(agent.spec(), session_id="old") as session,
+    ):
+        live: list[Update] = []
+        news = asyncio.Event()
+        session.listen(live.append)
+        session.listen(lambda _: news.set())
+        with anyio.fail_after(WAIT):
+            await news.wait()
+        assert [kind_of(update) for update in session.history] == [
+            "user_message_chunk",
+            "agent_message_chunk",
+        ]
+        assert session.history[1] == chunk("Earlier.")
+        assert live == [chunk("Now.")]
+        assert (await session.run("Go.")).text == "Hello."
+
+
+async def test_updates_that_come_before_the_answer_to_session_new_are_not_lost() -> None:
+    agent = ScriptedAgent()
+    command = AvailableCommand(name="plan", description="Make a plan")
+
+    async def new(request: NewSessionRequest) -> NewSessionResponse:
+        del request
+        agent.say("s1", AvailableCommandsUpdateSessionUpdate(available_commands=[command]))
+        return NewSessionResponse(session_id="s1")
+
+    agent.on(new=new)
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        assert session.commands == (command,)
+
+
+async def test_title_and_usage_are_what_the_agent_last_said() -> None:
+    agent = ScriptedAgent()
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        news = asyncio.Event()
+        session.listen(lambda u: news.set() if kind_of(u) == "usage_update" else None)
+        agent.say(
+            "s1",
+            SessionInfoUpdateSessionUpdate(title="A title"),
+            SessionInfoUpdateSessionUpdate(updated_at="2026-01-01T00:00:00Z"),
+            UsageUpdateSessionUpdate(used=10, size=100),
+        )
+        with anyio.fail_after(WAIT):
+            await news.wait()
+        assert session.title == "A title"
+        assert session.usage is not None
+        assert session.usage.used == 10
+
+
+async def test_a_key_finds_the_session_again_after_a_restart(tmp_path: Path) -> None:
+    agent = ScriptedAgent(session=BOTH)
+    path = tmp_path / "sessions.json"
+    async with AgentRuntime(store=SessionStore(path)) as runtime:
+        async with runtime.open(agent.spec(), key="chat 1", cwd=tmp_path) as session:
+            assert session.opened.how == "new"
+            first = session.session_id
+        async with runtime.open(agent.spec(), key="chat 2", cwd=tmp_path) as session:
+            assert session.opened.how == "new"
+    async with (
+        AgentRuntime(store=SessionStore(path)) as runtime,
+        runtime.open(agent.spec(), key="chat 1", cwd=tmp_path) as session,
+    ):
+        assert (session.opened.how, session.session_id) == ("resume", first)
+
+
+async def test_a_key_whose_session_is_gone_names_the_new_one(tmp_path: Path) -> None:
+    agent = ScriptedAgent(session=BOTH)
+    store = SessionStore(tmp_path / "sessions.json")
+    async with AgentRuntime(store=store) as runtime:
+        await (await runtime.open(agent.spec(), key="chat")).aclose()
+
+        async def gone(_request: ResumeSessionRequest) -> ResumeSessionResponse:
+            raise RpcError(-32002, "no such session")
+
+        agent.on(resume=gone)
+        async with runtime.open(agent.spec(), key="chat") as session:
+            assert session.opened.reason is not None
+            found = store.find("scripted", "chat")
+            assert found is not None
+            assert found.session_id == session.session_id == "s2"
+
+
+async def test_a_key_without_a_store_is_a_misuse() -> None:
+    async with AgentRuntime() as runtime:
+        with pytest.raises(MisuseError, match="needs a store"):
+            runtime.open("codex", key="chat")
+
+
+async def test_what_the_agent_cannot_take_is_an_error_before_anything_is_opened() -> None:
+    agent = ScriptedAgent()
+    server = HttpMcpServer(name="m", url="http://127.0.0.1:9", headers=[])
+    async with AgentRuntime() as runtime:
+        with pytest.raises(MethodNotOffered, match="additional directories"):
+            await runtime.open(agent.spec(), additional_directories=["/tmp"])
+        with pytest.raises(MethodNotOffered, match="HttpMcpServer"):
+            await runtime.open(agent.spec(), mcp_servers=[server])
+    assert "session/new" not in agent.calls
+
+
+async def test_one_session_cannot_be_opened_twice_on_one_process() -> None:
+    agent = ScriptedAgent(session=BOTH)
+    spec = agent.spec(shared=True)
+    async with AgentRuntime() as runtime, runtime.open(spec, session_id="old"):
+        with pytest.raises(MisuseError, match="open already"):
+            await runtime.open(spec, session_id="old")
+
+
+async def test_a_login_that_is_wanted_is_a_typed_error_with_the_methods() -> None:
+    agent = ScriptedAgent()
+
+    async def new(request: NewSessionRequest) -> NewSessionResponse:
+        del request
+        raise RpcError(-32000, "log in first")
+
+    agent.on(new=new)
+    async with AgentRuntime() as runtime:
+        with pytest.raises(AuthenticationRequired, match="log in first") as raised:
+            await runtime.open(agent.spec())
+    assert raised.value.code == -32000
+    assert raised.value.methods == ()
+
+
+async def test_with_an_auth_method_the_runtime_logs_in_once() -> None:
+    agent = ScriptedAgent()
+    logins: list[str] = []
+
+    async def new(request: NewSessionRequest) -> NewSessionResponse:
+        del request
+        if not logins:
+            raise RpcError(-32000, "log in first")
+        return NewSessionResponse(session_id="s1")
+
+    async def authenticate(request: AuthenticateRequest) -> AuthenticateResponse:
+        logins.append(request.method_id)
+        return AuthenticateResponse()
+
+    agent.on(new=new, authenticate=authenticate)
+    async with (
+        AgentRuntime() as runtime,
+        runtime.open(agent.spec(auth_method="key")) as session,
+    ):
+        assert session.session_id == "s1"
+    assert logins == ["key"]
+
+
+async def test_all_pages_of_the_list_are_read() -> None:
+    agent = ScriptedAgent(session={"list": {}})
+    asked: list[ListSessionsRequest] = []
+
+    async def listed(request: ListSessionsRequest) -> ListSessionsResponse:
+        asked.append(request)
+        number = len(asked)
+        page = ListSessionsResponse(sessions=[SessionInfo(session_id=f"{number}", cwd="/w")])
+        if number < 3:
+            page.next_cursor = f"c{number}"
+        return page
+
+    agent.on(list=listed)
+    async with AgentRuntime() as runtime:
+        found = await runtime.sessions(agent.spec(), cwd="/w")
+    assert [session.session_id for session in found] == ["1", "2", "3"]
+    assert [request.cursor for request in asked] == [None, "c1", "c2"]
+    assert {request.cwd for request in asked} == {"/w"}
+
+
+async def test_a_list_that_goes_round_in_circles_is_an_error() -> None:
+    agent = ScriptedAgent(session={"list": {}})
+
+    async def listed(request: ListSessionsRequest) -> ListSessionsResponse:
+        del request
+        return ListSessionsResponse(sessions=[], next_cursor="same")
+
+    agent.on(list=listed)
+    async with AgentRuntime() as runtime:
+        with pytest.raises(PeerError, match="same cursor"):
+            await runtime.sessions(agent.spec())
+
+
+async def test_list_and_delete_that_are_not_offered_are_typed_errors() -> None:
+    agent = ScriptedAgent()
+    async with AgentRuntime() as runtime:
+        with pytest.raises(MethodNotOffered, match="session/list"):
+            await runtime.sessions(agent.spec())
+        with pytest.raises(MethodNotOffered, match="session/delete"):
+            await runtime.delete(agent.spec(), "old")
+        async with runtime.open(agent.spec()) as session:
+            with pytest.raises(MethodNotOffered, match="session/delete"):
+                await session.delete()
+    assert set(agent.calls) == {"initialize", "session/new"}
+
+
+async def test_delete_and_close_are_sent_where_they_are_offered(tmp_path: Path) -> None:
+    agent = ScriptedAgent(session={"delete": {}, "close": {}})
+    store = SessionStore(tmp_path / "sessions.json")
+    deleted: list[str] = []
+
+    async def delete(request: DeleteSessionRequest) -> DeleteSessionResponse:
+        deleted.append(request.session_id)
+        return DeleteSessionResponse()
+
+    agent.on(delete=delete)
+    async with AgentRuntime(store=store) as runtime:
+        session = await runtime.open(agent.spec())
+        await session.delete()
+        assert session.closed
+        assert store.all() == []
+        await runtime.open(agent.spec(), key="k")
+        await runtime.delete(agent.spec(), "s2")
+    assert deleted == ["s1", "s2"]
+    assert agent.calls.count("session/close") == 2
+    assert store.all() == []
+
+
+async def test_an_answer_that_never_comes_is_a_typed_error() -> None:
+    agent = ScriptedAgent()
+
+    async def never(_request: object) -> NewSessionResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    agent.on(new=never)
+    async with AgentRuntime(answer_seconds=0.05) as runtime:
+        with pytest.raises(AnswerTimeout, match=r"did not answer session/new within 0\.05 s"):
+            await runtime.open(agent.spec())
