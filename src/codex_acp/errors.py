@@ -17,7 +17,7 @@
     │   ├── CodexNotFound
     │   └── CodexNotExecutable
     ├── TurnUnfinished           a turn of Codex did not end as it should: `codex_acp.codex` has
-    │                            this branch (TurnFailed, TurnInterrupted, TurnSilent, OutputInvalid)
+    │                            TurnFailed, TurnInterrupted, TurnSilent and OutputInvalid
     └── RpcError                 raised by a request handler: the error to answer with
 
 Each message says what happened and what to do next. Nothing here imports a model.

@@ -8,7 +8,7 @@ from codex_acp.testing import Expect, Notify
 from tests.adapter.memory_bench import THREAD, MemoryBench
 
 START = Expect("thread/start")
-PAGES = {"elicitation": {"url": {}}}
+PAGES: dict[str, Any] = {"elicitation": {"url": {}}}
 PAGE = "https://login.example.org/authorize?x=1"
 WANTED = Notify(
     "mcpServer/startupStatus/updated",

@@ -136,10 +136,10 @@ async def test_whenever_the_client_lags_its_tool_calls_end_the_same(
         expected |= {(call, name): value for name, value in values.items()}
     await client.catch_up()
     found: dict[tuple[str, str], object] = {}
-    for update in taken(client):
-        assert isinstance(update, ToolCallUpdateSessionUpdate)
-        for name in update.model_fields_set - {"tool_call_id", "session_update"}:
-            found[update.tool_call_id, name] = getattr(update, name)
+    for last in taken(client):
+        assert isinstance(last, ToolCallUpdateSessionUpdate)
+        for name in last.model_fields_set - {"tool_call_id", "session_update"}:
+            found[last.tool_call_id, name] = getattr(last, name)
 
     assert found == expected
 

@@ -64,6 +64,18 @@ async def test_a_text_is_said_while_a_turn_runs_and_ends_at_once() -> None:
         assert await bench.end_of("p1") == "end_turn"
 
 
+async def test_a_prompt_behind_a_text_that_takes_its_time_does_not_wait_for_it() -> None:
+    slow = Expect("mcpServerStatus/list", silent=True)
+    async with MemoryBench(slow, Expect("turn/start"), *turn_completed()) as bench:
+        bench.start_prompt("p1", "/mcp")
+        await bench.asked_codex("mcpServerStatus/list")
+        assert await bench.prompt("p2") == "end_turn"
+        assert bench.client.replies("p1") == []
+        bench.cancel()
+
+        assert await bench.end_of("p1") == "cancelled"
+
+
 async def test_a_text_that_codex_does_not_give_is_an_error() -> None:
     refused = Expect("mcpServerStatus/list", error={"code": -32600, "message": "not today"})
     async with MemoryBench(refused) as bench:

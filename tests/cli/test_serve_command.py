@@ -88,7 +88,9 @@ def test_stdout_carries_the_protocol_only_whatever_a_library_prints(tmp_path: Pa
 def test_settings_reach_codex_and_the_agent_answers(tmp_path: Path, words: list[str]) -> None:
     codex = ScriptedCodex(tmp_path, [Expect("thread/start")])
     agent = Agent(words, environment(tmp_path, CODEX_PATH=str(codex.path)))
-    assert agent.session["result"] == {"sessionId": "thread-1"}
+    result = agent.session["result"]
+    assert isinstance(result, dict)
+    assert result["sessionId"] == "thread-1"
     assert codex.record().argv == ["app-server", *(word for word in words if word != "serve")]
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from tests.e2e.adapter_bench import COMMAND
-from tests.support.acp_schema import SchemaTap
+from tests.support.adapter_tap import AdapterTap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -56,7 +56,7 @@ class RawAdapter:
         assert self._process.stderr
         self._stdin: IO[bytes] = self._process.stdin
         self._news: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
-        self.tap = SchemaTap()
+        self.tap = AdapterTap()
         self._on_line = self.tap.on("agent")
         self.messages: list[Message] = []
         """Everything that the adapter sent and that was waited for, in order."""
@@ -73,6 +73,8 @@ class RawAdapter:
         return self
 
     def __exit__(self, kind: object, *rest: object) -> None:
+        lives = not self._stdin.closed and self._process.poll() is None
+        left = self.tap.unanswered("agent") if lives else []
         self.end_input()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(2)
@@ -87,6 +89,7 @@ class RawAdapter:
         self._process.stderr.close()  # type: ignore[union-attr]
         if kind is None:
             self.tap.check()
+            assert not left, f"the test has not waited for the answers to {left}"
             assert "Traceback" not in self.stderr, self.stderr
 
     @property

@@ -10,6 +10,7 @@ import pytest
 
 from codex_acp.acp.types import (
     AvailableCommandsUpdateSessionUpdate,
+    ContentBlock,
     PromptRequest,
     ResourceLinkContentBlock,
     TextContentBlock,
@@ -18,7 +19,7 @@ from codex_acp.acp.types import (
 from codex_acp.errors import ErrorReply
 from codex_acp.jsonrpc.message import INVALID_PARAMS
 from codex_acp.mapping.commands import BUILT_IN, INIT_PROMPT
-from codex_acp.testing import Gate, Text, ToolCall
+from codex_acp.testing import Gate, Step, Text, ToolCall
 from tests.e2e.adapter_bench import WAIT, AdapterBench
 
 pytestmark = pytest.mark.e2e
@@ -64,7 +65,7 @@ async def test_a_users_prompt_is_filled_and_sent_with_what_was_attached() -> Non
         write(bench.home.codex_home / "prompts" / "fix.md", "Fix $1, please.")
         session = await bench.new_session()
         link = ResourceLinkContentBlock(name="x.py", uri="https://example.org/x.py")
-        prompt = [TextContentBlock(text="/prompts:fix 'the bug'"), link]
+        prompt: list[ContentBlock] = [TextContentBlock(text="/prompts:fix 'the bug'"), link]
         with anyio.fail_after(WAIT):
             await bench.client.session_prompt(PromptRequest(session_id=session, prompt=prompt))
 
@@ -213,7 +214,12 @@ async def test_init_asks_the_model_for_a_guide() -> None:
 
 async def test_a_goal_is_worked_on_until_it_is_reached_and_the_prompt_lasts_as_long() -> None:
     reached = ToolCall("update_goal", {"status": "complete"})
-    script = [[Text("On it.")], [Text("Still.")], [reached], [Text("There.")]]
+    script: list[list[Step]] = [
+        [Text("On it.")],
+        [Text("Still.")],
+        [reached],
+        [Text("There.")],
+    ]
     async with AdapterBench(script) as bench:
         session = await bench.new_session()
         assert (await bench.prompt(session, "/goal Ship it")).stop_reason == "end_turn"

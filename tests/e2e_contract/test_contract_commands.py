@@ -69,7 +69,12 @@ async def test_3_2_an_approved_command_runs_and_the_model_gets_its_output(
     assert await prompt.end() == "end_turn"
     assert bench.path("approved").exists()
     assert "hi-there" in bench.outputs(APPROVED)["c1"]
-    assert bench.statuses(session, "c1") == ["pending", "in_progress", "completed"]
+    assert bench.statuses(session, "c1") == [
+        "in_progress",
+        "pending",
+        "in_progress",
+        "completed",
+    ]
     assert bench.event_types(session) == ["approval.requested", "approval.decided"]
 
 
@@ -83,7 +88,7 @@ async def test_3_4_a_rejected_command_does_not_run_and_the_turn_goes_on(
     assert await prompt.end() == "end_turn"
     assert not bench.path("rejected").exists()
     assert "rejected by user" in bench.outputs(REJECTED)["c2"]
-    assert bench.statuses(session, "c2") == ["pending", "failed"]
+    assert bench.statuses(session, "c2") == ["in_progress", "pending", "failed"]
     assert bench.replies(session) == [{"decision": "decline"}]
 
 
@@ -112,7 +117,7 @@ async def test_3_4_the_outcome_cancelled_of_a_turn_that_runs_declines_this_actio
     assert await prompt.end() == "end_turn"
     assert not bench.path("dismissed").exists()
     assert bench.replies(session) == [{"decision": "decline"}]
-    assert bench.statuses(session, "c4") == ["pending", "failed"]
+    assert bench.statuses(session, "c4") == ["in_progress", "pending", "failed"]
 
 
 async def test_3_5_a_cancel_while_asked_ends_the_prompt_without_the_clients_answer(
@@ -127,7 +132,7 @@ async def test_3_5_a_cancel_while_asked_ends_the_prompt_without_the_clients_answ
     assert await prompt.end() == "cancelled"
     assert len(bench.asks.withdrawn) == withdrawn + 1
     assert bench.replies(session) == [{"decision": "cancel"}]
-    assert bench.statuses(session, "c5") == ["pending", "failed"]
+    assert bench.statuses(session, "c5") == ["in_progress", "pending", "failed"]
     assert not bench.path("cancelled").exists()
 
 
@@ -231,7 +236,7 @@ async def test_3_7_two_approvals_of_one_turn_are_answered_in_reverse_order(
     first, second = await bench.asks.next_permission(), await bench.asks.next_permission()
     second.choose("allow_once")
     await bench.wait_until(lambda: bench.statuses(session, second.call)[-1] == "in_progress")
-    assert bench.statuses(session, first.call) == ["pending"]
+    assert bench.statuses(session, first.call) == ["in_progress", "pending"]
     # 0.163 runs neither before both are answered.
     first.choose("reject_once")
 

@@ -76,7 +76,12 @@ async def test_3_8_a_file_change_is_shown_with_its_diff_and_made_when_approved(
     # 4.1: the permission request's fields replace, so it must bring the diff again or say nothing.
     content = asked.request.tool_call.content
     assert content is None or any(isinstance(c, DiffToolCallContent) for c in content)
-    assert bench.statuses(session, "f1") == ["pending", "in_progress", "completed"]
+    assert bench.statuses(session, "f1") == [
+        "in_progress",
+        "pending",
+        "in_progress",
+        "completed",
+    ]
 
 
 async def test_3_4_a_rejected_file_change_is_not_made_and_the_turn_goes_on(
@@ -89,7 +94,7 @@ async def test_3_4_a_rejected_file_change_is_not_made_and_the_turn_goes_on(
     assert await prompt.end() == "end_turn"
     assert not bench.path("refused.txt").exists()
     assert "rejected" in bench.outputs(REFUSED)["f2"]
-    assert bench.statuses(session, "f2") == ["pending", "failed"]
+    assert bench.statuses(session, "f2") == ["in_progress", "pending", "failed"]
     assert bench.replies(session) == [{"decision": "decline"}]
 
 
@@ -127,7 +132,7 @@ async def test_4_5_a_cancel_while_a_file_change_is_asked_leaves_no_tool_call_ope
 
     assert await prompt.end() == "cancelled"
     assert bench.replies(session) == [{"decision": "cancel"}]
-    assert bench.statuses(session, "f7") == ["pending", "failed"]
+    assert bench.statuses(session, "f7") == ["in_progress", "pending", "failed"]
     assert not bench.path("cancelled.txt").exists()
 
 

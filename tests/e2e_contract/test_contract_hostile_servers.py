@@ -191,7 +191,7 @@ async def test_2_7_a_forged_twin_beside_the_open_question_for_the_genuine_call_g
         await bench.wait_until(lambda: "Declined without asking" in bench.said(session))
         (answer,) = await bench.mcp_answers("evil", 1)
         assert answer["action"] == "decline"
-        assert bench.statuses(session, "h2") == ["pending"]
+        assert bench.statuses(session, "h2") == ["in_progress", "pending"]
         genuine.choose("reject_once")
 
         assert await prompt.end() == "end_turn"

@@ -132,7 +132,7 @@ async def test_3_4_a_rejected_tool_call_does_not_reach_the_server_and_the_turn_g
     assert ran(bench, "never") == []
     assert "rejected" in bench.outputs(NEVER)["m9"]
     assert bench.replies(session)[0]["action"] == "decline"
-    assert bench.statuses(session, "m9") == ["pending", "failed"]
+    assert bench.statuses(session, "m9") == ["in_progress", "pending", "failed"]
 
 
 async def test_3_5_a_cancel_while_a_tool_call_is_asked_ends_the_prompt(

@@ -87,7 +87,7 @@ async def test_3_7_an_id_that_codex_uses_for_another_request_fails_closed_with_o
         assert [m["result"] for m in bench.wire.replies(last_asked(bench))] == [
             {"decision": "decline"}
         ]
-        assert bench.statuses(session, "call-1") == ["pending", "failed"]
+        assert bench.statuses(session, "call-1") == ["in_progress", "pending", "failed"]
         assert "used its id for another request" in bench.said(session)
         assert bench.event_types(session) == ["approval.requested", "approval.decided"]
 

@@ -13,11 +13,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 HANDWRITTEN = sorted(
     p
-    for folder in ("src", "codegen", "tests", "benchmarks")
+    for folder in ("src", "codegen", "tests", "benchmarks", "examples")
     for p in (ROOT / folder).rglob("*.py")
     if "_generated" not in p.parts
 )
 SOURCES = [p for p in HANDWRITTEN if p.is_relative_to(ROOT / "src")]
+
+SUB_AGENT = re.compile(r"/root/(counter|helper)\b")
+"""Codex names the agents of a thread like files below the first one."""
 
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
@@ -73,7 +76,7 @@ def test_no_path_of_a_machine_is_committed() -> None:
         if raw and path.is_file() and not path.is_relative_to(ROOT / "schema"):
             if path == Path(__file__):
                 continue
-            match = pattern.search(path.read_text(errors="replace"))
+            match = pattern.search(SUB_AGENT.sub("", path.read_text(errors="replace")))
             assert match is None, f"{_name(path)}: {match}"
 
 

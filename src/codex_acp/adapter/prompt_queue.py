@@ -26,13 +26,15 @@ MAX_PROMPTS: Final = 32
 class QueuedPrompt:
     """One prompt that the client waits for."""
 
-    __slots__ = ("message_id", "run", "scope")
+    __slots__ = ("message_id", "run", "scope", "speaks")
 
     def __init__(self) -> None:
         self.message_id = ""
         """What its message is called towards Codex; a new name for each attempt."""
         self.run: PromptRun | None = None
         """The turn that it is a part of; None: it waits, and can be taken back without a trace."""
+        self.speaks = False
+        """Whether it is being answered without a turn; those behind it need not wait for that."""
         self.scope = anyio.CancelScope()
         """Around all that is done while it waits."""
 
@@ -64,8 +66,9 @@ class PromptQueue:
         self.wake()
 
     def is_next(self, prompt: QueuedPrompt) -> bool:
-        """Whether every prompt before it is part of a turn."""
-        return next((p for p in self._prompts if p.run is None), None) is prompt
+        """Whether every prompt before it is part of a turn, or is being answered."""
+        waiting = (p for p in self._prompts if p.run is None and not p.speaks)
+        return next(waiting, None) is prompt
 
     def of_run(self, run: PromptRun) -> list[QueuedPrompt]:
         """The prompts that are part of a turn, the one that began it first."""

@@ -164,6 +164,8 @@ class Prompts:
             if isinstance(work, Speech):
                 while not self._queue.is_next(prompt):
                     await self._queue.changed()
+                prompt.speaks = True
+                self._queue.wake()
                 await work.run()
                 return PromptAnswer(PromptStop("end_turn"))
             await self._place(prompt, work)

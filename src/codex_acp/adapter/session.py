@@ -15,7 +15,6 @@ from codex_acp.acp._generated.v1.models import PromptResponse
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.command import Says, StartsTurn
 from codex_acp.adapter.files import FileTexts, read_files
-from codex_acp.adapter.modalities import why_no_audio
 from codex_acp.adapter.prompts import Prompts, Speech, TurnWork
 from codex_acp.adapter.turn_calls import TurnCalls, start_refused
 from codex_acp.adapter.turn_events import TURN_EVENTS, turn_of
@@ -168,6 +167,8 @@ class Session:
         files = await read_files(wanted_images(request.prompt), MAX_MEDIA_BYTES)
         no_audio = None
         if has_audio(request.prompt):
+            from codex_acp.adapter.modalities import why_no_audio  # with models of its own
+
             try:
                 no_audio = await why_no_audio(self._codex, self.id)
             except CodexAcpError as error:

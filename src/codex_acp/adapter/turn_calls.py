@@ -12,10 +12,6 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codex_acp.codex._generated.models import (
-    ThreadBackgroundTerminalsListParams,
-    ThreadBackgroundTerminalsTerminateParams,
-    ThreadReadParams,
-    ThreadTurnsListParams,
     TurnInterruptParams,
     TurnStartParams,
     TurnSteerParams,
@@ -101,6 +97,9 @@ class TurnCalls:
         return next((turn for turn in turns if not turn_ids or turn.id in turn_ids), None)
 
     async def _newest_turns(self) -> list[Turn]:
+        # Here: most sessions never ask, and these models would cost each of them megabytes.
+        from codex_acp.codex._generated.models import ThreadReadParams, ThreadTurnsListParams
+
         params = ThreadTurnsListParams(
             thread_id=self._thread_id,
             limit=LOOK_BACK,
@@ -121,6 +120,8 @@ class TurnCalls:
 
         Codex leaves the commands of an interrupted turn running in the background.
         """
+        from codex_acp.codex._generated.models import ThreadBackgroundTerminalsTerminateParams
+
         ended: list[str] = []
         left: list[ThreadBackgroundTerminal] = []
         for terminal in await self._background_terminals():
@@ -141,6 +142,8 @@ class TurnCalls:
         return ended, left
 
     async def _background_terminals(self) -> list[ThreadBackgroundTerminal]:
+        from codex_acp.codex._generated.models import ThreadBackgroundTerminalsListParams
+
         params = ThreadBackgroundTerminalsListParams(thread_id=self._thread_id)
         found: list[ThreadBackgroundTerminal] = []
         for _ in range(MAX_PAGES):

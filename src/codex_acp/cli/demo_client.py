@@ -26,12 +26,15 @@ from codex_acp.cli.demo_script import PROMPT
 
 if TYPE_CHECKING:
     from codex_acp.acp import ClientNotificationHandlers, ClientRequestHandlers
-    from codex_acp.acp.types import SessionNotification
+    from codex_acp.acp.types import SessionNotification, SessionUpdate
     from codex_acp.cli.demo_screen import Screen
     from codex_acp.testing import ScriptedModel
     from codex_acp.transport.child import ChildProcess
 
 __all__ = ["DemoClient", "DemoResult"]
+
+LINE: Final = 70
+"""Characters of a thought that are shown."""
 
 LIMIT_SECONDS: Final = 120.0
 """For all of it: it takes about five, but a first start reads a binary of 300 MB."""
@@ -159,7 +162,7 @@ class DemoClient:
         received, update = self._received, notification.update
         received.updates += 1
         if not isinstance(update, AgentMessageChunkSessionUpdate):
-            self._screen.stage("update", update.session_update)
+            self._show_other(update)
             return
         if received.first_at is None:
             received.first_at = time.monotonic()
@@ -171,6 +174,25 @@ class DemoClient:
         if isinstance(update.content, TextContentBlock):
             received.texts[-1] += update.content.text
             self._screen.stream(update.content.text)
+
+    def _show_other(self, update: SessionUpdate) -> None:
+        """What is no text of the agent: its beginning, on one line."""
+        from codex_acp.acp.types import (
+            AgentThoughtChunkSessionUpdate,
+            ToolCallSessionUpdate,
+            ToolCallUpdateSessionUpdate,
+        )
+
+        if isinstance(update, ToolCallSessionUpdate):
+            self._screen.stage("tool-call", update.title)
+        elif isinstance(update, ToolCallUpdateSessionUpdate):
+            if update.status is not None:
+                self._screen.stage("tool-call", f"is {update.status}")
+        elif isinstance(update, AgentThoughtChunkSessionUpdate) and isinstance(
+            update.content, TextContentBlock
+        ):
+            line = " ".join(update.content.text.split())
+            self._screen.stage("thought", line[:LINE] + "…" * (len(line) > LINE))
 
     def _show_outputs(self) -> None:
         """What Codex told the model of the commands that it ran."""

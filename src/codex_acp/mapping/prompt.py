@@ -82,7 +82,7 @@ def local_path(uri: str) -> str | None:
         if host.lower() not in ("", "localhost"):
             return None
         rest = f"/{rest}"
-    raw = _ESCAPED.sub(lambda match: bytes([int(match[1], 16)]), rest.encode())
+    raw = _ESCAPED.sub(lambda match: bytes([int(match[1], 16)]), rest.encode(errors="replace"))
     path = raw.decode(errors="surrogateescape")
     return path if path.startswith("/") and "\0" not in path else None
 
