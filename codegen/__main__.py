@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 
 from codegen.errors import CodegenError
 from codegen.regen import check, regenerate, undecided
@@ -27,6 +28,9 @@ def main() -> int:
         return _report_undecided()
     except CodegenError as error:
         print(f"codegen: {type(error).__name__}: {error}", file=sys.stderr)
+        return 2
+    except Exception:  # noqa: BLE001 - a defect of the generator is no difference of the tree
+        traceback.print_exc()
         return 2
 
 

@@ -37,10 +37,15 @@ def _params_of(schema: Schema) -> list[str]:
     return names
 
 
-def load(name: str, schema: dict[str, Any], stable: dict[str, Any]) -> Protocol:
-    """One protocol version; methods missing from ``stable`` are marked experimental."""
-    definitions: dict[str, Schema] = apply(schema, overrides.PATCHES[name])["$defs"]
-    namer = Namer(dict(overrides.NAMES))
+def load(
+    name: str, schema: dict[str, Any], stable: dict[str, Any], *, strict: bool = True
+) -> Protocol:
+    """One protocol version; methods missing from ``stable`` are marked experimental.
+
+    Not ``strict``: as for `codegen.codex.load`; a patch that does not fit is left out.
+    """
+    definitions: dict[str, Schema] = apply(schema, overrides.PATCHES[name], strict=strict)["$defs"]
+    namer = Namer(dict(overrides.NAMES), strict=strict)
     normaliser = Normaliser(definitions, namer, _member_name, open_by_default=False)
     known = {d.get("x-method") for d in stable["$defs"].values()}
     methods: dict[str, tuple[Method, ...]] = {}
@@ -54,7 +59,8 @@ def load(name: str, schema: dict[str, Any], stable: dict[str, Any]) -> Protocol:
         _method(definitions, n, "protocol", "protocol_notifications", normaliser, known)
         for n in both
     )
-    namer.check_overrides_used()
+    if strict:
+        namer.check_overrides_used()
     return Protocol(name, normaliser.out, methods)
 
 

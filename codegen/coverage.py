@@ -1,34 +1,25 @@
-"""Which decisions the schema asks for and no handwritten table has taken yet.
+"""Which decisions the schemas ask for and handwritten code has not taken yet, line by line.
 
-Reads the tables as syntax, without importing them: a table that lacks a row does not import.
+Rows of the total tables, arms of closed matches, and names that are gone.
 """
 
 from __future__ import annotations
 
-import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from codegen.errors import CodegenError
+from codegen.arms import closed_sets, lacking
+from codegen.exposure import SourceFile, read_sources
 from codegen.ir import Protocol
-from codegen.render import discriminators
+from codegen.naming import pascal
+from codegen.tables import Rows, Table, acp_tables, codex_tables, read_rows
 
-REFUSALS = "src/codex_acp/codex/refusals.py"
-ROUTES = "src/codex_acp/routing/table.py"
-NOTIFICATIONS = "src/codex_acp/mapping/notifications.py"
-
-
-@dataclass(frozen=True)
-class Table:
-    """A handwritten table: where it is, what its keys must be, and how a new row looks."""
-
-    path: str
-    name: str
-    keys: frozenset[str]
-    row: str
-    what: str
-    inner: str = ""
-    """The key below which the rows stand, for a table of tables."""
+_ALSO_THERE = {
+    "ServerRequest", "ServerNotification", "UnknownNotification", "RequestHandlers", "Refusals",
+    "ServerRequestRoutes", "NotificationHandlers", "WireModel", "UnknownValue", "UnknownVariant",
+}  # fmt: skip
+"""Names of the generated modules, and of ``types``, that no definition gives."""
 
 
 @dataclass(frozen=True)
@@ -43,70 +34,48 @@ class Missing:
         return f"{self.path}:{self.line}: {self.text}"
 
 
-def tables(codex: Protocol) -> list[Table]:
-    """Every table that must have a row for each method or value of the schema."""
-    requests = frozenset(m.wire for m in codex.methods["server_requests"])
-    notifications = frozenset(m.wire for m in codex.methods["server_notifications"])
-    found = [
-        Table(
-            ROUTES, "SERVER_REQUEST_ROUTES", requests,
-            "{key!r}: _any,  # or _approval_or_decline, or _program_only",
-            "server request {key} is UNROUTED: decide whether it is an approval, an elicitation "
-            "or a decline, teach codex/classify.py",
-        ),
-        Table(
-            REFUSALS, "REFUSALS", requests, "{key!r}: _the_negative_reply_of_this_method,",
-            "server request {key} has no negative reply",
-        ),
-        Table(
-            NOTIFICATIONS, "NOTIFICATION_HANDLERS", notifications,
-            '{key!r}: Ignored("why it is not shown"),  # or a function of this package',
-            "notification {key} is unmapped",
-        ),
-    ]  # fmt: skip
-    for name, values, _ in discriminators(codex):
-        found.append(
-            Table(
-                ROUTES, "DISCRIMINATORS", frozenset(values), '{key!r}: "what becomes of it",',
-                f"{name}: the value {{key}} is undecided", inner=name,
-            )
-        )  # fmt: skip
-    return found
-
-
-def missing(codex: Protocol, root: Path) -> list[Missing]:
-    """Every row to add or to remove, over all tables."""
+def missing(codex: Protocol, root: Path, acp: dict[str, Protocol] | None = None) -> list[Missing]:
+    """Every row and arm to add or to remove; ``acp`` is ``v1`` and ``v1_unstable``."""
     problems: list[Missing] = []
-    for table in tables(codex):
-        keys, line = _keys(root / table.path, table)
-        place = f"{table.name}[{table.inner!r}]" if table.inner else table.name
-        for key in sorted(table.keys - keys.keys()):
-            what, row = table.what.format(key=key), table.row.format(key=key)
-            problems.append(Missing(table.path, line, f"{what}; add to {place}:  {row}"))
-        for key in sorted(keys.keys() - table.keys):
-            text = f"{key} is gone from the schema; remove its row from {place}"
-            problems.append(Missing(table.path, keys[key], text))
+    for table in codex_tables(codex):
+        problems += _of_table(table, read_rows(root, table))
+    files = read_sources(root)
+    protocols = {"codex": codex, **(acp or {})}
+    if acp:
+        for table, rows in acp_tables(files, acp["v1"]):
+            problems += _of_table(table, rows)
+    for lack in lacking(files, closed_sets(protocols)):
+        text = f"{lack.union} has {lack.value}; add before this line:  {lack.arm}"
+        problems.append(Missing(lack.path, lack.line, text))
+    problems += _gone(files, protocols)
     return problems
 
 
-def _keys(path: Path, table: Table) -> tuple[dict[str, int], int]:
-    """The table's keys with their lines, and the line of its last row."""
-    for node in ast.parse(path.read_text()).body:
-        target = node.target if isinstance(node, ast.AnnAssign) else None
-        if isinstance(target, ast.Name) and target.id == table.name:
-            value: ast.expr | None = node.value if isinstance(node, ast.AnnAssign) else None
-            if table.inner and isinstance(value, ast.Dict):
-                value = dict(zip(map(_text, value.keys), value.values, strict=True)).get(
-                    table.inner
-                )
-            if isinstance(value, ast.Dict):
-                found = {_text(k): k.lineno for k in value.keys if k is not None}
-                return found, value.end_lineno or value.lineno
-    msg = (
-        f"{path} has no table {table.name} {table.inner} that can be read; mend codegen/coverage.py"
-    )
-    raise CodegenError(msg)
+def _of_table(table: Table, rows: Rows) -> Iterator[Missing]:
+    place = f"{table.name}[{table.inner!r}]" if table.inner else table.name
+    for key in sorted(table.keys - rows.lines.keys()):
+        what, row = table.what.format(key=key), table.row.format(key=key)
+        yield Missing(table.path, rows.end, f"{what}; add to {place}:  {row}")
+    for key in sorted(rows.lines.keys() - table.keys):
+        text = f"{key} is gone from the schema; remove its row from {place}"
+        yield Missing(table.path, rows.lines[key], text)
 
 
-def _text(node: ast.expr | None) -> str:
-    return str(node.value) if isinstance(node, ast.Constant) else ""
+def _gone(files: list[SourceFile], protocols: dict[str, Protocol]) -> Iterator[Missing]:
+    """Imports of generated names that no schema gives any more."""
+    there = {key: _names(protocol) for key, protocol in protocols.items()}
+    for file in files:
+        for local, line in file.lines.items():
+            protocol, name = file.names[local]
+            is_model = name[:1].isupper() and not name.isupper()
+            if protocol in there and is_model and name not in there[protocol] | _ALSO_THERE:
+                text = f"{name} is gone from the schema, but is imported here"
+                yield Missing(file.path, line, text)
+
+
+def _names(protocol: Protocol) -> set[str]:
+    names = set(protocol.definitions)
+    for direction, rows in protocol.methods.items():
+        end = "Event" if direction == "server_notifications" else ""
+        names |= {pascal(m.wire) + end for m in rows}
+    return names

@@ -17,3 +17,11 @@ class NameCollision(CodegenError):
 
 class UnusedOverride(CodegenError):
     """An override no longer matches anything in the schema."""
+
+
+class BrokenSchema(CodegenError):
+    """A schema file is cut off, is no JSON, or lacks something that it refers to."""
+
+
+class FetchFailed(CodegenError):
+    """A package could not be fetched, is not what its registry says, or its binary did not run."""

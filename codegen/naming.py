@@ -31,6 +31,8 @@ class Namer:
     """Gives each definition its class name, once; overrides that nothing uses are an error."""
 
     overrides: dict[str, str]
+    strict: bool = True
+    """If not, a name that will not do becomes the whole path, instead of an error."""
     taken: dict[str, str] = field(default_factory=dict)
     _used: set[str] = field(default_factory=set)
 
@@ -42,6 +44,11 @@ class Namer:
                 self._used.add(key)
                 name = self.overrides[key]
                 break
+        if not self.strict:
+            if self.taken.get(name, origin) != origin:
+                name = pascal(origin)
+            self.taken[name] = origin
+            return name
         if name in self.taken and self.taken[name] != origin:
             msg = (
                 f"{origin} and {self.taken[name]} would both be class {name}; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ class PinnedFile:
                 "restore the file, or refresh the schema on purpose"
             )
             raise PinMismatch(msg)
-        loaded: dict[str, Any] = json.loads(data)
+        loaded: dict[str, Any] = json.loads(lzma.decompress(data) if file.suffix == ".xz" else data)
         return loaded
 
 
@@ -50,3 +51,8 @@ def read_pins(schema_dir: Path = SCHEMA_DIR) -> dict[str, PinnedFile]:
         for path, sha256 in source["files"].items():
             pins[path] = PinnedFile(path, sha256, source["package"], source["version"])
     return pins
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """``0.169.0`` to be compared; what follows a hyphen does not count."""
+    return tuple(int(part) for part in version.partition("-")[0].split("."))

@@ -9,11 +9,13 @@ import tempfile
 from pathlib import Path
 
 from codegen import acp, codex, render
+from codegen.bundles import ACP_UNSTABLE, ACP_V1, EXPERIMENTAL, OLDER, STABLE
 from codegen.coverage import Missing, missing
 from codegen.errors import CodegenError
 from codegen.ir import Protocol
+from codegen.older import readable
 from codegen.overrides.layout import ACP_HOT, CODEX_HOT
-from codegen.pinned import ROOT, SCHEMA_DIR, PinnedFile, read_pins
+from codegen.pinned import ROOT, SCHEMA_DIR, PinnedFile, read_pins, version_key
 
 GENERATED_DIRS = (
     "src/codex_acp/codex/_generated",
@@ -32,19 +34,43 @@ def _versions_file(pins: dict[str, PinnedFile], keys: tuple[str, ...], head: str
     lines.append("SCHEMA_SHA256 = {")
     lines += [f'    "{key}": "{pins[key].sha256}",' for key in keys]
     lines.append("}")
+    if keys[0] == EXPERIMENTAL:
+        oldest = [pins[key].version for key in older_keys(pins)][:1] or [pin.version]
+        lines.append(f'OLDEST_VERSION = "{oldest[0]}"')
+        lines.append('"""The oldest version whose messages these models read."""')
     return "\n".join(lines) + "\n"
 
 
 def load_codex(schema_dir: Path = SCHEMA_DIR) -> Protocol:
-    """The Codex protocol as the pinned bundles describe it."""
+    """The Codex protocol as the pinned bundles describe it, able to read the older ones."""
     pins = read_pins(schema_dir)
     bundles = [pins[f"codex/{n}.json"].load(schema_dir) for n in ("experimental", "stable")]
-    return codex.load(*bundles)
+    newest = codex.load(*bundles)
+    older: dict[str, Protocol] = {}
+    for key in older_keys(pins):
+        files = pins[key].load(schema_dir)["files"]
+        both = (files[EXPERIMENTAL], files[STABLE])
+        older[pins[key].version] = codex.load(*both, strict=False)
+    return readable(newest, older)
+
+
+def older_keys(pins: dict[str, PinnedFile]) -> list[str]:
+    """The pinned bundles of older Codex versions, oldest first."""
+    keys = [key for key in pins if key.startswith(OLDER)]
+    return sorted(keys, key=lambda key: version_key(pins[key].version))
+
+
+def load_acp(schema_dir: Path = SCHEMA_DIR) -> dict[str, Protocol]:
+    """Both versions of ACP as the pinned files describe them."""
+    pins = read_pins(schema_dir)
+    v1, unstable = (pins[f"acp/{n}.json"].load(schema_dir) for n in ("v1", "v1_unstable"))
+    return {"v1": acp.load("v1", v1, v1), "v1_unstable": acp.load("v1_unstable", unstable, v1)}
 
 
 def undecided(root: Path = ROOT) -> list[Missing]:
     """Rows that handwritten tables lack, or have too many, for the schema as it is now."""
-    return missing(load_codex(root / "schema"), root)
+    schema = root / "schema"
+    return missing(load_codex(schema), root, load_acp(schema))
 
 
 def render_all(schema_dir: Path = SCHEMA_DIR) -> dict[str, str]:
@@ -54,8 +80,8 @@ def render_all(schema_dir: Path = SCHEMA_DIR) -> dict[str, str]:
     def head(key: str) -> str:
         return render.header(key, pins[key].sha256)
 
-    experimental, stable = "codex/experimental.json", "codex/stable.json"
-    v1, unstable = "acp/v1.json", "acp/v1_unstable.json"
+    experimental, stable = EXPERIMENTAL, STABLE
+    v1, unstable = ACP_V1, ACP_UNSTABLE
     loaded = {key: pins[key].load(schema_dir) for key in (v1, unstable)}
     files = render.codex_files(
         render.Target(

@@ -168,13 +168,14 @@ def discriminators(protocol: Protocol) -> list[tuple[str, list[str], str]]:
     """(name, values, text) of every list of discriminators."""
     lists = []
     for key, (name, doc) in DISCRIMINATORS.items():
-        definition = protocol.definitions[key]
+        definition = protocol.definitions.get(key)
         if isinstance(definition, EnumDef):
             values = [str(v) for v in definition.values]
         elif isinstance(definition, UnionDef):
             values = [*definition.literals, *(tag for tag, _ in definition.choices)]
         else:
-            msg = f"{key} is neither an enum nor a union any more; mend DISCRIMINATORS in render.py"
+            there = "gone" if definition is None else "neither an enum nor a union any more"
+            msg = f"{key} is {there}; mend DISCRIMINATORS in codegen/render.py"
             raise CodegenError(msg)
         lists.append((name, values, doc))
     return lists

@@ -17,8 +17,13 @@ NAMES: dict[str, str] = {
     "ThreadRealtimeBemItemPresentation.wholeItem": "WholeItemBemPresentation",
     "ThreadRealtimeBemItemPresentation.inlineMarkdown": "InlineMarkdownBemPresentation",
     "ThreadRealtimeBemItemPresentation.inlineVisualization": "InlineVisualizationBemPresentation",
+    # Two types under one tag since 0.169, by url or by file; the first keeps its name.
+    "ContentItem.input_audio.AudioUrl": "InputAudioContentItem",
+    "FunctionCallOutputContentItem.input_audio.AudioUrl": "InputAudioFunctionCallOutputContentItem",
+    "ThreadItem.imageGeneration.Result": "ImageGenerationThreadItem",
+    "UserInput.audio.Url": "AudioUserInput",
 }
-"""Schema path → class name, where the derived name collides or is too long."""
+"""Schema path → class name, where the derived name collides, is too long, or was another before."""
 
 CLOSED_ENUMS = frozenset(
     {
@@ -35,6 +40,8 @@ RESULTS: dict[str, str] = {
     "account/gatewayOAuth/cancel": "GatewayOAuthCancelResponse",
     "account/gatewayOAuth/login": "GatewayOAuthLoginResponse",
     "account/gatewayOAuth/read": "GatewayOAuthReadResponse",
+    "account/securitySetup/read": "GetAccountSecuritySetupResponse",
+    "accountSession/list": "AccountSessionsResponse",
     "account/logout": "LogoutAccountResponse",
     "account/rateLimits/read": "GetAccountRateLimitsResponse",
     "account/usage/read": "GetAccountTokenUsageResponse",

@@ -67,7 +67,8 @@ TABLE: list[Row] = [
     ("command", command(kind="command"), running(), CommandApproval),
     ("no kind is a command", command(), running(), CommandApproval),
     ("stdin", command(kind="writeStdin", approvalId="a"), running(), CommandApproval),
-    ("unknown kind", command(kind="humanCommand"), running(), Refused),
+    ("humanCommand", command(kind="humanCommand"), running(), CommandApproval),
+    ("unknown kind", command(kind="hologram"), running(), Refused),
     ("command of no turn", command(), Items(), Refused),
     ("command of another turn", command(turnId="other"), running(), Refused),
     ("command of another thread", command(threadId="other"), running(), Refused),
@@ -132,7 +133,7 @@ def test_1_2_the_table_has_every_method_mode_and_kind_of_the_schema() -> None:
 @pytest.mark.parametrize(
     ("asked", "named"),
     [
-        (command(kind="humanCommand"), "humanCommand"),
+        (command(kind="hologram"), "hologram"),
         (elicitation(mode="hologram"), "hologram"),
         (elicitation(_meta={APPROVAL_KIND: "tool_suggestion"}), "tool_suggestion"),
     ],

@@ -174,7 +174,7 @@ def test_5_1_an_answer_that_was_not_passed_on_says_why() -> None:
         (tool_approval(), "mcp_tool_call"),
         (elicitation(mode="hologram"), "hologram"),
         (elicitation(**{**URL, "url": "file:///etc"}), "url"),
-        (command(kind="humanCommand"), "humanCommand"),
+        (command(kind="hologram"), "hologram"),
         (request("item/tool/call"), None),
         (request("attestation/generate"), None),
     ],

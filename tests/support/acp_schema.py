@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -25,6 +25,9 @@ SideName: TypeAlias = Literal["agent", "client"]
 _SCHEMAS: Final = Path(__file__).parents[2] / "schema" / "acp"
 _STABLE: Final = "v1.json"
 _UNSTABLE: Final = "v1_unstable.json"
+_REMEMBERED: Final = 50_000
+"""Characters of a message above which it is not remembered whether it fits."""
+
 _KINDS: Final = ("Request", "Response", "Notification")
 
 
@@ -172,7 +175,16 @@ def _validator(definition: _Definition) -> Draft202012Validator:
 
 
 def _misfits(definition: _Definition, value: object) -> list[str]:
-    error = best_match(_validator(definition).iter_errors(value))
+    text = json.dumps(value)
+    return list((_found_before if len(text) < _REMEMBERED else _found)(definition, text))
+
+
+def _found(definition: _Definition, text: str) -> tuple[str, ...]:
+    error = best_match(_validator(definition).iter_errors(json.loads(text)))
     if error is None:
-        return []
-    return [f"{definition.name}: {error.json_path}: {error.message}"]
+        return ()
+    return (f"{definition.name}: {error.json_path}: {error.message}",)
+
+
+_found_before: Final = lru_cache(1_000)(_found)
+"""Adapters say the same again and again, and the schema is slow."""

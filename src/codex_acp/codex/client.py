@@ -163,7 +163,6 @@ class CodexClient(AnswersRequests, HearsNotifications, CodexCalls):
 
         return cls(remote_link(url, token), **settings)
 
-
     async def __aenter__(self) -> Self:
         """See `connect`."""
         await self.connect()

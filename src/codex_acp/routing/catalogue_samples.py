@@ -137,7 +137,11 @@ def _commands() -> Iterator[Sample]:
     yield _sample(_COMMAND, "kind command, more permissions", {**_RUN, **more})
     stdin = {**_RUN, "kind": "writeStdin", "approvalId": "stdin-1"}
     yield _sample(_COMMAND, "kind writeStdin", stdin)
-    yield _sample(_COMMAND, "kind unknown to this schema", {**_RUN, "kind": "humanCommand"})
+    human = {**_RUN, "kind": "humanCommand", "approvalId": "checkpoint-1"}
+    yield _sample(_COMMAND, "kind humanCommand", human)
+    lasting = {"availableDecisions": ["accept", "acceptForSession", "decline", "cancel"]}
+    yield _sample(_COMMAND, "kind humanCommand, a lasting decision listed", {**human, **lasting})
+    yield _sample(_COMMAND, "kind unknown to this schema", {**_RUN, "kind": "hologram"})
     yield _sample(_COMMAND, "its turn is not running", {**_RUN, "turnId": "turn-0"})
     yield _sample(_COMMAND, "no open session holds the thread", _RUN, thread="thread-2")
 

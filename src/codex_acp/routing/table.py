@@ -111,6 +111,7 @@ DISCRIMINATORS: Final[dict[str, dict[str, str]]] = {
     "COMMAND_KINDS": {
         "command": "approval",
         "writeStdin": "approval",
+        "humanCommand": "approval, for this one time only: a checkpoint that wants a person",
     },
     "COMMAND_DECISIONS": {
         "accept": _OFFERED,

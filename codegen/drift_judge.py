@@ -1,0 +1,198 @@
+"""PURE: what each change means for this project, and whether somebody has to decide something.
+
+A change needs a decision where a total table lacks a row, a closed match lacks an arm, or
+handwritten code uses what is gone or otherwise now. Everything else is compatible: unknown fields,
+values and members are kept by the models.
+"""
+
+from __future__ import annotations
+
+from codegen.arms import Lack, closed_sets, lacking
+from codegen.drift_compare import compare
+from codegen.drift_model import Change, Judged, Report, SchemaSet, Verdict
+from codegen.drift_ours import Ours
+from codegen.naming import snake
+
+YES, NO = Verdict.DECISION, Verdict.COMPATIBLE
+
+
+def drift(old: SchemaSet, new: SchemaSet, ours: Ours) -> Report:
+    """The report; changes that need a decision first within each area."""
+    lacks = lacking(list(ours.files), closed_sets(dict(new.protocols)))
+    judged = [judge(change, ours, lacks) for change in compare(old, new)]
+    if new.problem:
+        stop = Change("", "generator", "changed", "", "the generator stops at the new schema")
+        judged.insert(0, Judged(stop, YES, new.problem))
+    return Report(old.versions, new.versions, tuple(judged))
+
+
+def judge(change: Change, ours: Ours, lacks: list[Lack]) -> Judged:
+    """What one change means."""
+    match change.area:
+        case "server request":
+            return _server_request(change, ours)
+        case "notification" if change.protocol == "codex":
+            return _notification(change, ours)
+        case "request" | "notification":
+            return _method(change, ours)
+        case "item":
+            return _item(change, ours, lacks)
+        case "elicitation mode" | "decision":
+            return _discriminator(change, ours)
+        case "field":
+            return _field(change, ours)
+        case "value" | "member":
+            return _value(change, ours, lacks)
+        case _:
+            return _type(change, ours)
+
+
+def _server_request(change: Change, ours: Ours) -> Judged:
+    row = ours.routes.get(change.name)
+    if change.kind == "added":
+        if row is None:
+            return Judged(change, YES, "UNROUTED: it needs a route and a negative reply")
+        if change.name not in ours.refusals:
+            return Judged(change, YES, f"routed as {_words(row)}, but has no negative reply")
+        return Judged(change, NO, f"routed as {_words(row)}")
+    if change.kind == "removed":
+        if row is None:
+            return Judged(change, NO, "no table has it")
+        return Judged(change, YES, "its route and its refusal are superfluous")
+    route = "UNROUTED" if row is None else f"routed as {_words(row)}"
+    return Judged(change, YES, f"{route}; its shape is another")
+
+
+def _words(row: str) -> str:
+    return row.strip("_").replace("_", " ")
+
+
+def _notification(change: Change, ours: Ours) -> Judged:
+    if change.owner != "server_notifications":
+        return Judged(change, NO, "a typed call of the client")
+    row = ours.notifications.get(change.name)
+    if change.kind == "removed":
+        return (
+            Judged(change, NO, "no table has it")
+            if row is None
+            else Judged(change, YES, "its row is superfluous")
+        )
+    if row is None:
+        return Judged(change, YES, "unmapped: it needs a row")
+    return Judged(change, NO if change.kind == "added" else YES, row)
+
+
+def _method(change: Change, ours: Ours) -> Judged:
+    call = snake(change.name)
+    if change.protocol == "v1_unstable":
+        return Judged(change, NO, "unstable ACP, which the adapter does not offer")
+    if change.protocol == "v1" and change.kind == "added":
+        if change.name in ours.acp_rows:
+            return Judged(change, NO, "every table of handlers has it")
+        return Judged(change, YES, "tables of handlers lack it")
+    if change.kind == "added":
+        return Judged(change, NO, f"a new typed call, {call}")
+    places = ours.mentioned(change.protocol, {call, change.name})
+    if change.kind == "changed" and _but_experimental(change.before) == _but_experimental(
+        change.after
+    ):
+        return Judged(change, NO, "only how stable it is has changed")
+    if places:
+        return Judged(change, YES, "handwritten code uses it", places)
+    return Judged(change, NO, f"only the typed call {call} changes")
+
+
+def _but_experimental(signature: str) -> str:
+    return signature.removesuffix(" (experimental)")
+
+
+def _item(change: Change, ours: Ours, lacks: list[Lack]) -> Judged:
+    if change.kind == "removed":
+        places = ours.uses.get((change.protocol, change.before), ())
+        return Judged(change, YES if places else NO, "", places)
+    missing = _lacking(change, lacks)
+    if missing:
+        return Judged(change, YES, "unmapped: matches lack it", missing)
+    new = [cls for cls in change.after.split(", ") if cls not in change.before.split(", ")]
+    if all(cls in ours.mapped for cls in new):
+        found = {p: None for cls in new for p in ours.uses.get((change.protocol, cls), ())}
+        return Judged(change, NO, "mapped", tuple(found))
+    return Judged(change, YES, "unmapped: no code of the mapping names it")
+
+
+def _discriminator(change: Change, ours: Ours) -> Judged:
+    row = ours.discriminators[change.owner].get(change.name)
+    if change.kind == "removed":
+        return (
+            Judged(change, NO, "no table has it")
+            if row is None
+            else Judged(change, YES, "its row in DISCRIMINATORS is superfluous")
+        )
+    if row is None:
+        return Judged(change, YES, "undecided: it needs a row in DISCRIMINATORS")
+    if change.kind == "changed":
+        return Judged(change, YES, f"its shape is another; decided: {row}")
+    return Judged(change, NO, f"decided: {row}")
+
+
+def _value(change: Change, ours: Ours, lacks: list[Lack]) -> Judged:
+    missing = _lacking(change, lacks)
+    if missing:
+        return Judged(change, YES, "closed matches lack it", missing)
+    if change.kind != "removed":
+        return Judged(change, NO, "", ours.public.get((change.protocol, change.owner), ()))
+    cls = change.before
+    places = (
+        ours.uses.get((change.protocol, cls), ())
+        if cls
+        else ours.mentioned(change.protocol, {change.name})
+    )
+    if places:
+        return Judged(change, YES, "handwritten code names it", places)
+    return Judged(change, NO)
+
+
+def _lacking(change: Change, lacks: list[Lack]) -> tuple[str, ...]:
+    wanted = {change.name, *change.after.split(", ")}
+    return tuple(
+        f"{lack.path}:{lack.line}"
+        for lack in lacks
+        if lack.union == change.owner and lack.value in wanted
+    )
+
+
+def _type(change: Change, ours: Ours) -> Judged:
+    key = (change.protocol, change.name)
+    places = (*ours.uses.get(key, ()), *ours.public.get(key, ()))
+    if change.kind == "added" or not places:
+        return Judged(change, NO, "", places)
+    return Judged(change, YES, "handwritten code uses it", places)
+
+
+def _field(change: Change, ours: Ours) -> Judged:
+    key = (change.protocol, change.owner)
+    shown = ours.public.get(key, ())
+    used = ours.uses.get(key, ())
+    if change.kind == "added":
+        if not change.after.startswith("required"):
+            return Judged(change, NO, "", shown)
+        if change.flow == "received":
+            return Judged(change, NO, "older versions do not send it", shown)
+        what = "handwritten code makes this type and must set it"
+        return Judged(change, YES if used else NO, what if used else "", (*used, *shown))
+    places = ours.mentioned(change.protocol, {snake(change.name), change.name})
+    if _is_harmless(change) or not places:
+        return Judged(change, NO, "", shown)
+    return Judged(change, YES, "handwritten code may use it", (*places, *shown))
+
+
+def _is_harmless(change: Change) -> bool:
+    """Only the need has changed, and to the better for who has to do with it."""
+    old_need, _, old_type = change.before.partition(" ")
+    new_need, _, new_type = change.after.partition(" ")
+    if change.kind != "changed" or old_type != new_type:
+        return False
+    return (change.flow, old_need, new_need) in (
+        ("sent", "required", "optional"),
+        ("received", "optional", "required"),
+    )

@@ -1,0 +1,99 @@
+"""What this project has decided and uses, as the source says now: the tables, types and words."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from codegen.exposure import SRC, SourceFile, public_signatures, read_sources, uses
+from codegen.ir import Protocol
+from codegen.render import DISCRIMINATORS
+from codegen.tables import ACP_TABLES, NOTIFICATIONS, REFUSALS, ROUTES, Table, acp_tables, read_rows
+
+Key = tuple[str, str]
+"""(protocol, generated name)."""
+
+
+@dataclass(frozen=True)
+class Ours:
+    """The decisions and the uses of one source tree."""
+
+    routes: Mapping[str, str]
+    """Server request → the row of its route."""
+    refusals: Mapping[str, str]
+    notifications: Mapping[str, str]
+    """Notification → what becomes of it, in words."""
+    discriminators: Mapping[str, Mapping[str, str]]
+    """Definition → value → what becomes of it."""
+    acp_rows: frozenset[str]
+    """Methods of ACP that every handler table has."""
+    mapped: frozenset[str]
+    """Generated names that the mapping uses."""
+    uses: Mapping[Key, tuple[str, ...]]
+    public: Mapping[Key, tuple[str, ...]]
+    files: tuple[SourceFile, ...]
+
+    def mentioned(self, protocol: str, words: set[str]) -> tuple[str, ...]:
+        """The files that use the protocol and have one of the words."""
+        return tuple(f.path for f in self.files if protocol in f.protocols and f.words & words)
+
+
+def read_ours(root: Path, v1: Protocol | None) -> Ours:
+    """Read the source below ``root``. Without ``v1`` the tables of ACP are not looked at."""
+    files = read_sources(root)
+    found = uses(files)
+    tables = [] if v1 is None else list(acp_tables(files, v1))
+    lacked = {key for table, rows in tables for key in table.keys - rows.lines.keys()}
+    whole = {m.wire for d in ACP_TABLES.values() for x in d for m in v1.methods[x]} if v1 else set()
+    return Ours(
+        routes=_rows(root, ROUTES, "SERVER_REQUEST_ROUTES"),
+        refusals=_rows(root, REFUSALS, "REFUSALS"),
+        notifications=_notifications(root),
+        discriminators={
+            key: _plain(_rows(root, ROUTES, "DISCRIMINATORS", name))
+            for key, (name, _) in DISCRIMINATORS.items()
+        },
+        acp_rows=frozenset(whole - lacked),
+        mapped=frozenset(
+            name
+            for (protocol, name), paths in found.items()
+            if protocol == "codex" and any(p.startswith(f"{SRC}/mapping/") for p in paths)
+        ),
+        uses=found,
+        public=public_signatures(files),
+        files=tuple(files),
+    )
+
+
+def _rows(root: Path, path: str, name: str, inner: str = "") -> Mapping[str, str]:
+    return read_rows(root, Table(path, name, frozenset(), "", "", inner)).values
+
+
+def _plain(rows: Mapping[str, str]) -> dict[str, str]:
+    """The rows as text, where they are one."""
+    trees = {key: ast.parse(row, mode="eval").body for key, row in rows.items()}
+    return {
+        key: str(tree.value) if isinstance(tree, ast.Constant) else rows[key]
+        for key, tree in trees.items()
+    }
+
+
+def _notifications(root: Path) -> dict[str, str]:
+    """Each row in words: ``Ignored`` gives its reason, also through a name of the module."""
+    reasons: dict[str, str] = {}
+    for node in ast.parse((root / NOTIFICATIONS).read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            reasons[node.targets[0].id] = ast.unparse(node.value)
+    found = {}
+    for method, row in _rows(root, NOTIFICATIONS, "NOTIFICATION_HANDLERS").items():
+        text = reasons.get(row, row)
+        call = ast.parse(text, mode="eval").body
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "Ignored" and call.args:
+            reason = call.args[0]
+            said = str(reason.value) if isinstance(reason, ast.Constant) else ast.unparse(reason)
+            found[method] = f"ignored: {said}"
+        else:
+            found[method] = f"mapped by {row}"
+    return found

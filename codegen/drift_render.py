@@ -1,0 +1,131 @@
+"""A drift report as text for the terminal, as Markdown for the changelog, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import get_args
+
+from codegen.drift_model import Area, Judged, Report, Verdict
+
+_PRODUCTS = {"codex": "Codex app-server", "acp": "ACP"}
+_LINE_EACH = ("server request", "notification", "item", "elicitation mode", "decision", "request")
+_SIGNS = {"added": "+", "removed": "-", "changed": "~"}
+_VERDICTS = {
+    Verdict.NOTHING: "Nothing new.",
+    Verdict.COMPATIBLE: "Compatible: nothing has to be decided.",
+    Verdict.DECISION: "Needs a decision.",
+}
+_MAX_PLACES = 6
+
+
+def terminal(report: Report) -> str:
+    """Plain lines, what needs a decision first."""
+    return "\n".join([heading(report), *_body(report, str, "")]) + "\n"
+
+
+def markdown(report: Report) -> str:
+    """A section for the changelog; its first line is `heading` as a title."""
+    title = f"## {heading(report)}"
+    return "\n".join([title, "", *_body(report, lambda name: f"`{name}`", "### ")]) + "\n"
+
+
+def as_json(report: Report) -> str:
+    """The whole value, with its exit code."""
+    body = {
+        "old": dict(report.old),
+        "new": dict(report.new),
+        "exit_code": int(report.verdict),
+        "changes": [
+            {
+                **asdict(j.change), "verdict": j.verdict.name.lower(), "meaning": j.meaning,
+                "places": list(j.places),
+            }
+            for j in report.judged
+        ],
+    }  # fmt: skip
+    return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+
+
+def heading(report: Report) -> str:
+    """``Codex app-server 0.163.0 → 0.169.0``, for each product whose version is known twice."""
+    old = dict(report.old)
+    return ", ".join(
+        f"{_PRODUCTS.get(name, name)} {old[name]} → {version}"
+        if old[name] != version
+        else f"{_PRODUCTS.get(name, name)} {version}"
+        for name, version in report.new
+        if name in old
+    )
+
+
+def _body(report: Report, code: Callable[[str], str], title: str) -> Iterator[str]:
+    open_ones = [j for j in report.judged if j.verdict is Verdict.DECISION]
+    counted = f"{len(report.judged)} changes, {len(open_ones)} of them need a decision"
+    yield f"{_VERDICTS[report.verdict]} {counted}." if report.judged else _VERDICTS[report.verdict]
+    if open_ones:
+        yield from ("", f"{title}To be decided", "")
+        yield from (_line(j, code, with_area=True) for j in open_ones)
+    for area in get_args(Area):
+        here = [j for j in report.judged if j.change.area == area]
+        if area in _LINE_EACH and here:
+            yield from ("", f"{title}{area.capitalize()}s", "")
+            yield from (_line(j, code, with_area=False) for j in here)
+    yield from _types(report, code, title)
+
+
+def _line(judged: Judged, code: Callable[[str], str], *, with_area: bool) -> str:
+    change = judged.change
+    area = f"{change.area} " if with_area and change.area != "generator" else ""
+    owner = f"{change.owner}." if change.area in ("field", "value", "member", "decision") else ""
+    name = code(owner + change.name) if change.area != "generator" else change.name
+    text = f"- {_SIGNS[change.kind]} {area}{name}"
+    if change.experimental and change.area != "generator":
+        text += " (experimental)"
+    if change.kind == "changed" and change.after:
+        text += f": {code(change.before or 'a text')} → {code(change.after)}"
+    if judged.meaning:
+        text += f": {judged.meaning}"
+    return text + _places(judged, code)
+
+
+def _places(judged: Judged, code: Callable[[str], str]) -> str:
+    if not judged.places:
+        return ""
+    shown = [code(place) for place in judged.places[:_MAX_PLACES]]
+    if len(judged.places) > _MAX_PLACES:
+        shown.append(f"and {len(judged.places) - _MAX_PLACES} more")
+    return f" [{', '.join(shown)}]"
+
+
+def _types(report: Report, code: Callable[[str], str], title: str) -> Iterator[str]:
+    """One line for each type that changed, then the new ones and those that are gone."""
+    types = [j for j in report.judged if j.change.area == "type"]
+    inner = [j for j in report.judged if j.change.area in ("field", "value", "member")]
+    if not types and not inner:
+        return
+    yield from ("", f"{title}Types", "")
+    owners: dict[tuple[str, str], list[Judged]] = {}
+    for judged in inner:
+        owners.setdefault((judged.change.protocol, judged.change.owner), []).append(judged)
+    for (protocol, owner), group in sorted(owners.items()):
+        where = "" if protocol == "codex" else f" of {protocol}"
+        flow = group[0].change.flow or "unused"
+        places = tuple(dict.fromkeys(p for j in group for p in j.places if not p.endswith(".py")))
+        seen = f", in the signature of {', '.join(map(code, places[:3]))}" if places else ""
+        yield f"- {code(owner)}{where}, {flow}{seen}: {'; '.join(_part(j, code) for j in group)}"
+    yield from (_line(j, code, with_area=False) for j in types if j.change.kind == "changed")
+    for kind, word in (("added", "New"), ("removed", "Gone")):
+        names = [code(j.change.name) for j in types if j.change.kind == kind]
+        if names:
+            yield f"- {word}: {', '.join(names)}"
+
+
+def _part(judged: Judged, code: Callable[[str], str]) -> str:
+    change = judged.change
+    text = f"{_SIGNS[change.kind]} {code(change.name)}"
+    if change.area == "field" or change.kind == "changed":
+        ways = [w for w in (change.before, change.after) if w]
+        text += f" {' → '.join(code(w) for w in ways)}"
+    return f"{text} (experimental)" if change.experimental else text

@@ -1,0 +1,160 @@
+"""Which generated types handwritten code uses, and which its public signatures show.
+
+Reads ``src`` as syntax, without importing it. A use is an import of a name from the generated
+models, or ``models.NAME``; words are the attributes and texts of the files that use a protocol.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+SRC = "src/codex_acp"
+PUBLIC_PACKAGES = ("codex", "acp", "testing")
+"""Besides ``errors``, which shows no generated type: the stable API."""
+
+_OTHER_MODULES = (".calls", ".handlers", ".methods", ".version", ".discriminators")
+"""Generated modules whose names are not those of definitions and methods."""
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One handwritten file: its syntax, and the generated names that it imports."""
+
+    path: str
+    tree: ast.Module
+    names: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Name in this file → (``codex``, ``v1`` or ``v1_unstable``; generated name)."""
+    packages: dict[str, str] = field(default_factory=dict)
+    """Name in this file of a generated module (``models``) → its protocol."""
+    lines: dict[str, int] = field(default_factory=dict)
+    """Name in this file → the line that imports it, for names that stand for types."""
+    text: str = ""
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Every node of the tree."""
+        return tuple(ast.walk(self.tree))
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Every attribute, keyword and text of the file."""
+        found: set[str] = set()
+        for node in self.nodes:
+            if isinstance(node, ast.Attribute):
+                found.add(node.attr)
+            elif isinstance(node, ast.keyword) and node.arg:
+                found.add(node.arg)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.add(node.value)
+        return frozenset(found)
+
+    def generated(self, node: ast.expr) -> tuple[str, str] | None:
+        """(protocol, name) of an expression that is a generated name; else None."""
+        if isinstance(node, ast.Name):
+            return self.names.get(node.id)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            protocol = self.packages.get(node.value.id)
+            return None if protocol is None else (protocol, node.attr)
+        return None
+
+    @property
+    def protocols(self) -> set[str]:
+        """The protocols whose generated names the file uses."""
+        return {protocol for protocol, _ in self.names.values()} | set(self.packages.values())
+
+
+def read_sources(root: Path) -> list[SourceFile]:
+    """Every handwritten file of ``src``, in order of their paths."""
+    files = []
+    for path in sorted((root / SRC).rglob("*.py")):
+        if "_generated" in path.parts:
+            continue
+        files.append(_parsed(path.relative_to(root).as_posix(), path.read_text()))
+    return files
+
+
+@lru_cache(maxsize=2048)
+def _parsed(path: str, text: str) -> SourceFile:
+    source = SourceFile(path, ast.parse(text), text=text)
+    for node in source.nodes:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            _imported(source, node.module, node)
+    return source
+
+
+def _imported(source: SourceFile, module: str, node: ast.ImportFrom) -> None:
+    protocol = _protocol_of(module)
+    if protocol is None:
+        return
+    for alias in node.names:
+        name = alias.asname or alias.name
+        if alias.name in ("models", "server_requests", "notifications"):
+            source.packages[name] = protocol
+        elif alias.name != "*":
+            source.names[name] = (protocol, alias.name)
+            if not module.endswith(_OTHER_MODULES):
+                source.lines[name] = alias.lineno
+
+
+def _protocol_of(module: str) -> str | None:
+    """Whose generated names a module has; None if it has none."""
+    if module.startswith(("codex_acp.codex.", "codex_acp.acp.")):
+        rest = module.split(".")[2:]
+        if rest[0] not in ("_generated", "types", "unstable"):
+            return None
+        if module.startswith("codex_acp.codex."):
+            return "codex"
+        return "v1_unstable" if "unstable" in rest or "v1_unstable" in rest else "v1"
+    return "codex" if "._generated" in module else None
+
+
+def uses(files: list[SourceFile]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """(protocol, generated name) → the files that use it."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for file in files:
+        for key in file.names.values():
+            found.setdefault(key, set()).add(file.path)
+        for node in file.nodes if file.packages else ():
+            if isinstance(node, ast.Attribute):
+                at = file.generated(node)
+                if at is not None:
+                    found.setdefault(at, set()).add(file.path)
+    return {key: tuple(sorted(paths)) for key, paths in found.items()}
+
+
+def public_signatures(files: list[SourceFile]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """(protocol, generated name) → the public functions and fields whose annotations show it."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for file in files:
+        parts = Path(file.path).relative_to(SRC).with_suffix("").parts
+        if parts[0] not in PUBLIC_PACKAGES or any(p.startswith("_") for p in parts[:-1]):
+            continue
+        for place, annotation in _annotations(file.tree, ".".join(("codex_acp", *parts))):
+            for node in ast.walk(annotation):
+                key = file.generated(node) if isinstance(node, ast.expr) else None
+                if key is not None:
+                    found.setdefault(key, set()).add(place)
+    return {key: tuple(sorted(places)) for key, places in found.items()}
+
+
+def _annotations(node: ast.Module | ast.ClassDef, where: str) -> Iterator[tuple[str, ast.expr]]:
+    """(place, annotation) of every public signature and attribute of a module or class."""
+    for child in node.body:
+        if isinstance(child, ast.ClassDef) and not child.name.startswith("_"):
+            yield from _annotations(child, f"{where}.{child.name}")
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            if child.name.startswith("_") and child.name != "__init__":
+                continue
+            place = f"{where}.{child.name}"
+            arguments = child.args
+            for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+                if arg.annotation is not None:
+                    yield place, arg.annotation
+            if child.returns is not None:
+                yield place, child.returns
+        elif isinstance(child, ast.AnnAssign) and not ast.unparse(child.target).startswith("_"):
+            yield f"{where}.{ast.unparse(child.target)}", child.annotation

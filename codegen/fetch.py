@@ -1,0 +1,235 @@
+"""Packages of upstream, fetched by name with the ordinary clients as they are configured here.
+
+Codex is a wheel of PyPI where that has the version, else the package of this machine's platform
+on npm; ACP's schemas are in its npm package. What comes is checked against what its registry says.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import json
+import os
+import platform
+import sys
+import tarfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from codegen.errors import FetchFailed
+from codegen.progress import Progress, run
+
+CODEX_WHEEL = "openai-codex-cli-bin"
+CODEX_NPM = "@openai/codex"
+ACP_NPM = "@agentclientprotocol/sdk"
+
+BUNDLE = "codex_app_server_protocol.schemas.json"
+CODEX_COMMAND = (
+    f"codex app-server generate-json-schema [--experimental] --out DIR; the file is DIR/{BUNDLE}"
+)
+
+_FETCH_SECONDS = 1800.0
+_RUN_SECONDS = 120.0
+_MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """One archive that was fetched and is what its registry says."""
+
+    package: str
+    """``pypi:NAME`` or ``npm:NAME``."""
+    version: str
+    archive: Path
+    integrity: str
+    """As npm writes it: the name of the hash, a hyphen, and the hash in base64."""
+
+
+def fetch_codex(version: str, folder: Path, progress: Progress) -> Fetched:
+    """The archive with the Codex binary: from PyPI, else from npm. Raises FetchFailed."""
+    try:
+        return _wheel(version, folder, progress)
+    except FetchFailed as on_pypi:
+        try:
+            return _npm(CODEX_NPM, version, _platform_spec(version, progress), folder, progress)
+        except FetchFailed as on_npm:
+            msg = (
+                f"Codex {version} could not be fetched.\n"
+                f"As {CODEX_WHEEL} from PyPI: {on_pypi}\nAs {CODEX_NPM} from npm: {on_npm}"
+            )
+            raise FetchFailed(msg) from None
+
+
+def fetch_acp(version: str, folder: Path, progress: Progress) -> Fetched:
+    """The archive with ACP's schemas. Raises FetchFailed."""
+    return _npm(ACP_NPM, version, f"{ACP_NPM}@{version}", folder, progress)
+
+
+def npm_platform() -> str:
+    """How npm's packages of Codex call this machine, such as ``linux-x64``."""
+    machine = platform.machine().lower()
+    return f"{sys.platform}-{_MACHINES.get(machine, machine)}"
+
+
+def _wheel(version: str, folder: Path, progress: Progress) -> Fetched:
+    target = folder / "wheel"
+    target.mkdir(parents=True)
+    command = ["pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
+    command += ["--dest", str(target), f"{CODEX_WHEEL}=={version}"]
+    env = {**os.environ, "TMPDIR": str(folder)}  # so that its growth can be shown
+    with progress.step(f"{CODEX_WHEEL} {version} from PyPI", "not there"):
+        # pip itself compares the file with the hash that the index gives.
+        run(command, progress, timeout=_FETCH_SECONDS, env=env, growing=folder)
+        archive = _the_only(target, "*.whl")
+    digest = base64.b64encode(hashlib.sha256(archive.read_bytes()).digest()).decode()
+    return Fetched(f"pypi:{CODEX_WHEEL}", version, archive, f"sha256-{digest}")
+
+
+def _platform_spec(version: str, progress: Progress) -> str:
+    """The package of this platform, as npm's own package names it."""
+    key = f"{CODEX_NPM}-{npm_platform()}"
+    with progress.step(f"which package of {CODEX_NPM} {version} is for {npm_platform()}"):
+        found = _npm_view(f"{CODEX_NPM}@{version}", "optionalDependencies", progress)
+        spec = found.get(key) if isinstance(found, dict) else None
+        if not isinstance(spec, str):
+            msg = f"{CODEX_NPM}@{version} names no package {key}"
+            raise FetchFailed(msg)
+        return spec.removeprefix("npm:")
+
+
+def _npm(package: str, version: str, spec: str, folder: Path, progress: Progress) -> Fetched:
+    target = folder / package.rpartition("/")[2]
+    target.mkdir(parents=True)
+    with progress.step(f"{spec} from npm"):
+        wanted = _npm_view(spec, "dist.integrity", progress)
+        command = ["npm", "pack", "--silent", "--pack-destination", str(target), spec]
+        run(command, progress, timeout=_FETCH_SECONDS, growing=target)
+        archive = _the_only(target, "*.tgz")
+        if not isinstance(wanted, str) or not wanted:
+            msg = f"npm gives no integrity for {spec}; without it nothing is taken"
+            raise FetchFailed(msg)
+        kind, _, expected = wanted.partition("-")
+        found = base64.b64encode(hashlib.new(kind, archive.read_bytes()).digest()).decode()
+        if found != expected:
+            msg = f"{spec} has {kind}-{found}, but npm says {wanted}; fetch it again"
+            raise FetchFailed(msg)
+    return Fetched(f"npm:{package}", version, archive, wanted)
+
+
+def _npm_view(spec: str, key: str, progress: Progress) -> Any:
+    text = run(["npm", "view", "--json", spec, key], progress, timeout=_FETCH_SECONDS)
+    try:
+        return json.loads(text) if text.strip() else None
+    except ValueError:
+        msg = f"npm view {spec} {key} printed no JSON: {text[:200]}"
+        raise FetchFailed(msg) from None
+
+
+def _the_only(folder: Path, pattern: str) -> Path:
+    found = list(folder.glob(pattern))
+    if len(found) != 1:
+        msg = f"expected one {pattern}, but {len(found)} came"
+        raise FetchFailed(msg)
+    return found[0]
+
+
+# --- out of the archives -------------------------------------------------------------------------
+
+
+def codex_bundles(fetched: Fetched, folder: Path, progress: Progress) -> dict[str, bytes]:
+    """Path below ``schema/`` → bytes of the two bundles that the binary writes."""
+    with progress.step("the binary out of its archive"):
+        binary = _unpack_binary(fetched.archive, folder)
+    home = folder / "codex-home"
+    home.mkdir()
+    env = {**os.environ, "CODEX_HOME": str(home)}
+    said = run([str(binary), "--version"], progress, timeout=_RUN_SECONDS, env=env).split()
+    if not said or said[-1] != fetched.version:
+        msg = f"the binary of {fetched.package} {fetched.version} says it is {' '.join(said)!r}"
+        raise FetchFailed(msg)
+    files: dict[str, bytes] = {}
+    for name, flags in (("experimental", ["--experimental"]), ("stable", [])):
+        out = folder / name
+        command = [str(binary), "app-server", "generate-json-schema", *flags, "--out", str(out)]
+        with progress.step(f"codex {' '.join(command[1:-2])}"):
+            run(command, progress, timeout=_RUN_SECONDS, env=env)
+            files[f"codex/{name}.json"] = _read(out / BUNDLE)
+    return files
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        msg = f"the binary wrote no {path.name}; does it still have generate-json-schema?"
+        raise FetchFailed(msg) from None
+
+
+def _unpack_binary(archive: Path, folder: Path) -> Path:
+    """The one file ``…/bin/codex`` of a wheel or of npm's archive, made executable."""
+    target = folder / "codex"
+    try:
+        if archive.suffix == ".whl":
+            with zipfile.ZipFile(archive) as wheel:
+                name = _one_binary(wheel.namelist())
+                data = wheel.read(name)
+                _check_record(wheel, name, data)
+        else:
+            with tarfile.open(archive) as tar:
+                name = _one_binary(tar.getnames())
+                member = tar.extractfile(name)
+                data = b"" if member is None else member.read()
+    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
+        msg = f"{archive.name} cannot be unpacked; it may be cut off: {error}"
+        raise FetchFailed(msg) from None
+    target.write_bytes(data)
+    target.chmod(0o755)
+    return target
+
+
+def _one_binary(names: list[str]) -> str:
+    found = [name for name in names if name.endswith(("/bin/codex", "/bin/codex.exe"))]
+    if len(found) != 1:
+        msg = f"the archive has {len(found)} files bin/codex: {found}"
+        raise FetchFailed(msg)
+    return found[0]
+
+
+def _check_record(wheel: zipfile.ZipFile, name: str, data: bytes) -> None:
+    """Compare with the hash that the wheel itself gives for the file."""
+    record = next(n for n in wheel.namelist() if n.endswith(".dist-info/RECORD"))
+    rows = csv.reader(wheel.read(record).decode().splitlines())
+    wanted = {row[0]: row[1] for row in rows if len(row) > 1}.get(name, "")
+    found = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+    if wanted != f"sha256={found}":
+        msg = f"{name} does not match the wheel's RECORD"
+        raise FetchFailed(msg)
+
+
+def acp_schemas(fetched: Fetched) -> dict[str, bytes]:
+    """Path below ``schema/`` → bytes of the two schema files of ACP, version 1."""
+    names = {
+        "acp/v1.json": "package/schema/v1/schema.json",
+        "acp/v1_unstable.json": "package/schema/v1/schema.unstable.json",
+    }
+    files: dict[str, bytes] = {}
+    try:
+        with tarfile.open(fetched.archive) as tar:
+            for key, name in names.items():
+                member = tar.extractfile(name)
+                files[key] = b"" if member is None else member.read()
+    except (tarfile.TarError, EOFError, OSError, KeyError) as error:
+        msg = f"{fetched.archive.name} has no schemas where they were, or is cut off: {error}"
+        raise FetchFailed(msg) from None
+    return files
+
+
+def acp_command(version: str) -> str:
+    """How the files of ACP are made, for ``PINNED.json``."""
+    return (
+        f"npm pack {ACP_NPM}@{version}; "
+        "the files are package/schema/v1/schema.json and schema.unstable.json"
+    )

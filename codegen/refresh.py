@@ -1,0 +1,241 @@
+"""``python -m codegen.refresh --codex V --acp V``: the vendored schemas, from new packages.
+
+The only step that fetches anything or runs a Codex binary. The new ``schema/`` is built beside the
+old one, checked as a whole, compared, and only then put in its place; whatever fails before leaves
+everything as it was. The version that Codex comes from stays readable: its bundle goes below
+``schema/codex/older``. Exit codes: those of ``codegen.drift``; 2 when something failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from codegen.bundles import (
+    ACP_FILES,
+    CODEX_FILES,
+    OLDER,
+    SchemaFiles,
+    pack,
+    parse,
+    read_schema_set,
+)
+from codegen.changelog import write_report
+from codegen.drift import report
+from codegen.drift_model import Report
+from codegen.drift_render import terminal
+from codegen.errors import CodegenError
+from codegen.fetch import (
+    ACP_NPM,
+    CODEX_COMMAND,
+    Fetched,
+    acp_command,
+    acp_schemas,
+    codex_bundles,
+    fetch_acp,
+    fetch_codex,
+)
+from codegen.pinned import ROOT, read_pins, version_key
+from codegen.progress import Progress
+from codegen.swap import restore, swap
+
+Source = dict[str, Any]
+"""One entry of ``PINNED.json``."""
+
+
+PACKED_COMMAND = f"{CODEX_COMMAND}; both packed by codegen.bundles"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to fetch; None leaves a product as it is."""
+
+    codex: str | None = None
+    acp: str | None = None
+    older: tuple[str, ...] = ()
+    """Versions of Codex whose bundles are added, so that they stay readable."""
+    oldest: str | None = None
+    """Bundles of Codex versions before this one are dropped."""
+
+
+def refresh(wanted: Wanted, root: Path, progress: Progress) -> Report:
+    """Put new schemas in place, and tell what they change. Raises CodegenError: nothing changed."""
+    schema = root / "schema"
+    restore(schema)
+    with tempfile.TemporaryDirectory(prefix=".schema-", dir=root) as name:
+        work = Path(name)
+        new = work / "schema"
+        shutil.copytree(schema, new)
+        sources: list[Source] = json.loads((schema / "PINNED.json").read_text())["sources"]
+        if wanted.codex is not None:
+            sources = _codex(wanted.codex, schema, new, sources, work, progress)
+        for version in wanted.older:
+            sources = _older(version, new, sources, work, progress)
+        if wanted.acp is not None:
+            sources = _acp(wanted.acp, new, sources, work, progress)
+        sources = _without_oldest(sources, wanted.oldest)
+        _write_pins(new, sources)
+        with progress.step("the new schemas, checked and compared"):
+            _check(new)
+            found = report(schema, new, root)
+        with progress.step("schema/ put in place"):
+            swap(new, schema)
+    write_report(root / "CHANGELOG.md", found)
+    return found
+
+
+def _codex(
+    version: str, old: Path, new: Path, sources: list[Source], work: Path, progress: Progress
+) -> list[Source]:
+    fetched = fetch_codex(version, _folder(work, "codex"), progress)
+    files = codex_bundles(fetched, _folder(work, "run"), progress)
+    before = next(s for s in sources if CODEX_FILES[0] in s["files"])
+    kept = [s for s in sources if (s is not before and s["version"] != version) or _is_acp(s)]
+    if before["version"] != version:
+        kept.append(_as_older(before, old, new))
+    entry = _entry(fetched, CODEX_COMMAND, files)
+    _write_files(new, files)
+    return [entry, *kept]
+
+
+def _older(
+    version: str, new: Path, sources: list[Source], work: Path, progress: Progress
+) -> list[Source]:
+    """One more old version that stays readable, in place of the same one."""
+    fetched, data = packed_codex(version, _folder(work, f"older-{version}"), progress)
+    key = f"{OLDER}{version}.json.xz"
+    _write_files(new, {key: data})
+    entry: Source = {
+        "package": fetched.package,
+        "version": version,
+        "integrity": fetched.integrity,
+        "command": PACKED_COMMAND,
+        "files": {key: hashlib.sha256(data).hexdigest()},
+    }
+    return [*(s for s in sources if key not in s["files"]), entry]
+
+
+def packed_codex(version: str, work: Path, progress: Progress) -> tuple[Fetched, bytes]:
+    """Both bundles of one Codex version in one small file. Raises CodegenError."""
+    fetched = fetch_codex(version, _folder(work, "codex"), progress)
+    files = codex_bundles(fetched, _folder(work, "run"), progress)
+    parsed = {key: parse(data, key) for key, data in files.items()}
+    return fetched, pack(SchemaFiles({"codex": version}, parsed))
+
+
+def _acp(
+    version: str, new: Path, sources: list[Source], work: Path, progress: Progress
+) -> list[Source]:
+    fetched = fetch_acp(version, _folder(work, "acp"), progress)
+    files = acp_schemas(fetched)
+    _write_files(new, files)
+    entry = _entry(fetched, acp_command(version), files)
+    return [*(s for s in sources if ACP_FILES[0] not in s["files"]), entry]
+
+
+def _is_acp(source: Source) -> bool:
+    return any(key.startswith("acp/") for key in source["files"])
+
+
+def _as_older(source: Source, old: Path, new: Path) -> Source:
+    """The bundle that is replaced, packed, so that its version stays readable."""
+    current = read_schema_set(old)
+    files = {key: current.files[key] for key in CODEX_FILES}
+    data = pack(SchemaFiles({"codex": source["version"]}, files))
+    key = f"{OLDER}{source['version']}.json.xz"
+    _write_files(new, {key: data})
+    return {
+        **{k: v for k, v in source.items() if k != "files"},
+        "command": PACKED_COMMAND,
+        "files": {key: hashlib.sha256(data).hexdigest()},
+    }
+
+
+def _without_oldest(sources: list[Source], oldest: str | None) -> list[Source]:
+    if oldest is None:
+        return sources
+    return [
+        s
+        for s in sources
+        if not all(key.startswith(OLDER) for key in s["files"])
+        or version_key(s["version"]) >= version_key(oldest)
+    ]
+
+
+def _entry(fetched: Fetched, command: str, files: dict[str, bytes]) -> Source:
+    for key, data in files.items():
+        parse(data, key)
+    return {
+        "package": fetched.package,
+        "version": fetched.version,
+        "integrity": fetched.integrity,
+        "command": command,
+        "files": {key: hashlib.sha256(data).hexdigest() for key, data in files.items()},
+    }
+
+
+def _folder(work: Path, name: str) -> Path:
+    path = work / name
+    path.mkdir()
+    return path
+
+
+def _write_files(schema: Path, files: dict[str, bytes]) -> None:
+    for key, data in files.items():
+        path = schema / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def _write_pins(schema: Path, sources: list[Source]) -> None:
+    pinned = {key for source in sources for key in source["files"]}
+    for path in schema.rglob("*.xz"):
+        if path.relative_to(schema).as_posix() not in pinned:
+            path.unlink()
+    (schema / "PINNED.json").write_text(json.dumps({"sources": sources}, indent=2) + "\n")
+
+
+def _check(schema: Path) -> None:
+    """Every pinned file is there, is what its pin says, and is complete."""
+    for key, pin in read_pins(schema).items():
+        pin.load(schema)
+        if key.startswith(OLDER):
+            read_schema_set(schema / key)
+        else:
+            parse((schema / key).read_bytes(), key)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Refresh, print the drift report; the exit code is its verdict, 2 if something failed."""
+    parser = argparse.ArgumentParser(prog="python -m codegen.refresh", description=__doc__)
+    parser.add_argument("--codex", metavar="VERSION", help="of Codex, such as 0.169.0")
+    parser.add_argument(
+        "--older", metavar="VERSION", action="append", default=[], help="keep it readable, too"
+    )
+    parser.add_argument("--acp", metavar="VERSION", help=f"of {ACP_NPM}")
+    parser.add_argument("--oldest", metavar="VERSION", help="the oldest Codex that stays readable")
+    args = parser.parse_args(arguments)
+    if not (args.codex or args.acp or args.older or args.oldest):
+        parser.error("name at least one of --codex, --acp, --older and --oldest")
+    wanted = Wanted(args.codex, args.acp, tuple(args.older), args.oldest)
+    try:
+        found = refresh(wanted, ROOT, Progress())
+    except (CodegenError, OSError) as error:
+        print(f"refresh: {type(error).__name__}: {error}", file=sys.stderr)
+        print("schema/ is as it was", file=sys.stderr)
+        return 2
+    sys.stdout.write(terminal(found))
+    print("now: nox -s regen", file=sys.stderr)
+    return int(found.verdict)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""Handwritten tables as they stand in the source: their rows, by syntax, without importing them.
+
+A table that lacks a row does not import. Owns where the tables are and what a new row looks like.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from codegen.errors import CodegenError
+from codegen.exposure import SourceFile
+from codegen.ir import Protocol
+from codegen.render import discriminators
+
+REFUSALS = "src/codex_acp/codex/refusals.py"
+ROUTES = "src/codex_acp/routing/table.py"
+NOTIFICATIONS = "src/codex_acp/mapping/notifications.py"
+
+ACP_TABLES = {
+    "AgentRequestHandlers": ("agent_requests",),
+    "AgentNotificationHandlers": ("agent_notifications", "protocol_notifications"),
+    "ClientRequestHandlers": ("client_requests",),
+    "ClientNotificationHandlers": ("client_notifications", "protocol_notifications"),
+}
+"""Generated table type of ACP → the directions whose methods are its keys."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A handwritten table: where it is, what its keys must be, and how a new row looks."""
+
+    path: str
+    name: str
+    keys: frozenset[str]
+    row: str
+    what: str
+    inner: str = ""
+    """The key below which the rows stand, for a table of tables."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a table holds: key → its line and its value as text; and where a new row goes."""
+
+    lines: Mapping[str, int]
+    values: Mapping[str, str]
+    end: int
+
+
+def codex_tables(codex: Protocol) -> list[Table]:
+    """Every table that must have a row for each method or value of the Codex schema."""
+    requests = frozenset(m.wire for m in codex.methods["server_requests"])
+    notifications = frozenset(m.wire for m in codex.methods["server_notifications"])
+    found = [
+        Table(
+            ROUTES, "SERVER_REQUEST_ROUTES", requests,
+            "{key!r}: _any,  # or _approval_or_decline, or _program_only",
+            "server request {key} is UNROUTED: decide whether it is an approval, an elicitation "
+            "or a decline, teach codex/classify.py",
+        ),
+        Table(
+            REFUSALS, "REFUSALS", requests, "{key!r}: _the_negative_reply_of_this_method,",
+            "server request {key} has no negative reply",
+        ),
+        Table(
+            NOTIFICATIONS, "NOTIFICATION_HANDLERS", notifications,
+            '{key!r}: Ignored("why it is not shown"),  # or a function of this package',
+            "notification {key} is unmapped",
+        ),
+    ]  # fmt: skip
+    for name, values, _ in discriminators(codex):
+        found.append(
+            Table(
+                ROUTES, "DISCRIMINATORS", frozenset(values), '{key!r}: "what becomes of it",',
+                f"{name}: the value {{key}} is undecided", inner=name,
+            )
+        )  # fmt: skip
+    return found
+
+
+def read_rows(root: Path, table: Table) -> Rows:
+    """The rows of one table. Raises CodegenError if it is not where it was."""
+    path = root / table.path
+    for node in ast.parse(path.read_text()).body:
+        target = node.target if isinstance(node, ast.AnnAssign) else None
+        if isinstance(target, ast.Name) and target.id == table.name:
+            value: ast.expr | None = node.value if isinstance(node, ast.AnnAssign) else None
+            if table.inner and isinstance(value, ast.Dict):
+                rows = dict(zip(map(text_of, value.keys), value.values, strict=True))
+                value = rows.get(table.inner, value)
+            if isinstance(value, ast.Dict):
+                return rows_of(value)
+    msg = f"{path} has no table {table.name} {table.inner} that can be read; mend codegen/tables.py"
+    raise CodegenError(msg)
+
+
+def rows_of(table: ast.Dict) -> Rows:
+    """The rows of a dict as it is written."""
+    pairs = [(k, v) for k, v in zip(table.keys, table.values, strict=True) if k is not None]
+    lines = {text_of(key): key.lineno for key, _ in pairs}
+    values = {text_of(key): ast.unparse(value) for key, value in pairs}
+    return Rows(lines, values, table.end_lineno or table.lineno)
+
+
+def text_of(node: ast.expr | None) -> str:
+    """The text of a constant; empty for all else."""
+    return str(node.value) if isinstance(node, ast.Constant) else ""
+
+
+def acp_tables(files: list[SourceFile], v1: Protocol) -> Iterator[tuple[Table, Rows]]:
+    """Every dict of handwritten code that is typed as a table of ACP's methods, with its rows."""
+    for file in files:
+        for name, annotation, value in _typed_dicts(file.tree):
+            kind = ast.unparse(annotation).rstrip("]'\"").rpartition("[")[2].rpartition(".")[2]
+            if kind not in ACP_TABLES or None in value.keys:
+                continue
+            keys = frozenset(m.wire for d in ACP_TABLES[kind] for m in v1.methods[d])
+            row = "{key!r}: None,  # not offered; or the function that handles it"
+            table = Table(file.path, name, keys, row, f"{kind} has a new method {{key}}")
+            yield table, rows_of(value)
+
+
+def _typed_dicts(tree: ast.Module) -> Iterator[tuple[str, ast.expr, ast.Dict]]:
+    """(name, annotation, dict) of every annotated constant and every function that returns one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Dict):
+            yield ast.unparse(node.target), node.annotation, node.value
+        elif isinstance(node, ast.FunctionDef) and node.returns is not None:
+            for inner in node.body:
+                if isinstance(inner, ast.Return) and isinstance(inner.value, ast.Dict):
+                    yield node.name, node.returns, inner.value

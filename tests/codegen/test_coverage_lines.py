@@ -1,0 +1,137 @@
+"""What handwritten code lacks is printed as the line to add, with the file and the place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from codegen.arms import closed_sets, lacking
+from codegen.coverage import Missing, missing
+from codegen.exposure import read_sources
+from codegen.ir import ClassDef, EnumDef, Method, Protocol, UnionDef
+from codegen.pinned import ROOT
+from codegen.regen import load_acp, load_codex
+from codegen.tables import acp_tables
+
+
+def protocol(shapes: str, colors: str) -> Protocol:
+    """A protocol with one union and one enum."""
+    names = shapes.split()
+    choices = tuple((name.lower(), (name,)) for name in names)
+    return Protocol(
+        "codex",
+        {
+            **{name: ClassDef(name, ()) for name in names},
+            "Shape": UnionDef("Shape", "tagged", tuple(names), "type", choices),
+            "Color": EnumDef("Color", tuple(colors.split()), is_open=True),
+        },
+    )
+
+
+MATCHES = """
+from typing import assert_never
+
+from codex_acp.codex._generated import models
+from codex_acp.codex._generated.models import Circle, Square
+from codex_acp.wire.model import UnknownValue
+
+
+def of_classes(shape):
+    match shape:
+        case Circle():
+            return 1
+        case Square(side=4):
+            return 2
+        case _:
+            assert_never(shape)
+
+
+def of_attributes(shape):
+    match shape:
+        case models.Circle() | models.Square():
+            return 1
+        case _:
+            assert_never(shape)
+
+
+def of_values(color):
+    match color:
+        case "red" | "green":
+            return 1
+        case UnknownValue():
+            return 2
+        case _:
+            assert_never(color)
+
+
+def with_a_test_before(shape):
+    if isinstance(shape, models.Star):
+        return 0
+    match shape:
+        case Circle() | Square():
+            return 1
+        case _:
+            assert_never(shape)
+
+
+def open_end(shape):
+    match shape:
+        case Circle():
+            return 1
+        case _:
+            return 2
+"""
+
+
+def lacks(root: Path, now: Protocol) -> list[tuple[int, str]]:
+    found = lacking(read_sources(root), closed_sets({"codex": now}))
+    return [(lack.line, lack.arm) for lack in found]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "src/codex_acp").mkdir(parents=True)
+    (tmp_path / "src/codex_acp/shapes.py").write_text(MATCHES)
+    return tmp_path
+
+
+def test_a_new_member_is_missing_in_each_closed_match_but_where_it_is_tested(root: Path) -> None:
+    found = lacks(root, protocol("Circle Square Star", "red green"))
+    assert found == [(15, "case Star():"), (23, "case models.Star():")]
+
+
+def test_a_new_value_is_missing_in_its_match(root: Path) -> None:
+    assert lacks(root, protocol("Circle Square", "red green blue")) == [(33, 'case "blue":')]
+
+
+def test_nothing_is_missing_when_nothing_is_new(root: Path) -> None:
+    assert lacks(root, protocol("Circle Square", "red green")) == []
+
+
+def test_the_source_as_it_is_lacks_nothing() -> None:
+    codex = load_codex()
+    assert [str(m) for m in missing(codex, ROOT, load_acp())] == []
+
+
+def test_a_new_method_of_acp_is_missing_in_every_table_of_its_side() -> None:
+    acp = load_acp()
+    v1 = acp["v1"]
+    new = Method("session/dream", "NewSessionRequest", "NewSessionResponse")
+    methods = {**v1.methods, "agent_requests": (*v1.methods["agent_requests"], new)}
+    dreaming = Protocol("v1", v1.definitions, methods)
+    found = missing(load_codex(), ROOT, {**acp, "v1": dreaming})
+    wanted = {t.path for t, _ in acp_tables(read_sources(ROOT), v1) if "session/new" in t.keys}
+    assert wanted
+    assert {m.path for m in found} == wanted
+    assert all("'session/dream': None," in m.text for m in found)
+
+
+def test_an_import_of_what_is_gone_is_named() -> None:
+    codex = load_codex()
+    definitions = {n: d for n, d in codex.definitions.items() if n != "FileChangeThreadItem"}
+    found = missing(Protocol("codex", definitions, codex.methods), ROOT)
+    gone = [m for m in found if m.text.startswith("FileChangeThreadItem is gone")]
+    assert "src/codex_acp/codex/items.py" in {m.path for m in gone}
+    assert isinstance(gone[0], Missing)
+    assert gone[0].line > 0

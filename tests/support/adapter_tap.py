@@ -1,0 +1,84 @@
+"""The tap on every connection to our adapter: schema, capabilities and stream, all at once.
+
+Each bench that runs the adapter has one; what it found is raised when the bench is left.
+"""
+
+from __future__ import annotations
+
+import json
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Literal
+
+from tests.support.acp_schema import SchemaTap
+from tests.support.capability_tap import unadvertised
+from tests.support.stream_rules import StreamRules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.acp_schema import SideName
+
+__all__ = ["AdapterTap"]
+
+
+class AdapterTap(SchemaTap):
+    """A `SchemaTap` to be put on the agent's side: ``tap.on("agent")`` gets each line.
+
+    ``capabilities`` are what the client said of itself. May be called from two threads, one for
+    each direction.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.capabilities: object = None
+        self._rules = StreamRules()
+        self._methods: dict[str, str] = {}
+        self._lock = Lock()
+
+    def on(self, side: SideName) -> Callable[[Literal["received", "sent"], bytes], None]:
+        """See `SchemaTap.on`; of the client's side only the shapes are checked."""
+        checked = super().on(side)
+        if side == "client":
+            return checked
+
+        def on_line(direction: Literal["received", "sent"], line: bytes) -> None:
+            with self._lock:
+                known = len(self.problems)
+                checked(direction, line)
+                message = _object(line)
+                if message is None:
+                    return
+                if direction == "received":
+                    self._from_client(message)
+                else:
+                    self._from_agent(message, fits=len(self.problems) == known)
+
+        return on_line
+
+    def check(self) -> None:
+        """See `SchemaTap.check`; also what was against the rules of the stream."""
+        problems = self.problems + self._rules.problems
+        assert not problems, "\n".join(problems)
+
+    def _from_client(self, message: dict[str, Any]) -> None:
+        method, params = message.get("method"), message.get("params")
+        if isinstance(method, str) and message.get("id") is not None:
+            self._methods[json.dumps(message["id"])] = method
+            if method == "initialize" and self.capabilities is None and isinstance(params, dict):
+                self.capabilities = params.get("clientCapabilities")
+        self._rules.from_client(message)
+
+    def _from_agent(self, message: dict[str, Any], *, fits: bool) -> None:
+        asked = self._methods.get(json.dumps(message.get("id")))
+        found = unadvertised(message, asked, self.capabilities)
+        self.problems += [f"{problem}: {message}" for problem in found]
+        if fits:  # what has no shape cannot be followed
+            self._rules.from_agent(message)
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return None
+    return message if isinstance(message, dict) else None

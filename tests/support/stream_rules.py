@@ -1,0 +1,128 @@
+"""What must hold of the stream of every conversation with our adapter, whatever it is about.
+
+A tool call is announced before anything else is said of it, pending while it is asked about, and
+ended when its prompt is answered (contract 4.5); a session is known before it is updated.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+__all__ = ["StreamRules"]
+
+Json = dict[str, Any]
+
+_OPEN: Final = ("pending", "in_progress")
+
+_OPENS: Final = ("session/load", "session/resume")
+"""Requests that name the session that they open: its updates may come before the answer."""
+
+_MAKES: Final = ("session/new", "session/fork")
+"""Requests whose answer names the session."""
+
+_ENDS: Final = ("session/close", "session/delete")
+
+
+class StreamRules:
+    """Follows both sides of one connection; ``problems`` says what was against the rules."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self._asked: dict[str, Json] = {}
+        """The client's requests that are not answered, by id."""
+        self._sessions: set[str] = set()
+        self._opening: dict[str, bool] = {}
+        """Sessions that are being opened by their id, and whether they were open before."""
+        self._calls: dict[tuple[str, str], str] = {}
+        """Session and tool call → status."""
+
+    def from_client(self, message: Json) -> None:
+        """Take a message that the client has sent."""
+        if "method" not in message or message.get("id") is None:
+            return
+        self._asked[json.dumps(message["id"])] = message
+        if message["method"] in _OPENS:
+            session = _session_of(message)
+            self._opening[session] = session in self._sessions
+            self._sessions.add(session)
+            self._forget_calls(session)  # a load tells them again
+
+    def from_agent(self, message: Json) -> None:
+        """Take a message that the agent has sent."""
+        method, params = message.get("method"), message.get("params")
+        if method is None:
+            asked = self._asked.pop(json.dumps(message.get("id")), None)
+            if asked is not None:
+                self._answered(asked, message.get("result"))
+        elif isinstance(params, dict) and "sessionId" in params:
+            session = params["sessionId"]
+            if session not in self._sessions:
+                self._wrong(f"{method} for a session that the client does not know: {params}")
+            match method:
+                case "session/update":
+                    self._update(session, params["update"])
+                case "session/request_permission":
+                    self._permission(session, params["toolCall"])
+                case "elicitation/create":
+                    self._elicitation(session, params.get("toolCallId"))
+
+    def _answered(self, asked: Json, result: object) -> None:
+        method, session = asked["method"], _session_of(asked)
+        if method in _MAKES and isinstance(result, dict):
+            self._sessions.add(result["sessionId"])
+        elif method in _OPENS:
+            was_open = self._opening.pop(session, False)
+            if result is None and not was_open:
+                self._sessions.discard(session)
+        elif method in _ENDS and result is not None:
+            self._sessions.discard(session)
+            self._forget_calls(session)
+        elif method == "session/prompt":
+            self._prompt_answered(session)
+
+    def _prompt_answered(self, session: str) -> None:
+        """One that waited behind another one may be answered while that one's calls still run."""
+        others = (each for each in self._asked.values() if each["method"] == "session/prompt")
+        if any(_session_of(other) == session for other in others):
+            return
+        left = [key[1] for key, s in self._calls.items() if key[0] == session and s in _OPEN]
+        if left:
+            self._wrong(f"the prompt was answered, these tool calls have not ended: {left}")
+
+    def _update(self, session: str, update: Json) -> None:
+        kind = update["sessionUpdate"]
+        if kind not in ("tool_call", "tool_call_update"):
+            return
+        key = (session, update["toolCallId"])
+        status = update.get("status")
+        if kind == "tool_call":
+            if key in self._calls:
+                self._wrong(f"announced twice: {update}")
+            self._calls[key] = status or "pending"
+        elif key not in self._calls:
+            self._wrong(f"an update of a tool call that was not announced: {update}")
+        else:
+            self._calls[key] = status or self._calls[key]
+
+    def _permission(self, session: str, call: Json) -> None:
+        status = self._calls.get((session, call["toolCallId"]))
+        if status is None:
+            self._wrong(f"asked about a tool call that was not announced: {call}")
+        elif status != "pending" or call.get("status") not in (None, "pending"):
+            self._wrong(f"asked about a tool call that is {status}: {call}")
+
+    def _elicitation(self, session: str, call: str | None) -> None:
+        if call is not None and (session, call) not in self._calls:
+            self._wrong(f"an elicitation of a tool call that was not announced: {call}")
+
+    def _forget_calls(self, session: str) -> None:
+        self._calls = {key: s for key, s in self._calls.items() if key[0] != session}
+
+    def _wrong(self, problem: str) -> None:
+        self.problems.append(problem)
+
+
+def _session_of(message: Json) -> str:
+    params = message.get("params")
+    return str(params.get("sessionId")) if isinstance(params, dict) else ""
