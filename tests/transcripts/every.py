@@ -1,0 +1,16 @@
+"""All transcripts: those that were recorded, and those that were made."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.transcripts.made import MADE
+from tests.transcripts.transcript import WIRE, load
+
+__all__ = ["ALL", "RECORDED"]
+
+RECORDED: Final = tuple(
+    load(path) for path in sorted(WIRE.glob("*.jsonl"), key=lambda path: path.stem)
+)
+
+ALL: Final = (*RECORDED, *MADE)

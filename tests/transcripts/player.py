@@ -1,0 +1,191 @@
+"""Plays a transcript through the whole adapter, offline: what it sends to the client and to Codex.
+
+No binary, and nothing depends on how fast the machine is: the adapter's clock stands still but for
+the transcript's own waits, and its ids are counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from unittest.mock import patch
+
+from tests.transcripts.codex import PlayedCodex
+from tests.transcripts.stage import Stage
+
+if TYPE_CHECKING:
+    from tests.transcripts.transcript import Json, Transcript
+
+__all__ = ["Line", "Played", "play"]
+
+_ROUNDS: Final = 40
+"""Of the event loop, after which the adapter has done what a message makes it do: it takes ten."""
+
+_SHOWN_CALLS: Final = (
+    "turn/steer",
+    "turn/interrupt",
+    "review/",
+    "thread/compact/",
+    "thread/goal/",
+    "thread/background",
+)
+"""Calls of Codex that a transcript is about; the adapter makes others, too."""
+
+
+class Line(NamedTuple):
+    """One thing that was said: ``client``, ``codex`` or ``adapter`` said it to ``to``."""
+
+    by: str
+    to: str
+    message: Json
+
+
+@dataclass
+class Played:
+    """What was said in order, and what a load of the session shows afterwards."""
+
+    live: list[Line] = field(default_factory=list)
+    loaded: list[Json] = field(default_factory=list)
+    """The updates of ``session/load``."""
+
+    def updates(self) -> list[Json]:
+        """The updates that were sent live."""
+        return [
+            line.message["params"]["update"]
+            for line in self.live
+            if line.message.get("method") == "session/update"
+        ]
+
+
+class _Clock:
+    """Stands still."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@contextmanager
+def _still(clock: _Clock) -> Iterator[None]:
+    """The adapter's sources of time and chance, in the test's hand."""
+    messages, others = count(1), count(1)
+    with (
+        patch("codex_acp.adapter.session.monotonic", clock),
+        patch(
+            "codex_acp.adapter.prompts.uuid4",
+            lambda: SimpleNamespace(hex=f"message-{next(messages)}"),
+        ),
+        patch(
+            "codex_acp.adapter.session.uuid4", lambda: SimpleNamespace(hex=f"said-{next(others)}")
+        ),
+    ):
+        yield
+
+
+async def play(
+    transcript: Transcript,
+    cwd: Path,
+    capabilities: Json | None = None,
+    *,
+    files: bool = True,
+) -> Played:
+    """Play it in the directory ``cwd``; for a client with other ``capabilities`` than the first.
+
+    Without ``files`` no file can be read that an edit is about.
+
+    Raises AssertionError if a prompt is not answered, or the tap on the adapter found something.
+    """
+    client = transcript.capabilities if capabilities is None else capabilities
+    with _still(clock := _Clock()):
+        played = Played(await _Player(transcript, cwd, clock, files=files).run(client))
+        if transcript.history:
+            played.loaded = await _load(transcript, cwd, client)
+    text = json.dumps([played.live, played.loaded], ensure_ascii=False).replace(str(cwd), "$CWD")
+    live, loaded = json.loads(text)
+    return Played([Line(*line) for line in live], loaded)
+
+
+async def _load(transcript: Transcript, cwd: Path, client: Json) -> list[Json]:
+    codex = PlayedCodex()
+    history = _placed(transcript.history, cwd)
+    codex.will_answer("thread/items/list", {"data": history, "nextCursor": None})
+    async with Stage(codex.link, client) as stage:
+        params = {"sessionId": "thread-1", "cwd": str(cwd), "mcpServers": []}
+        await stage.ask("session/load", params)
+        return stage.updates()
+
+
+class _Player:
+    def __init__(self, transcript: Transcript, cwd: Path, clock: _Clock, *, files: bool) -> None:
+        self._steps = [step for step in transcript.steps if files or "files" not in step]
+        self._cwd = cwd
+        self._clock = clock
+        self._codex = PlayedCodex()
+        self._lines: list[Line] = []
+        self._heard = 0
+        self._told = 0
+
+    async def run(self, client: Json) -> list[Line]:
+        async with Stage(self._codex.link, client) as self._stage:
+            session = await self._stage.new_session(self._cwd)
+            self._heard, self._told = len(self._stage.messages), len(self._codex.received)
+            for step in self._steps:
+                if "result" in step:
+                    result = _placed(step["result"], self._cwd)
+                    self._codex.will_answer(result["of"], result["result"])
+            prompts = []
+            for step in self._steps:
+                match step:
+                    case {"client": action}:
+                        self._lines.append(Line("client", "adapter", action))
+                        prompts.append(self._stage.act(session, action))
+                    case {"codex": message}:
+                        self._lines.append(Line("codex", "adapter", message))
+                        self._codex.say(_placed(message, self._cwd))
+                    case {"files": files}:
+                        self._write(files)
+                    case {"wait": seconds}:
+                        self._clock.now += seconds
+                    case {"result": _}:
+                        continue
+                    case _:
+                        raise AssertionError(step)
+                await self._settle()
+            for prompt in prompts:
+                if prompt is not None:
+                    await self._stage.reply(prompt)
+        return self._lines
+
+    async def _settle(self) -> None:
+        """Let the adapter do all that there is to do, and note what it says."""
+        for _ in range(_ROUNDS):
+            await asyncio.sleep(0)
+        for message in self._stage.messages[self._heard :]:
+            self._lines.append(Line("adapter", "client", message))
+        for message in self._codex.received[self._told :]:
+            if "method" not in message or message["method"].startswith(_SHOWN_CALLS):
+                self._lines.append(Line("adapter", "codex", message))
+        self._heard, self._told = len(self._stage.messages), len(self._codex.received)
+
+    def _write(self, files: dict[str, str | None]) -> None:
+        for name, text in files.items():
+            path = self._cwd / name
+            if text is None:
+                path.unlink(missing_ok=True)
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, "utf-8")
+
+
+def _placed(value: Any, cwd: Path) -> Any:
+    """``value`` with the directory in which it is played."""
+    return json.loads(json.dumps(value).replace("$CWD", str(cwd)))

@@ -1,0 +1,43 @@
+"""Mapping invariant 8, of whole conversations: a load shows in the end what was shown live."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.transcripts.comparing import assert_same, features_of, shown
+from tests.transcripts.every import ALL
+from tests.transcripts.player import play
+from tests.transcripts.transcript import Json, Transcript
+
+ZED: Final[Json] = {"_meta": {"terminal_output": True}}
+
+STORED: Final[list[Any]] = [pytest.param(each, id=each.name) for each in ALL if each.history]
+
+
+@pytest.mark.parametrize("more", [{}, ZED], ids=["plain", "zed"])
+@pytest.mark.parametrize("transcript", STORED)
+async def test_a_load_shows_in_the_end_what_was_shown_live(
+    transcript: Transcript, more: Json, tmp_path: Path
+) -> None:
+    client = {**transcript.capabilities, **more}
+    played = await play(transcript, tmp_path, client, files=False)
+    features = features_of(client)
+    live, loaded = shown(played.updates(), features), shown(played.loaded, features)
+
+    assert_same(live, loaded, {entry["item"]["id"] for entry in transcript.history})
+    assert list(live.texts) == list(loaded.texts), "in the same order"
+
+
+async def test_it_compares_tool_calls_texts_and_terminals(tmp_path: Path) -> None:
+    (transcript,) = (each for each in ALL if each.name == "code-mode")
+    played = await play(transcript, tmp_path, ZED)
+    live = shown(played.updates(), features_of(ZED))
+
+    assert len(live.calls) == len(live.terminals) == len(live.texts) == 1
+    items = {entry["item"]["id"] for entry in transcript.history}
+    for other in (live._replace(calls={}), live._replace(terminals={}), live._replace(texts={})):
+        with pytest.raises(AssertionError):
+            assert_same(live, other, items)
