@@ -23,7 +23,7 @@ one of the extra ``codex``, and the newest."""
 def tests(session: nox.Session) -> None:
     """Every test: unit, property, end to end, generated code, style and types."""
     session.install(*EVERYTHING)
-    session.run("python", "-m", "pytest", *session.posargs)
+    session.run("python", "-m", "pytest", "-n", "auto", *session.posargs)
 
 
 @nox.session

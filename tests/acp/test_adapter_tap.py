@@ -236,7 +236,7 @@ def test_a_conversation_by_the_rules_is_no_problem() -> None:
     talk.answer(loaded, {})
 
     talk.tap.check()
-    assert talk.tap.unanswered("agent") == []
+    assert talk.tap.left_open() == []
 
 
 def test_a_tool_call_is_announced_before_it_is_updated() -> None:
@@ -316,11 +316,27 @@ def test_two_answers_to_one_request_are_a_problem_and_none_is_seen() -> None:
     talk = Talk()
     talk.session()
     prompt = talk.prompt()
-    assert talk.tap.unanswered("agent") == ["initialize", "session/prompt"]
+    assert talk.tap.left_open() == ["initialize", "session/prompt"]
     talk.end(prompt)
+    assert talk.tap.left_open() == ["initialize"]
     talk.end(prompt)
 
     talk.is_wrong("without being asked")
+
+
+def test_a_request_that_the_client_gave_up_or_made_too_long_is_not_left_open() -> None:
+    talk = Talk()
+    talk.answer(talk.introduction, {"protocolVersion": 1})
+    talk.session()
+    prompt = talk.prompt()
+    talk.agent("$/cancel_request", {"requestId": prompt})
+    assert talk.tap.left_open() == ["session/prompt"], "the id is one of the agent's"
+    talk._line("received", {"method": "$/cancel_request", "params": {"requestId": prompt}})
+    assert talk.tap.left_open() == []
+    talk.client("session/new", {"cwd": "x" * 100, "mcpServers": []})
+    talk._line("sent", {"id": None, "error": {"code": -32600, "message": "too long"}})
+
+    assert talk.tap.left_open() == []
 
 
 def test_what_does_not_fit_the_schema_is_still_told() -> None:

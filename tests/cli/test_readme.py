@@ -25,7 +25,7 @@ DEMO = (
 )
 TESTS = (
     "python3 -m venv .venv && .venv/bin/pip install -q -e '.[codex,dev]'"
-    " && .venv/bin/python -m pytest"
+    " && .venv/bin/python -m pytest -n auto"
 )
 
 

@@ -170,7 +170,7 @@ class AdapterBench:
             await self.client.__aexit__(kind, error, trace)
         if error is None:
             self.tap.check()
-            assert self.tap.unanswered("agent") == []
+            assert self.tap.left_open() == []
             assert updates_outside_prompts(self.tap) == []
             assert "Traceback" not in self.child.stderr_tail, self.child.stderr_tail
 

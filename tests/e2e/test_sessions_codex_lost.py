@@ -111,6 +111,7 @@ def test_a_prompt_can_be_cancelled_while_codex_starts_again(tmp_path: Path) -> N
             (tmp_path / "hang").touch()
             kill_codex(adapter)
             adapter.start("session/list", {})  # fails, or waits for the next one
+            adapter.leaves_open = {"session/list"}
             prompt = adapter.start_prompt(session)
             adapter.send({"method": "session/cancel", "params": {"sessionId": session}})
             assert adapter.answer(prompt)["result"]["stopReason"] == "cancelled"

@@ -322,7 +322,7 @@ class ContractBench:
         assert self.asks.unseen == 0, "the client was asked what the test knows nothing of"
         self.wire.check()
         self.tap.check()
-        assert self.tap.unanswered("agent") == []
+        assert self.tap.left_open() == []
         check_transcript(self.entries, self.wire.asked())
         unknown = [request.last_user_text for request in self.model.unanswered]
         assert not unknown, f"the model was asked more than the scenes say: {unknown}"

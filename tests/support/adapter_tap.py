@@ -33,6 +33,9 @@ class AdapterTap(SchemaTap):
         self.capabilities: object = None
         self._rules = StreamRules()
         self._methods: dict[str, str] = {}
+        """The client's requests by id."""
+        self._ended: set[str] = set()
+        """Those that were answered, or given up by the client."""
         self._lock = Lock()
 
     def on(self, side: SideName) -> Callable[[Literal["received", "sent"], bytes], None]:
@@ -60,16 +63,30 @@ class AdapterTap(SchemaTap):
         problems = self.problems + self._rules.problems
         assert not problems, "\n".join(problems)
 
+    def left_open(self) -> list[str]:
+        """Methods of the client's requests that have no answer, and that it did not give up.
+
+        A request that was too long to be read is answered without its id.
+        """
+        unread = sum("error" in m and m.get("id") is None for m in self.sent_by("agent"))
+        keys = self._methods.keys() - self._ended
+        return sorted(self._methods[key] for key in keys)[unread:]
+
     def _from_client(self, message: dict[str, Any]) -> None:
         method, params = message.get("method"), message.get("params")
         if isinstance(method, str) and message.get("id") is not None:
             self._methods[json.dumps(message["id"])] = method
             if method == "initialize" and self.capabilities is None and isinstance(params, dict):
                 self.capabilities = params.get("clientCapabilities")
+        elif method == "$/cancel_request" and isinstance(params, dict):
+            self._ended.add(json.dumps(params.get("requestId")))
         self._rules.from_client(message)
 
     def _from_agent(self, message: dict[str, Any], *, fits: bool) -> None:
-        asked = self._methods.get(json.dumps(message.get("id")))
+        key = json.dumps(message.get("id"))
+        asked = None if "method" in message else self._methods.get(key)
+        if asked is not None:
+            self._ended.add(key)
         found = unadvertised(message, asked, self.capabilities)
         self.problems += [f"{problem}: {message}" for problem in found]
         if fits:  # what has no shape cannot be followed

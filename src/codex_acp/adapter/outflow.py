@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 MAX_WAITING_UPDATES: Final = 2_000
 """Updates that cannot be joined; each is a small object besides its text."""
 
-MAX_WAITING_TEXT: Final = 8 * 1024 * 1024
+MAX_WAITING_TEXT: Final = 2 * 1024 * 1024
 """Characters that may wait: more than any model says while a client hangs."""
 
 UPDATES_PER_WRITE: Final = 64

@@ -308,6 +308,11 @@ class Prompts:
         """Something of the thread came."""
         self._end.heard()
 
+    @property
+    def running_turn(self) -> str | None:
+        """The turn of the prompt that runs, if it is known."""
+        return None if self._run is None else self._run.turn_id
+
     def turn_began(self, turn_id: str, root_id: str | None) -> None:
         """``turn/started``."""
         self._active = turn_id

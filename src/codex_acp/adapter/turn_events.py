@@ -28,8 +28,11 @@ def turn_of(params: JsonValue) -> str | None:
 
 def _turn_started(prompts: Prompts, params: JsonValue) -> None:
     turn_id = turn_of(params)
+    turn = _member(params, "turn")
     if turn_id is not None:
-        prompts.turn_began(turn_id, _text(_member(params, "turn").get("rootTurnId")))
+        # Codex 0.147 does not tell of which turn one is a part: then it is of the one that runs.
+        root_id = _text(turn["rootTurnId"]) if "rootTurnId" in turn else prompts.running_turn
+        prompts.turn_began(turn_id, root_id)
 
 
 def _item_started(prompts: Prompts, params: JsonValue) -> None:
