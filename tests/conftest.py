@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import pytest
 
 from tests.support.codex_version import skip_differences
@@ -16,3 +18,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def anyio_backend() -> str:
     """asyncio is the only backend this library supports."""
     return "asyncio"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What a worker reports has to be UTF-8, but some tests are about text that is not."""
+    report = yield
+    report.sections = [(name, _encodable(text)) for name, text in report.sections]
+    if report.longrepr is not None and _encodable(str(report.longrepr)) != str(report.longrepr):
+        report.longrepr = _encodable(str(report.longrepr))
+    return report
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
