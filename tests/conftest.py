@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Generator
 
 import pytest
 
 from tests.support.codex_version import skip_differences
+
+
+def pytest_configure() -> None:
+    """A run in a shell's background ignores Ctrl-C, and what it starts would inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

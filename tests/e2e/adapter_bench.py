@@ -118,6 +118,7 @@ class AdapterBench:
         self.tap = AdapterTap()
         self.updates: list[SessionNotification] = []
         self._news = anyio.Event()
+        self._heard = anyio.Event()
 
     async def __aenter__(self) -> Self:
         """Start everything and initialize."""
@@ -139,7 +140,7 @@ class AdapterBench:
         connection = acp_connection(
             self.child,
             name="the adapter",
-            on_line=lambda direction, line: agent_tap(self.tap, direction, line),
+            on_line=self._on_line,
         )
         notifications = client_notifications()
         notifications["session/update"] = self._take
@@ -167,12 +168,25 @@ class AdapterBench:
     ) -> None:
         """Close everything; then the checks, unless the test has failed already."""
         with self._stack:
+            if error is None:
+                await self._all_answered()
             await self.client.__aexit__(kind, error, trace)
         if error is None:
             self.tap.check()
             assert self.tap.left_open() == []
             assert updates_outside_prompts(self.tap) == []
             assert "Traceback" not in self.child.stderr_tail, self.child.stderr_tail
+
+    def _on_line(self, direction: Literal["received", "sent"], line: bytes) -> None:
+        agent_tap(self.tap, direction, line)
+        self._heard.set()
+        self._heard = anyio.Event()
+
+    async def _all_answered(self) -> None:
+        """Requests that a test gave up are answered, too, a little later."""
+        with anyio.move_on_after(WAIT):
+            while self.tap.left_open() and not self.client.closed:
+                await self._heard.wait()
 
     def _take(self, update: SessionNotification) -> None:
         self.updates.append(update)

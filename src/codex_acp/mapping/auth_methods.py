@@ -76,11 +76,11 @@ def auth_methods_json(capabilities: JsonValue, *, browser: bool) -> list[JsonVal
     if _terminal(capabilities):
         methods.append(
             {
-                "type": "terminal",
                 "id": TERMINAL,
                 "name": "Log in with `codex login`",
                 "description": "Runs Codex's own login in a terminal",
                 "args": list(LOGIN_ARGS),
+                "type": "terminal",
             }
         )
     return methods
