@@ -129,6 +129,14 @@ def test_every_session_of_nox_that_is_named_exists() -> None:
         assert f"\ndef {session}(session: nox.Session)" in noxfile
 
 
+def test_the_links_within_the_page_have_a_target() -> None:
+    headings = re.findall(r"^#+ (.*)$", README, re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+    links = re.findall(r"\]\(#([^)]*)\)", README)
+    assert links
+    assert set(links) <= anchors
+
+
 def test_the_licence_is_there() -> None:
     text = (ROOT / "LICENSE").read_text(encoding="utf-8")
     assert text.split("\n", 1)[0].strip() == "Apache License"
