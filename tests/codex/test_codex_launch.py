@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 import pytest
@@ -16,10 +17,15 @@ from codex_acp.errors import (
     CodexNotExecutable,
     CodexNotFound,
     LaunchError,
+    MisuseError,
     ProcessExited,
     TransportError,
 )
-from codex_acp.testing import Exit, ScriptedCodex, StderrText
+from codex_acp.testing import AppServerScript, Exit, Expect, ScriptedCodex, StderrText
+
+if TYPE_CHECKING:
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.transport.child import ChildProcess
 
 WAIT_SECONDS = 20
 
@@ -140,6 +146,53 @@ async def test_dying_at_the_start_gives_the_end_of_its_stderr(tmp_path: Path) ->
     assert caught.value.returncode == 3
     assert "line 3 is wrong" in caught.value.stderr_tail
     assert "line 3 is wrong" in str(caught.value)
+
+
+async def test_the_handshake_begins_before_there_is_an_event_loop(tmp_path: Path) -> None:
+    codex = ScriptedCodex(tmp_path, AppServerScript(defaults=True))
+    lines: list[tuple[str, bytes]] = []
+    client = CodexClient.start(
+        LaunchOptions(codex.path), on_line=lambda way, line: lines.append((way, line))
+    )
+    with anyio.fail_after(WAIT_SECONDS):  # nobody has entered it yet
+        while not codex.record().requests("initialize"):  # noqa: ASYNC110 - another process's file
+            await anyio.sleep(0.01)
+    async with client:
+        assert client.server.user_agent
+    assert [line["method"] for line in codex.record().received] == ["initialize", "initialized"]
+    # Whoever watches the wire sees what was said early, once, and first.
+    assert [way for way, _ in lines] == ["sent", "received", "sent"]
+    assert json.loads(lines[0][1]) == codex.record().requests("initialize")[0]
+
+
+async def test_a_handshake_that_does_not_fit_in_the_pipe_at_once_is_said_later(
+    tmp_path: Path,
+) -> None:
+    codex = ScriptedCodex(tmp_path, AppServerScript(defaults=True))
+    long_name: dict[str, JsonValue] = {"name": "n" * 200_000, "version": "1"}
+    async with CodexClient.start(LaunchOptions(codex.path), client_info=long_name):
+        pass
+    (said,) = codex.record().requests("initialize")
+    params = said["params"]
+    assert isinstance(params, dict)
+    assert params["clientInfo"] == long_name
+
+
+def test_settings_that_make_no_client_leave_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codex = ScriptedCodex(tmp_path, [Expect("initialize")])
+    started: list[ChildProcess] = []
+
+    def spawn(options: LaunchOptions | None = None) -> ChildProcess:
+        started.append(spawn_app_server(options))
+        return started[0]
+
+    monkeypatch.setattr("codex_acp.codex.client.spawn_app_server", spawn)
+    with pytest.raises(MisuseError):
+        CodexClient.start(LaunchOptions(codex.path), tools=[lambda question: question])
+    with pytest.raises(ProcessLookupError):
+        os.kill(started[0].pid, 0)
 
 
 def test_the_version_is_what_the_binary_tells(tmp_path: Path) -> None:

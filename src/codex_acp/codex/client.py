@@ -1,29 +1,19 @@
 """The client of one app-server: handshake, typed calls, notifications by thread, its requests.
 
 Owns the connection and its end. Must not know what calls and notifications mean. Importing it
-loads no event loop: the process is spawned before that.
+loads next to nothing, and making a client no event loop: `CodexClient.start` spawns the process
+first, which boots while the rest is imported.
 Source: the app-server's README, "Initialization"; ``schema/codex/experimental.json``.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.codex._generated.calls import CodexCalls
-from codex_acp.codex._generated.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, MODELS
 from codex_acp.codex.answering import AnswersRequests
-from codex_acp.codex.flow import ReadingGate
-from codex_acp.codex.handshake import (
-    initialize_params,
-    note_version,
-    read_answer,
-    user_agent_of,
-)
 from codex_acp.codex.hearing import HearsNotifications
 from codex_acp.codex.launch import LaunchOptions, spawn_app_server
-from codex_acp.codex.sinks import NotificationRouter
-from codex_acp.codex.unknown import UnknownParts
 from codex_acp.errors import ErrorReply, InvalidPayload, MisuseError, TransportError
 
 if TYPE_CHECKING:
@@ -106,16 +96,20 @@ class CodexClient(AnswersRequests, HearsNotifications, CodexCalls):
         on_refused: Callable[[RefusedRequest], None] | None = None,
         on_line: Callable[[Direction, bytes], None] | None = None,
     ) -> None:
+        from codex_acp.codex.handshake import Hello
+
+        self._hello = Hello(client_info, capabilities, opt_out_notifications)
+        self._hello.say_early(link)  # before the next lines load an event loop
+        from codex_acp.codex.flow import ReadingGate
         from codex_acp.codex.requests import ServerRequests
+        from codex_acp.codex.sinks import NotificationRouter
+        from codex_acp.codex.unknown import UnknownParts
         from codex_acp.transport.connection import Connection
 
         self._connection = Connection(
             link, name=NAME, version=False, peer_resends=True, on_line=on_line
         )
         self._link = link
-        self._client_info = client_info
-        self._opt_out = tuple(opt_out_notifications)
-        self._capabilities = capabilities
         self._router = NotificationRouter()
         self._on_refused = on_refused
         self._unknown = UnknownParts()
@@ -138,10 +132,15 @@ class CodexClient(AnswersRequests, HearsNotifications, CodexCalls):
         """Start ``codex app-server`` and make its client. Raises as `spawn_app_server`.
 
         ``settings`` are the constructor's. The process runs from now on, so a program that calls
-        this before it imports much has its Codex earlier; `aclose` ends it, also if the client
-        was never entered.
+        this before it imports much (asyncio, say) has its Codex earlier; `aclose` ends it, also if
+        the client was never entered.
         """
-        return cls(spawn_app_server(options), **settings)
+        process = spawn_app_server(options)
+        try:
+            return cls(process, **settings)
+        except BaseException:
+            process.kill_tree()
+            raise
 
     @classmethod
     def connect_to(
@@ -190,13 +189,13 @@ class CodexClient(AnswersRequests, HearsNotifications, CodexCalls):
             message = "a CodexClient can be started only once; make a new one"
             raise MisuseError(message)
         self._started = True
-        params = initialize_params(self._client_info, self._capabilities, self._opt_out)
         try:
             self._connection.start(self)
             async with asyncio.timeout(HANDSHAKE_TIMEOUT_SECONDS) as timeout:
-                self._answer = await self.call_raw("initialize", params)
-            self._requests.peer_version = user_agent_of(self._answer)
-            note_version(self._requests.peer_version)
+                self._answer = await self._request(
+                    "initialize", self._hello.params, written=self._hello.said
+                )
+            self._requests.peer_version = self._hello.greeted_by(self._answer)
             self._shaken = True
             self.initialized()
         except BaseException as error:
@@ -230,7 +229,7 @@ class CodexClient(AnswersRequests, HearsNotifications, CodexCalls):
         if not self._shaken:
             raise MisuseError(NOT_CONNECTED)
         if self._server is None:
-            self._server = read_answer(self._answer)
+            self._server = self.decode_result("initialize", self._answer)
         return self._server
 
     @property
@@ -268,12 +267,16 @@ class CodexClient(AnswersRequests, HearsNotifications, CodexCalls):
         await self._connection.drain()
 
     async def _call(self, method: str, params: WireModel | Any | None) -> Any:
+        from codex_acp.codex._generated.methods import CLIENT_REQUESTS
+
         info = CLIENT_REQUESTS[method]
         value = await self._request(method, _params_of(params, info.params))
         return None if info.result is None else self.decode_result(method, value)
 
     def decode_result(self, method: str, value: JsonValue) -> Any:
         """What `call_raw` gave as the result model of the method. Raises InvalidPayload."""
+        from codex_acp.codex._generated.methods import CLIENT_REQUESTS, MODELS
+
         name = CLIENT_REQUESTS[method].result
         assert name is not None
         result = MODELS.decode(name, value, f"the result of {method}")
@@ -281,14 +284,18 @@ class CodexClient(AnswersRequests, HearsNotifications, CodexCalls):
         return result
 
     def _notify(self, method: str, params: WireModel | Any | None) -> None:
+        from codex_acp.codex._generated.methods import CLIENT_NOTIFICATIONS
+
         self._connection.notify(method, _params_of(params, CLIENT_NOTIFICATIONS[method].params))
 
-    async def _request(self, method: str, params: EncodedJson | None) -> JsonValue:
+    async def _request(
+        self, method: str, params: EncodedJson | None, *, written: bool = False
+    ) -> JsonValue:
         if not self._started and not self.closed:
             raise MisuseError(NOT_CONNECTED)
         self._gate.call_begins()
         try:
-            value = await self._connection.call(method, params)
+            value = await self._connection.call(method, params, written=written)
         except ErrorReply as error:
             from codex_acp.jsonrpc.message import OVERLOADED
 
@@ -300,8 +307,11 @@ class CodexClient(AnswersRequests, HearsNotifications, CodexCalls):
         finally:
             self._gate.call_ended()
         if self._policy is not None and method in BEGIN_A_THREAD:
-            with suppress(InvalidPayload):  # only to warn: whoever called finds out by itself
-                self._policy.thread_started(self.decode_result(method, value))
+            try:
+                begun = self.decode_result(method, value)
+            except InvalidPayload:
+                return value  # this is only to warn; whoever called finds out by itself
+            self._policy.thread_started(begun)
         return value
 
     # What the connection calls.

@@ -12,16 +12,26 @@ from typing import TYPE_CHECKING, Final, cast
 from codex_acp._version import __version__
 from codex_acp.codex._generated.methods import CLIENT_REQUESTS, MODELS
 from codex_acp.codex._generated.version import OLDEST_VERSION, SCHEMA_VERSION
+from codex_acp.errors import InvalidPayload
+from codex_acp.jsonrpc.encode import encode_json, encode_request
+from codex_acp.transport.child import ChildProcess
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from codex_acp.codex._generated.models import (
         ClientInfo,
         InitializeCapabilities,
-        InitializeResponse,
     )
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.jsonrpc.message import EncodedJson, JsonValue
+    from codex_acp.transport.link import Link
 
-__all__ = ["CLIENT_NAME", "initialize_params", "note_version", "read_answer", "user_agent_of"]
+__all__ = [
+    "CLIENT_NAME",
+    "Hello",
+    "initialize_params",
+    "note_version",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +40,46 @@ CLIENT_NAME: Final = "codex_acp_sdk"
 
 _VERSION: Final = re.compile(r"/(\d+\.\d+\.\d+)")
 """The first version in a user agent is the server's own."""
+
+
+class Hello:
+    """The request ``initialize`` of one connection; see `CodexClient` for the arguments."""
+
+    def __init__(
+        self,
+        client_info: ClientInfo | dict[str, JsonValue] | None,
+        capabilities: InitializeCapabilities | dict[str, JsonValue] | None,
+        opt_out_notifications: Iterable[str],
+    ) -> None:
+        self.params: EncodedJson = encode_json(
+            initialize_params(client_info, capabilities, tuple(opt_out_notifications))
+        )
+        self.said = False
+        """Whether it is on the link already."""
+
+    def say_early(self, link: Link) -> None:
+        """Put it on the link of a process that was just spawned, so that it need not wait for us.
+
+        It must be the first call of the connection, whose ids begin at 0.
+        """
+        if isinstance(link, ChildProcess):
+            self.said = link.write_early(
+                encode_request(0, "initialize", self.params, version=False)
+            )
+
+    def greeted_by(self, answer: JsonValue) -> str:
+        """What the server calls itself in its answer; a version that is not ours is logged.
+
+        Raises InvalidPayload if the answer does not say it.
+        """
+        user_agent = answer.get("userAgent") if isinstance(answer, dict) else None
+        if not isinstance(user_agent, str):
+            name = CLIENT_REQUESTS["initialize"].result
+            assert name is not None
+            MODELS.decode(name, answer, "the result of initialize")  # says what does not fit
+            raise InvalidPayload("the result of initialize", ("userAgent: it is missing",))
+        note_version(user_agent)
+        return user_agent
 
 
 def initialize_params(
@@ -47,12 +97,6 @@ def initialize_params(
     if opt_out_notifications:
         can["optOutNotificationMethods"] = list(opt_out_notifications)
     return {"clientInfo": info, "capabilities": can}
-
-
-def user_agent_of(answer: JsonValue) -> str:
-    """What the server calls itself. Raises InvalidPayload if its answer does not say it."""
-    user_agent = answer.get("userAgent") if isinstance(answer, dict) else None
-    return user_agent if isinstance(user_agent, str) else read_answer(answer).user_agent
 
 
 def note_version(user_agent: str) -> None:
@@ -81,13 +125,6 @@ def note_version(user_agent: str) -> None:
 
 def _parts(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
-
-
-def read_answer(answer: JsonValue) -> InitializeResponse:
-    """The answer as a model. Raises InvalidPayload."""
-    name = CLIENT_REQUESTS["initialize"].result
-    assert name is not None
-    return cast("InitializeResponse", MODELS.decode(name, answer, "the result of initialize"))
 
 
 def _plain(model: ClientInfo | InitializeCapabilities) -> dict[str, JsonValue]:

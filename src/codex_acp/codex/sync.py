@@ -10,7 +10,6 @@ for the one of the same name there. Owns the waiting, and what Ctrl-C does to it
 
 from __future__ import annotations
 
-import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -21,11 +20,8 @@ from codex_acp.transport.child import ChildProcess
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
-    from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import Self, Unpack
-
-    from anyio.from_thread import BlockingPortal
 
     from codex_acp.codex import thread as one_thread
     from codex_acp.codex import turn as one_turn
@@ -33,6 +29,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.client import ClientSettings
     from codex_acp.codex.inputs import Input
     from codex_acp.codex.launch import LaunchOptions
+    from codex_acp.codex.loop_thread import LoopThread
     from codex_acp.codex.options import (
         ForkOptions,
         ListOptions,
@@ -49,9 +46,6 @@ __all__ = ["Codex", "Thread", "Threads", "Turn"]
 
 T = TypeVar("T")
 _Value = TypeVar("_Value")
-
-GIVE_UP_SECONDS = 10.0
-"""How long Ctrl-C waits until what it stopped has been cleaned up: a turn takes five at most."""
 
 
 class Codex:
@@ -87,18 +81,18 @@ class Codex:
         """See `CodexClient.handle`."""
         self.tool = self.client.tool
         """See `CodexClient.tool`."""
-        self._portals: AbstractContextManager[BlockingPortal] | None = None
-        self._portal: BlockingPortal | None = None
+        self._loop: LoopThread | None = None
+        self._entered = False
 
     def __enter__(self) -> Self:
         """Start the loop and shake hands. Raises as `CodexClient.connect`."""
-        from anyio.from_thread import start_blocking_portal
+        from codex_acp.codex.loop_thread import LoopThread
 
-        if self._portals is not None:
+        if self._entered:
             message = "a Codex can be entered only once; make a new one"
             raise MisuseError(message)
-        self._portals = start_blocking_portal("asyncio")
-        self._portal = self._portals.__enter__()
+        self._entered = True
+        self._loop = LoopThread("codex_acp.codex.sync")
         try:
             self.call(self.client.connect)
         except BaseException:
@@ -117,16 +111,16 @@ class Codex:
 
     def close(self) -> None:
         """End Codex, and the loop. Again is fine."""
-        portals, self._portals = self._portals, None
-        if portals is None:
-            if isinstance(self.client.link, ChildProcess):
-                self.client.link.kill_tree()  # it was never entered: no loop can end it gently
+        if self._loop is None:
+            if not self._entered and isinstance(self.client.link, ChildProcess):
+                self.client.link.kill_tree()  # no loop can end it gently
             return
         try:
             self.call(self.client.aclose)
         finally:
-            self._portal = None
-            portals.__exit__(None, None, None)
+            loop, self._loop = self._loop, None
+            if loop is not None:
+                loop.stop()
 
     def call(self, function: Callable[..., Awaitable[_Value]], /, *args: Any) -> _Value:
         """Run a coroutine function on the loop and wait: ``codex.call(codex.client.model_list)``.
@@ -134,24 +128,10 @@ class Codex:
         Every method of the app-server is one of `client`. Raises what it raises, and MisuseError
         outside the ``with``. Ctrl-C cancels it, waits until that is done, and raises.
         """
-        if self._portal is None:
+        if self._loop is None:
             message = "use the Codex in a with statement"
             raise MisuseError(message)
-        done = threading.Event()
-
-        async def run() -> _Value:
-            try:
-                return await function(*args)
-            finally:
-                done.set()
-
-        future = self._portal.start_task_soon(run)
-        try:
-            return future.result()
-        except BaseException:
-            if future.cancel():
-                done.wait(GIVE_UP_SECONDS)
-            raise
+        return self._loop.call(partial(function, *args))
 
     @property
     def threads(self) -> Threads:

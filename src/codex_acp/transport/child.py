@@ -8,6 +8,7 @@ Must not know what the child is.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import time
@@ -126,6 +127,19 @@ class ChildProcess:
     def stderr_tail(self) -> str:
         """The end of what it wrote to stderr, at most 8 KiB."""
         return self._tail.text()
+
+    def write_early(self, line: bytes) -> bool:
+        """Write the first line before `start`, and before any event loop: it is read at boot.
+
+        False if it is not written: it may not fit in the pipe, and nobody could wait for that.
+        """
+        if self._receiver is not None or len(line) > select.PIPE_BUF:
+            return False
+        try:
+            self._stdin.write(line)
+        except OSError:
+            return False  # it has ended already, which `start` will tell
+        return True
 
     def start(self, receiver: Receiver) -> None:
         """See `Link.start`."""

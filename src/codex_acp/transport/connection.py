@@ -147,8 +147,13 @@ class Connection:
         self._handler = handler
         self._link.start(self)
 
-    async def call(self, method: str, params: EncodedJson | None) -> JsonValue:
+    async def call(
+        self, method: str, params: EncodedJson | None, *, written: bool = False
+    ) -> JsonValue:
         """Send a request and wait for its result.
+
+        ``written``: this very line is on the link already, put there before `start`; only for
+        the first call.
 
         Raises ErrorReply if the peer answers with an error, InvalidPayload if its answer is not
         a valid response, TransportError if the connection is or gets closed. When cancelled, a
@@ -158,7 +163,11 @@ class Connection:
         self._must_be_open()
         future: asyncio.Future[_Outcome] = asyncio.get_running_loop().create_future()
         request_id = self._outgoing.open((method, future))
-        self._send(encode_request(request_id, method, params, version=self._version))
+        line = encode_request(request_id, method, params, version=self._version)
+        if not written:
+            self._send(line)
+        elif self._on_line is not None:
+            self._on_line("sent", line)
         try:
             outcome = await future
         except asyncio.CancelledError:

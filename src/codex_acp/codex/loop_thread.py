@@ -1,0 +1,142 @@
+"""An event loop in a thread of its own, for code that has none.
+
+Owns the thread, and what becomes of a call whose caller is interrupted. anyio's portals can do
+this too, but loading them takes longer than Codex takes to start a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from codex_acp.errors import ConnectionClosed, MisuseError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+__all__ = ["LoopThread"]
+
+T = TypeVar("T")
+
+GIVE_UP_SECONDS = 10.0
+"""How long Ctrl-C waits until what it stopped has been cleaned up: a turn takes five at most."""
+
+
+class LoopThread:
+    """A running event loop. A program that forgets to `stop` it can end all the same."""
+
+    def __init__(self, name: str) -> None:
+        self._ready: Future[asyncio.AbstractEventLoop] = Future()
+        self._stopped: asyncio.Event | None = None
+        self._answers: set[Future[Any]] = set()
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+        self._loop = self._ready.result()
+
+    def call(self, function: Callable[[], Awaitable[T]]) -> T:
+        """Run a coroutine function on the loop and wait for it; may be called by many threads.
+
+        Raises what it raises. What interrupts the waiting (KeyboardInterrupt) cancels it and is
+        raised when that is done. ConnectionClosed if the loop is stopped meanwhile. MisuseError
+        on the loop's own thread, which would wait for itself.
+        """
+        if threading.get_ident() == self._thread.ident:
+            message = "this would wait for itself: it was called on the event loop; await instead"
+            raise MisuseError(message)
+        answer: Future[T] = Future()
+        call = _Call(function, answer)
+        self._answers.add(answer)
+        try:
+            self._do(lambda: self._begin(call))
+            return answer.result()
+        except CancelledError:
+            if not answer.cancelled():
+                raise
+            message = "it was closed while this call waited"
+            raise ConnectionClosed(message) from None
+        except BaseException:
+            if not answer.done():
+                self._do(call.cancel)
+                with suppress(CancelledError, TimeoutError):
+                    answer.exception(GIVE_UP_SECONDS)
+            raise
+        finally:
+            self._answers.discard(answer)
+
+    def stop(self) -> None:
+        """Cancel what still runs, and end the thread; again is fine."""
+        if self._stopped is not None:
+            self._do(self._stopped.set)
+        self._thread.join()
+
+    def _do(self, function: Callable[[], object]) -> None:
+        # After the end nothing runs, and what was asked too late for that is failed by `_fail`.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function)
+        if self._ended:
+            self._fail()
+
+    def _begin(self, call: _Call[Any]) -> None:
+        if self._stopped is None or self._stopped.is_set():
+            call.answer.cancel()  # nobody would cancel a task that begins now
+        else:
+            call.begin()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            if self._ready.done():
+                raise
+            self._ready.set_exception(error)
+        finally:
+            self._ended = True
+            self._fail()
+
+    async def _serve(self) -> None:
+        self._stopped = asyncio.Event()
+        self._ready.set_result(asyncio.get_running_loop())
+        await self._stopped.wait()
+
+    def _fail(self) -> None:
+        for answer in list(self._answers):
+            answer.cancel()
+
+
+class _Call(Generic[T]):
+    """One call on the loop, in the context of whoever made this."""
+
+    def __init__(self, function: Callable[[], Awaitable[T]], answer: Future[T]) -> None:
+        self._function = function
+        self.answer = answer
+        self._context = copy_context()
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Start its task; on the loop."""
+        loop = asyncio.get_running_loop()
+        self._task = loop.create_task(self._run(), context=self._context)
+        # The net below `_run`: a task may be cancelled before it has begun.
+        self._task.add_done_callback(lambda _: self.answer.cancel())
+
+    def cancel(self) -> None:
+        """Cancel it; on the loop, where it has begun before."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        try:
+            result = await self._function()
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            self.answer.set_exception(error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            self.answer.set_result(result)
