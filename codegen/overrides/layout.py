@@ -6,20 +6,28 @@ Order matters: a definition used by several groups lives in the first of them.
 CODEX_HOT: dict[str, tuple[str, ...]] = {
     "handshake": ("initialize", "initialized"),
     "turn": (
-        "thread/start",
         "turn/start",
         "turn/interrupt",
-        "thread/started",
-        "thread/status/changed",
-        "thread/tokenUsage/updated",
         "turn/started",
         "turn/completed",
         "item/started",
         "item/completed",
         "item/agentMessage/delta",
+        "item/commandExecution/outputDelta",
+        "item/fileChange/patchUpdated",
+        "item/mcpToolCall/progress",
+        "item/plan/delta",
+        "item/reasoning/summaryTextDelta",
+        "item/reasoning/textDelta",
+        "thread/tokenUsage/updated",
         "error",
         "warning",
         "configWarning",
+    ),
+    "begin": (
+        "thread/start",
+        "thread/started",
+        "thread/status/changed",
     ),
     "requests": (
         "item/commandExecution/requestApproval",
@@ -29,10 +37,12 @@ CODEX_HOT: dict[str, tuple[str, ...]] = {
         "mcpServer/elicitation/request",
         "serverRequest/resolved",
     ),
+    "skills": ("skills/list",),
 }
 
 ACP_HOT: dict[str, tuple[str, ...]] = {
     "handshake": ("initialize",),
-    "turn": ("session/new", "session/prompt", "session/update", "session/cancel"),
+    "turn": ("session/prompt", "session/update", "session/cancel"),
+    "begin": ("session/new",),
     "requests": ("session/request_permission", "elicitation/create", "elicitation/complete"),
 }

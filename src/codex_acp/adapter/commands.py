@@ -1,7 +1,7 @@
-"""The slash commands of one session: what each asks of Codex.
+"""The slash commands of one session: which there are, and which of them a prompt is.
 
-Owns the session's list of prompts and skills. Which commands there are and what they say is
-`mapping.commands` and `mapping.reports`; running one is `Session`'s.
+Owns the session's list of prompts and skills. What the built-in ones do is `command_runs`'; their
+words are `mapping.commands`'; running one is `Session`'s.
 """
 
 from __future__ import annotations
@@ -12,31 +12,10 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codex_acp.acp._generated.v1.models import TextContentBlock
-from codex_acp.adapter.command import Says, StartsTurn
-from codex_acp.adapter.goal import pursue
 from codex_acp.adapter.user_prompts import read_user_prompts
-from codex_acp.adapter.working_tree import uncommitted
-from codex_acp.codex._generated.models import (
-    BaseBranchReviewTarget,
-    CommitReviewTarget,
-    CustomReviewTarget,
-    GetAccountParams,
-    ListMcpServerStatusParams,
-    ReviewStartParams,
-    SkillsListParams,
-    SkillUserInput,
-    TextUserInput,
-    ThreadCompactStartParams,
-    ThreadGoalClearParams,
-    ThreadGoalGetParams,
-    ThreadGoalSetParams,
-    TurnStartParams,
-    UncommittedChangesReviewTarget,
-)
-from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS
+from codex_acp.codex._generated.models import TextUserInput
+from codex_acp.errors import CodexAcpError
 from codex_acp.mapping import commands as names
-from codex_acp.mapping import reports
 from codex_acp.mapping.prompt import user_input
 
 if TYPE_CHECKING:
@@ -47,9 +26,8 @@ if TYPE_CHECKING:
         ContentBlock,
     )
     from codex_acp.adapter.command import Command
+    from codex_acp.adapter.command_runs import CommandRuns
     from codex_acp.codex._generated.models import (
-        McpServerStatus,
-        ReviewTarget,
         SkillMetadata,
         SkillsListEntry,
         UserInput,
@@ -64,9 +42,6 @@ logger = logging.getLogger(__name__)
 
 LIST_SECONDS: Final = 3.0
 """How long a prompt that may be a command waits for the lists of prompts and skills."""
-
-MAX_PAGES: Final = 50
-"""Of the list of MCP servers; a cursor that never ends must not hold a prompt for ever."""
 
 
 class SessionCommands:
@@ -90,6 +65,7 @@ class SessionCommands:
         self._lock = anyio.Lock()
         self._list: AvailableCommandsUpdateSessionUpdate | None = None
         self._told: AvailableCommandsUpdateSessionUpdate | None = None
+        self._runs: CommandRuns | None = None
 
     def outdated(self) -> None:
         """Prompts or skills have changed: the next `load` reads them anew."""
@@ -130,7 +106,7 @@ class SessionCommands:
         if found is not None:
             return found
         mentioned = names.skill_mentions(first.text, self._skills)
-        return self._turn(user_input(prompt), mentioned) if mentioned else None
+        return self._run.turn(user_input(prompt), mentioned) if mentioned else None
 
     def _found(self, command: Typed, rest: Sequence[ContentBlock]) -> Command | None:
         if command.name.startswith(names.PROMPTS_PREFIX):
@@ -138,130 +114,30 @@ class SessionCommands:
             if prompt is None:
                 return None
             text = names.expanded(prompt.body, command.arguments)
-            return self._turn([TextUserInput(text=text), *_inputs(rest)], ())
-        own = self._own(command)
+            return self._run.turn([TextUserInput(text=text), *_inputs(rest)], ())
+        own = self._run.built_in(command)
         if own is not None:
             return own
         skill = self._skills.get(command.name)
         if skill is None:
             return None
         text = f"${skill.name} {command.arguments}".rstrip()
-        return self._turn([TextUserInput(text=text), *_inputs(rest)], (skill,))
-
-    def _own(self, command: Typed) -> Command | None:
-        makers: dict[str, Callable[[str], Command]] = {
-            "review": self._review,
-            "review-branch": self._review_branch,
-            "review-commit": self._review_commit,
-            "compact": lambda _: StartsTurn(self._compact),
-            "init": lambda _: self._turn([TextUserInput(text=names.INIT_PROMPT)], ()),
-            "goal": self._goal,
-            "diff": lambda _: Says(self._diff),
-            "status": lambda _: Says(self._status),
-            "mcp": lambda _: Says(self._mcp),
-            "skills": lambda _: Says(self._list_skills),
-        }
-        make = makers.get(command.name)
-        return None if make is None else make(command.arguments)
-
-    # Turns.
-
-    def _turn(self, inputs: list[UserInput], skills: Sequence[SkillMetadata]) -> StartsTurn:
-        inputs += [SkillUserInput(name=skill.name, path=skill.path) for skill in skills]
-
-        async def start() -> str:
-            params = TurnStartParams(thread_id=self._session_id, input=inputs)
-            return (await self._codex().turn_start(params)).turn.id
-
-        return StartsTurn(start, inputs)
-
-    def _review(self, what: str) -> StartsTurn:
-        if what:
-            return self._reviews(CustomReviewTarget(instructions=what))
-        return self._reviews(UncommittedChangesReviewTarget())
-
-    def _review_branch(self, branch: str) -> StartsTurn:
-        if not branch:
-            raise RpcError(INVALID_PARAMS, "/review-branch needs the branch to compare with")
-        return self._reviews(BaseBranchReviewTarget(branch=branch))
-
-    def _review_commit(self, sha: str) -> StartsTurn:
-        if not sha:
-            raise RpcError(INVALID_PARAMS, "/review-commit needs the commit, a hash or a name")
-        return self._reviews(CommitReviewTarget(sha=sha))
-
-    def _reviews(self, target: ReviewTarget) -> StartsTurn:
-        async def start() -> str:
-            params = ReviewStartParams(thread_id=self._session_id, target=target)
-            return (await self._codex().review_start(params)).turn.id
-
-        return StartsTurn(start)
-
-    async def _compact(self) -> None:
-        params = ThreadCompactStartParams(thread_id=self._session_id)
-        await self._codex().thread_compact_start(params)
-
-    def _goal(self, arguments: str) -> Says:
-        thread_id = self._session_id
-
-        async def show() -> str:
-            found = await self._codex().thread_goal_get(ThreadGoalGetParams(thread_id=thread_id))
-            return reports.goal_report(found.goal)
-
-        async def clear() -> str:
-            params = ThreadGoalClearParams(thread_id=thread_id)
-            cleared = (await self._codex().thread_goal_clear(params)).cleared
-            return "The goal is cleared." if cleared else "There was no goal."
-
-        async def pause() -> str:
-            params = ThreadGoalSetParams(thread_id=thread_id, status="paused", origin="user")
-            return reports.goal_report((await self._codex().thread_goal_set(params)).goal)
-
-        async def work() -> str:
-            params = ThreadGoalSetParams(thread_id=thread_id, status="active", origin="user")
-            if arguments != "resume":
-                params.objective = arguments
-            return await pursue(self._codex(), thread_id, params)
-
-        known = {"": show, "clear": clear, "pause": pause}
-        return Says(known.get(arguments, work))
-
-    # Texts.
-
-    async def _diff(self) -> str:
-        return await uncommitted(self._codex(), self._cwd)
-
-    async def _status(self) -> str:
-        codex = self._codex()
-        facts = [reports.Fact("Session", self._session_id), reports.Fact("Folder", self._cwd)]
-        facts += self._settings()
-        account = await codex.account_read(GetAccountParams(refresh_token=False))
-        facts.append(reports.account_fact(account))
-        if account.account is not None:
-            try:
-                limits = await codex.account_rate_limits_read()
-                facts += reports.limit_facts(limits.rate_limits)
-            except ErrorReply as error:  # an API key has no such limits
-                logger.info("the account's limits are not known: %s", error)
-        facts.append(reports.Fact("Codex", codex.server.user_agent))
-        return reports.status_report(facts)
-
-    async def _mcp(self) -> str:
-        servers: list[McpServerStatus] = []
-        params = ListMcpServerStatusParams(thread_id=self._session_id)
-        for _ in range(MAX_PAGES):
-            page = await self._codex().mcp_server_status_list(params)
-            servers += page.data
-            if page.next_cursor is None or page.next_cursor == params.cursor:
-                break
-            params.cursor = page.next_cursor
-        return reports.mcp_report(servers)
-
-    async def _list_skills(self) -> str:
-        return reports.skills_report(await self._skill_entries())
+        return self._run.turn([TextUserInput(text=text), *_inputs(rest)], (skill,))
 
     async def _skill_entries(self) -> Sequence[SkillsListEntry]:
+        from codex_acp.codex._generated.models import SkillsListParams  # after the first prompt
+
         return (await self._codex().skills_list(SkillsListParams(cwds=[self._cwd]))).data
+
+    @property
+    def _run(self) -> CommandRuns:
+        if self._runs is None:
+            from codex_acp.adapter.command_runs import CommandRuns
+
+            self._runs = CommandRuns(
+                self._session_id, self._cwd, self._codex, self._settings, self._skill_entries
+            )
+        return self._runs
 
 
 def _inputs(rest: Sequence[ContentBlock]) -> list[UserInput]:

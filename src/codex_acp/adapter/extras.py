@@ -9,13 +9,12 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.adapter.commands import SessionCommands
-from codex_acp.adapter.mcp_logins import McpLogins
-from codex_acp.mapping.reports import setting_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from codex_acp.adapter.config import Config
+    from codex_acp.adapter.mcp_logins import McpLogins
     from codex_acp.adapter.session import Session
     from codex_acp.adapter.sessions import OpenSession, Sessions
     from codex_acp.codex.client import CodexClient
@@ -101,6 +100,8 @@ class Extras:
         self._of = codex
         codex.subscribe_all(self)
         if self._sessions.features.elicitation_url:
+            from codex_acp.adapter.mcp_logins import McpLogins
+
             self._logins = McpLogins(
                 codex, self._sessions.side, self._spawn, self._known.__contains__, self._say
             )
@@ -130,4 +131,6 @@ class Extras:
             session.say(text)
 
     def _settings(self, session_id: str) -> Sequence[Fact]:
+        from codex_acp.mapping.reports import setting_facts
+
         return setting_facts(self._config.shown(session_id))

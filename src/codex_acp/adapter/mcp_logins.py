@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codex_acp.acp._generated.v1.models import SessionUrlCreateElicitationRequest
 from codex_acp.adapter.mcp_startup import LOGIN_WANTED, STARTUP_STATUS
 from codex_acp.adapter.pages import Ends, open_until
-from codex_acp.codex._generated.models import McpServerOauthLoginParams
 from codex_acp.errors import CodexAcpError
 from codex_acp.routing.display import server_name
-from codex_acp.routing.urls import RefusedUrl, allowed_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -105,6 +102,11 @@ class McpLogins:
 
     async def _try(self, ends: Ends, session_id: str, server: str) -> str | None:
         """Why there is no login; None: there is."""
+        # Here: few servers want one, and no prompt waits for these.
+        from codex_acp.acp._generated.v1.models import SessionUrlCreateElicitationRequest
+        from codex_acp.codex._generated.models import McpServerOauthLoginParams
+        from codex_acp.routing.urls import RefusedUrl, allowed_url
+
         end = ends.of(server)
         params = McpServerOauthLoginParams(
             name=server, thread_id=session_id, timeout_secs=LOGIN_SECONDS

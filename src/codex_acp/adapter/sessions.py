@@ -259,8 +259,7 @@ class Sessions:
 
     def load(self) -> None:
         """Import what a prompt needs, and read what the newest connection has reported."""
-        import codex_acp.adapter.session
-        import codex_acp.mapping.mcp_servers  # noqa: F401
+        import codex_acp.adapter.session  # noqa: F401
 
         self._loaded = True
         if self._connection is not None:

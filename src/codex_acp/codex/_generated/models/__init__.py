@@ -368,6 +368,120 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models.auto_approval_review import (
         StrictReviewRequiredNotification as StrictReviewRequiredNotification,
     )
+    from codex_acp.codex._generated.models.begin import (
+        ActivePermissionProfile as ActivePermissionProfile,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        ActiveThreadStatus as ActiveThreadStatus,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        AgentPath as AgentPath,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        CapabilityRootLocation as CapabilityRootLocation,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        CustomSessionSource as CustomSessionSource,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        DynamicToolNamespaceTool as DynamicToolNamespaceTool,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        DynamicToolSpec as DynamicToolSpec,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        EnvironmentCapabilityRootLocation as EnvironmentCapabilityRootLocation,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        FunctionDynamicToolNamespaceTool as FunctionDynamicToolNamespaceTool,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        FunctionDynamicToolSpec as FunctionDynamicToolSpec,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        GitInfo as GitInfo,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        IdleThreadStatus as IdleThreadStatus,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        NamespaceDynamicToolSpec as NamespaceDynamicToolSpec,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        NotLoadedThreadStatus as NotLoadedThreadStatus,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        OtherSubAgentSource as OtherSubAgentSource,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        SandboxMode as SandboxMode,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        SelectedCapabilityRoot as SelectedCapabilityRoot,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        SessionSource as SessionSource,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        SubAgentSessionSource as SubAgentSessionSource,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        SubAgentSource as SubAgentSource,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        SystemErrorThreadStatus as SystemErrorThreadStatus,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        Thread as Thread,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        ThreadActiveFlag as ThreadActiveFlag,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        ThreadEnvironment as ThreadEnvironment,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        ThreadExtra as ThreadExtra,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        ThreadHistoryMode as ThreadHistoryMode,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        ThreadId as ThreadId,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        ThreadSection as ThreadSection,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        ThreadSectionAppearance as ThreadSectionAppearance,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        ThreadSource as ThreadSource,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        ThreadSpawnDetails as ThreadSpawnDetails,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        ThreadSpawnSubAgentSource as ThreadSpawnSubAgentSource,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        ThreadStartedNotification as ThreadStartedNotification,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        ThreadStartParams as ThreadStartParams,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        ThreadStartResponse as ThreadStartResponse,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        ThreadStartSource as ThreadStartSource,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        ThreadStatus as ThreadStatus,
+    )
+    from codex_acp.codex._generated.models.begin import (
+        ThreadStatusChangedNotification as ThreadStatusChangedNotification,
+    )
     from codex_acp.codex._generated.models.collaboration_mode import (
         CollaborationModeListParams as CollaborationModeListParams,
     )
@@ -1014,9 +1128,6 @@ if TYPE_CHECKING:
         AutoReviewDecisionSource as AutoReviewDecisionSource,
     )
     from codex_acp.codex._generated.models.item import (
-        CommandExecutionOutputDeltaNotification as CommandExecutionOutputDeltaNotification,
-    )
-    from codex_acp.codex._generated.models.item import (
         CommandGuardianApprovalReviewAction as CommandGuardianApprovalReviewAction,
     )
     from codex_acp.codex._generated.models.item import (
@@ -1030,9 +1141,6 @@ if TYPE_CHECKING:
     )
     from codex_acp.codex._generated.models.item import (
         FileChangeOutputDeltaNotification as FileChangeOutputDeltaNotification,
-    )
-    from codex_acp.codex._generated.models.item import (
-        FileChangePatchUpdatedNotification as FileChangePatchUpdatedNotification,
     )
     from codex_acp.codex._generated.models.item import (
         GuardianApprovalReview as GuardianApprovalReview,
@@ -1056,22 +1164,10 @@ if TYPE_CHECKING:
         McpToolCallGuardianApprovalReviewAction as McpToolCallGuardianApprovalReviewAction,
     )
     from codex_acp.codex._generated.models.item import (
-        McpToolCallProgressNotification as McpToolCallProgressNotification,
-    )
-    from codex_acp.codex._generated.models.item import (
         NetworkAccessGuardianApprovalReviewAction as NetworkAccessGuardianApprovalReviewAction,
     )
     from codex_acp.codex._generated.models.item import (
-        PlanDeltaNotification as PlanDeltaNotification,
-    )
-    from codex_acp.codex._generated.models.item import (
         ReasoningSummaryPartAddedNotification as ReasoningSummaryPartAddedNotification,
-    )
-    from codex_acp.codex._generated.models.item import (
-        ReasoningSummaryTextDeltaNotification as ReasoningSummaryTextDeltaNotification,
-    )
-    from codex_acp.codex._generated.models.item import (
-        ReasoningTextDeltaNotification as ReasoningTextDeltaNotification,
     )
     from codex_acp.codex._generated.models.item import (
         RequestPermissionsGuardianApprovalReviewAction as RequestPermissionsGuardianApprovalReviewAction,
@@ -1965,9 +2061,6 @@ if TYPE_CHECKING:
         ReviewDecision as ReviewDecision,
     )
     from codex_acp.codex._generated.models.shared import (
-        SkillInterface as SkillInterface,
-    )
-    from codex_acp.codex._generated.models.shared import (
         SortDirection as SortDirection,
     )
     from codex_acp.codex._generated.models.shared import (
@@ -1978,6 +2071,9 @@ if TYPE_CHECKING:
     )
     from codex_acp.codex._generated.models.skills import (
         SkillErrorInfo as SkillErrorInfo,
+    )
+    from codex_acp.codex._generated.models.skills import (
+        SkillInterface as SkillInterface,
     )
     from codex_acp.codex._generated.models.skills import (
         SkillMetadata as SkillMetadata,
@@ -2790,12 +2886,6 @@ if TYPE_CHECKING:
         ThreadSectionUpdateResponse as ThreadSectionUpdateResponse,
     )
     from codex_acp.codex._generated.models.turn import (
-        ActivePermissionProfile as ActivePermissionProfile,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ActiveThreadStatus as ActiveThreadStatus,
-    )
-    from codex_acp.codex._generated.models.turn import (
         ActiveTurnNotSteerableCodexErrorInfo as ActiveTurnNotSteerableCodexErrorInfo,
     )
     from codex_acp.codex._generated.models.turn import (
@@ -2826,9 +2916,6 @@ if TYPE_CHECKING:
         AgentMessageThreadItem as AgentMessageThreadItem,
     )
     from codex_acp.codex._generated.models.turn import (
-        AgentPath as AgentPath,
-    )
-    from codex_acp.codex._generated.models.turn import (
         ApprovalsReviewer as ApprovalsReviewer,
     )
     from codex_acp.codex._generated.models.turn import (
@@ -2842,9 +2929,6 @@ if TYPE_CHECKING:
     )
     from codex_acp.codex._generated.models.turn import (
         ByteRange as ByteRange,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        CapabilityRootLocation as CapabilityRootLocation,
     )
     from codex_acp.codex._generated.models.turn import (
         CodexErrorInfo as CodexErrorInfo,
@@ -2871,6 +2955,9 @@ if TYPE_CHECKING:
         CommandAction as CommandAction,
     )
     from codex_acp.codex._generated.models.turn import (
+        CommandExecutionOutputDeltaNotification as CommandExecutionOutputDeltaNotification,
+    )
+    from codex_acp.codex._generated.models.turn import (
         CommandExecutionSource as CommandExecutionSource,
     )
     from codex_acp.codex._generated.models.turn import (
@@ -2887,9 +2974,6 @@ if TYPE_CHECKING:
     )
     from codex_acp.codex._generated.models.turn import (
         CustomMultiAgentMode as CustomMultiAgentMode,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        CustomSessionSource as CustomSessionSource,
     )
     from codex_acp.codex._generated.models.turn import (
         CyberAccessProgram as CyberAccessProgram,
@@ -2910,19 +2994,10 @@ if TYPE_CHECKING:
         DynamicToolCallThreadItem as DynamicToolCallThreadItem,
     )
     from codex_acp.codex._generated.models.turn import (
-        DynamicToolNamespaceTool as DynamicToolNamespaceTool,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        DynamicToolSpec as DynamicToolSpec,
-    )
-    from codex_acp.codex._generated.models.turn import (
         EncryptedContentFunctionCallOutputContentItem as EncryptedContentFunctionCallOutputContentItem,
     )
     from codex_acp.codex._generated.models.turn import (
         EnteredReviewModeThreadItem as EnteredReviewModeThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        EnvironmentCapabilityRootLocation as EnvironmentCapabilityRootLocation,
     )
     from codex_acp.codex._generated.models.turn import (
         ErrorNotification as ErrorNotification,
@@ -2932,6 +3007,9 @@ if TYPE_CHECKING:
     )
     from codex_acp.codex._generated.models.turn import (
         ExternalSandboxSandboxPolicy as ExternalSandboxSandboxPolicy,
+    )
+    from codex_acp.codex._generated.models.turn import (
+        FileChangePatchUpdatedNotification as FileChangePatchUpdatedNotification,
     )
     from codex_acp.codex._generated.models.turn import (
         FileChangeThreadItem as FileChangeThreadItem,
@@ -2967,15 +3045,6 @@ if TYPE_CHECKING:
         FunctionCallOutputThreadItem as FunctionCallOutputThreadItem,
     )
     from codex_acp.codex._generated.models.turn import (
-        FunctionDynamicToolNamespaceTool as FunctionDynamicToolNamespaceTool,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        FunctionDynamicToolSpec as FunctionDynamicToolSpec,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        GitInfo as GitInfo,
-    )
-    from codex_acp.codex._generated.models.turn import (
         GranularAskForApproval as GranularAskForApproval,
     )
     from codex_acp.codex._generated.models.turn import (
@@ -2992,9 +3061,6 @@ if TYPE_CHECKING:
     )
     from codex_acp.codex._generated.models.turn import (
         HttpConnectionFailedDetails as HttpConnectionFailedDetails,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        IdleThreadStatus as IdleThreadStatus,
     )
     from codex_acp.codex._generated.models.turn import (
         ImageDetail as ImageDetail,
@@ -3060,6 +3126,9 @@ if TYPE_CHECKING:
         McpToolCallError as McpToolCallError,
     )
     from codex_acp.codex._generated.models.turn import (
+        McpToolCallProgressNotification as McpToolCallProgressNotification,
+    )
+    from codex_acp.codex._generated.models.turn import (
         McpToolCallResult as McpToolCallResult,
     )
     from codex_acp.codex._generated.models.turn import (
@@ -3093,22 +3162,13 @@ if TYPE_CHECKING:
         MultiAgentMode as MultiAgentMode,
     )
     from codex_acp.codex._generated.models.turn import (
-        NamespaceDynamicToolSpec as NamespaceDynamicToolSpec,
-    )
-    from codex_acp.codex._generated.models.turn import (
         NetworkAccess as NetworkAccess,
     )
     from codex_acp.codex._generated.models.turn import (
         NonSteerableTurnKind as NonSteerableTurnKind,
     )
     from codex_acp.codex._generated.models.turn import (
-        NotLoadedThreadStatus as NotLoadedThreadStatus,
-    )
-    from codex_acp.codex._generated.models.turn import (
         OpenPageWebSearchAction as OpenPageWebSearchAction,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        OtherSubAgentSource as OtherSubAgentSource,
     )
     from codex_acp.codex._generated.models.turn import (
         OtherWebSearchAction as OtherWebSearchAction,
@@ -3121,6 +3181,9 @@ if TYPE_CHECKING:
     )
     from codex_acp.codex._generated.models.turn import (
         Personality as Personality,
+    )
+    from codex_acp.codex._generated.models.turn import (
+        PlanDeltaNotification as PlanDeltaNotification,
     )
     from codex_acp.codex._generated.models.turn import (
         PlanThreadItem as PlanThreadItem,
@@ -3136,6 +3199,12 @@ if TYPE_CHECKING:
     )
     from codex_acp.codex._generated.models.turn import (
         ReasoningSummary as ReasoningSummary,
+    )
+    from codex_acp.codex._generated.models.turn import (
+        ReasoningSummaryTextDeltaNotification as ReasoningSummaryTextDeltaNotification,
+    )
+    from codex_acp.codex._generated.models.turn import (
+        ReasoningTextDeltaNotification as ReasoningTextDeltaNotification,
     )
     from codex_acp.codex._generated.models.turn import (
         ReasoningThreadItem as ReasoningThreadItem,
@@ -3159,9 +3228,6 @@ if TYPE_CHECKING:
         ResponseTooManyFailedAttemptsDetails as ResponseTooManyFailedAttemptsDetails,
     )
     from codex_acp.codex._generated.models.turn import (
-        SandboxMode as SandboxMode,
-    )
-    from codex_acp.codex._generated.models.turn import (
         SandboxPolicy as SandboxPolicy,
     )
     from codex_acp.codex._generated.models.turn import (
@@ -3169,12 +3235,6 @@ if TYPE_CHECKING:
     )
     from codex_acp.codex._generated.models.turn import (
         SearchWebSearchAction as SearchWebSearchAction,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        SelectedCapabilityRoot as SelectedCapabilityRoot,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        SessionSource as SessionSource,
     )
     from codex_acp.codex._generated.models.turn import (
         Settings as Settings,
@@ -3192,15 +3252,6 @@ if TYPE_CHECKING:
         SubAgentActivityThreadItem as SubAgentActivityThreadItem,
     )
     from codex_acp.codex._generated.models.turn import (
-        SubAgentSessionSource as SubAgentSessionSource,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        SubAgentSource as SubAgentSource,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        SystemErrorThreadStatus as SystemErrorThreadStatus,
-    )
-    from codex_acp.codex._generated.models.turn import (
         TextElement as TextElement,
     )
     from codex_acp.codex._generated.models.turn import (
@@ -3213,58 +3264,7 @@ if TYPE_CHECKING:
         TextUserInput as TextUserInput,
     )
     from codex_acp.codex._generated.models.turn import (
-        Thread as Thread,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ThreadActiveFlag as ThreadActiveFlag,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ThreadEnvironment as ThreadEnvironment,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ThreadExtra as ThreadExtra,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ThreadHistoryMode as ThreadHistoryMode,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ThreadId as ThreadId,
-    )
-    from codex_acp.codex._generated.models.turn import (
         ThreadItem as ThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ThreadSection as ThreadSection,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ThreadSectionAppearance as ThreadSectionAppearance,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ThreadSource as ThreadSource,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ThreadSpawnDetails as ThreadSpawnDetails,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ThreadSpawnSubAgentSource as ThreadSpawnSubAgentSource,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ThreadStartedNotification as ThreadStartedNotification,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ThreadStartParams as ThreadStartParams,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ThreadStartResponse as ThreadStartResponse,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ThreadStartSource as ThreadStartSource,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ThreadStatus as ThreadStatus,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ThreadStatusChangedNotification as ThreadStatusChangedNotification,
     )
     from codex_acp.codex._generated.models.turn import (
         ThreadTokenUsage as ThreadTokenUsage,
@@ -3449,8 +3449,8 @@ MODULE_OF: dict[str, str] = {
     "AccountTokenUsageDailyBucket": "account",
     "AccountTokenUsageSummary": "account",
     "AccountUpdatedNotification": "account",
-    "ActivePermissionProfile": "turn",
-    "ActiveThreadStatus": "turn",
+    "ActivePermissionProfile": "begin",
+    "ActiveThreadStatus": "begin",
     "ActiveTurnNotSteerableCodexErrorInfo": "turn",
     "ActiveTurnNotSteerableDetails": "turn",
     "AddCreditsNudgeCreditType": "account",
@@ -3472,7 +3472,7 @@ MODULE_OF: dict[str, str] = {
     "AgentMessageModeration": "turn",
     "AgentMessageResponseItem": "thread",
     "AgentMessageThreadItem": "turn",
-    "AgentPath": "turn",
+    "AgentPath": "begin",
     "AllowDenyRequirement": "shared",
     "AmazonBedrockAccessKeysLoginAccountParams": "account",
     "AmazonBedrockAccount": "account",
@@ -3548,7 +3548,7 @@ MODULE_OF: dict[str, str] = {
     "CancelLoginAccountParams": "account",
     "CancelLoginAccountResponse": "account",
     "CancelLoginAccountStatus": "account",
-    "CapabilityRootLocation": "turn",
+    "CapabilityRootLocation": "begin",
     "ChatgptAccount": "account",
     "ChatgptAuthTokensLoginAccountParams": "account",
     "ChatgptAuthTokensLoginAccountResponse": "account",
@@ -3587,7 +3587,7 @@ MODULE_OF: dict[str, str] = {
     "CommandExecWriteResponse": "command",
     "CommandExecutionApprovalDecision": "requests",
     "CommandExecutionApprovalKind": "requests",
-    "CommandExecutionOutputDeltaNotification": "item",
+    "CommandExecutionOutputDeltaNotification": "turn",
     "CommandExecutionRequestApprovalParams": "requests",
     "CommandExecutionRequestApprovalResponse": "requests",
     "CommandExecutionSource": "turn",
@@ -3641,7 +3641,7 @@ MODULE_OF: dict[str, str] = {
     "CustomGatewayProviderSettingsPatch": "model_provider",
     "CustomMultiAgentMode": "turn",
     "CustomReviewTarget": "review",
-    "CustomSessionSource": "turn",
+    "CustomSessionSource": "begin",
     "CustomToolCallOutputResponseItem": "thread",
     "CustomToolCallResponseItem": "thread",
     "CyberAccessProgram": "turn",
@@ -3658,8 +3658,8 @@ MODULE_OF: dict[str, str] = {
     "DynamicToolCallResponse": "item",
     "DynamicToolCallStatus": "turn",
     "DynamicToolCallThreadItem": "turn",
-    "DynamicToolNamespaceTool": "turn",
-    "DynamicToolSpec": "turn",
+    "DynamicToolNamespaceTool": "begin",
+    "DynamicToolSpec": "begin",
     "EncryptedContentAgentMessageInputContent": "thread",
     "EncryptedContentFunctionCallOutputContentItem": "turn",
     "EnteredReviewModeThreadItem": "turn",
@@ -3667,7 +3667,7 @@ MODULE_OF: dict[str, str] = {
     "EnvironmentAddParams": "environment",
     "EnvironmentAddResponse": "environment",
     "EnvironmentBedrockSetupParams": "account",
-    "EnvironmentCapabilityRootLocation": "turn",
+    "EnvironmentCapabilityRootLocation": "begin",
     "EnvironmentConnectionNotification": "thread",
     "EnvironmentInfoParams": "environment",
     "EnvironmentInfoResponse": "environment",
@@ -3719,7 +3719,7 @@ MODULE_OF: dict[str, str] = {
     "FileChange": "apply_patch_approval",
     "FileChangeApprovalDecision": "requests",
     "FileChangeOutputDeltaNotification": "item",
-    "FileChangePatchUpdatedNotification": "item",
+    "FileChangePatchUpdatedNotification": "turn",
     "FileChangeRequestApprovalParams": "requests",
     "FileChangeRequestApprovalResponse": "requests",
     "FileChangeThreadItem": "turn",
@@ -3764,8 +3764,8 @@ MODULE_OF: dict[str, str] = {
     "FunctionCallOutputResponseItem": "thread",
     "FunctionCallOutputThreadItem": "turn",
     "FunctionCallResponseItem": "thread",
-    "FunctionDynamicToolNamespaceTool": "turn",
-    "FunctionDynamicToolSpec": "turn",
+    "FunctionDynamicToolNamespaceTool": "begin",
+    "FunctionDynamicToolSpec": "begin",
     "FuzzyFileSearchMatchType": "fuzzy_file_search",
     "FuzzyFileSearchParams": "fuzzy_file_search",
     "FuzzyFileSearchResponse": "fuzzy_file_search",
@@ -3801,7 +3801,7 @@ MODULE_OF: dict[str, str] = {
     "GetAccountTokenUsageParams": "account",
     "GetAccountTokenUsageResponse": "account",
     "GetWorkspaceMessagesResponse": "account",
-    "GitInfo": "turn",
+    "GitInfo": "begin",
     "GitPluginSource": "plugin",
     "GlobPatternFileSystemPath": "requests",
     "GrantedPermissionProfile": "requests",
@@ -3838,7 +3838,7 @@ MODULE_OF: dict[str, str] = {
     "HourlyScheduledTaskSchedule": "plugin",
     "HttpConnectionFailedCodexErrorInfo": "turn",
     "HttpConnectionFailedDetails": "turn",
-    "IdleThreadStatus": "turn",
+    "IdleThreadStatus": "begin",
     "ImageDetail": "turn",
     "ImageGenerationCallResponseItem": "thread",
     "ImageGenerationFailure": "turn",
@@ -3954,7 +3954,7 @@ MODULE_OF: dict[str, str] = {
     "McpToolCallAppContext": "turn",
     "McpToolCallError": "turn",
     "McpToolCallGuardianApprovalReviewAction": "item",
-    "McpToolCallProgressNotification": "item",
+    "McpToolCallProgressNotification": "turn",
     "McpToolCallResult": "turn",
     "McpToolCallStatus": "turn",
     "McpToolCallThreadItem": "turn",
@@ -4002,7 +4002,7 @@ MODULE_OF: dict[str, str] = {
     "ModelsRequirements": "config_requirements",
     "MultiAgentMode": "turn",
     "MultiAgentVersion": "model",
-    "NamespaceDynamicToolSpec": "turn",
+    "NamespaceDynamicToolSpec": "begin",
     "NetworkAccess": "turn",
     "NetworkAccessGuardianApprovalReviewAction": "item",
     "NetworkApprovalContext": "requests",
@@ -4017,7 +4017,7 @@ MODULE_OF: dict[str, str] = {
     "NewThreadModelDefaults": "config_requirements",
     "NonSteerableTurnKind": "turn",
     "NoneGatewayAuth": "model_provider",
-    "NotLoadedThreadStatus": "turn",
+    "NotLoadedThreadStatus": "begin",
     "NpmPluginSource": "plugin",
     "OpenPageResponsesApiWebSearchAction": "thread",
     "OpenPageWebSearchAction": "turn",
@@ -4029,7 +4029,7 @@ MODULE_OF: dict[str, str] = {
     "OtelToolResultLogConfig": "config_requirements",
     "OtherResponseItem": "thread",
     "OtherResponsesApiWebSearchAction": "thread",
-    "OtherSubAgentSource": "turn",
+    "OtherSubAgentSource": "begin",
     "OtherWebSearchAction": "turn",
     "OtlpGrpcDetails": "config_requirements",
     "OtlpGrpcOtelExporter": "config_requirements",
@@ -4050,7 +4050,7 @@ MODULE_OF: dict[str, str] = {
     "PermissionsRequestApprovalParams": "requests",
     "PermissionsRequestApprovalResponse": "requests",
     "Personality": "turn",
-    "PlanDeltaNotification": "item",
+    "PlanDeltaNotification": "turn",
     "PlanThreadItem": "turn",
     "PlanType": "account",
     "PluginAuthPolicy": "plugin",
@@ -4167,8 +4167,8 @@ MODULE_OF: dict[str, str] = {
     "ReasoningResponseItem": "thread",
     "ReasoningSummary": "turn",
     "ReasoningSummaryPartAddedNotification": "item",
-    "ReasoningSummaryTextDeltaNotification": "item",
-    "ReasoningTextDeltaNotification": "item",
+    "ReasoningSummaryTextDeltaNotification": "turn",
+    "ReasoningTextDeltaNotification": "turn",
     "ReasoningTextReasoningItemContent": "thread",
     "ReasoningThreadItem": "turn",
     "RemoteControlClient": "remote_control",
@@ -4212,7 +4212,7 @@ MODULE_OF: dict[str, str] = {
     "ReviewTarget": "review",
     "RolloutCompressResponse": "rollout",
     "RootFileSystemSpecialPath": "requests",
-    "SandboxMode": "turn",
+    "SandboxMode": "begin",
     "SandboxPolicy": "turn",
     "SandboxWorkspaceWrite": "config",
     "ScheduledTaskSchedule": "plugin",
@@ -4222,7 +4222,7 @@ MODULE_OF: dict[str, str] = {
     "SearchParsedCommand": "exec_command_approval",
     "SearchResponsesApiWebSearchAction": "thread",
     "SearchWebSearchAction": "turn",
-    "SelectedCapabilityRoot": "turn",
+    "SelectedCapabilityRoot": "begin",
     "SendAddCreditsNudgeEmailParams": "account",
     "SendAddCreditsNudgeEmailResponse": "account",
     "ServerDiagnosticsGauge": "server",
@@ -4232,12 +4232,12 @@ MODULE_OF: dict[str, str] = {
     "ServerRequestResolvedNotification": "requests",
     "SessionFlagsConfigLayerSource": "config",
     "SessionMigration": "external_agent_config",
-    "SessionSource": "turn",
+    "SessionSource": "begin",
     "SessionsAccountSessionsSwitchResponse": "account_session",
     "Settings": "turn",
     "SkillDependencies": "skills",
     "SkillErrorInfo": "skills",
-    "SkillInterface": "shared",
+    "SkillInterface": "skills",
     "SkillMetadata": "skills",
     "SkillMigration": "external_agent_config",
     "SkillScope": "skills",
@@ -4260,12 +4260,12 @@ MODULE_OF: dict[str, str] = {
     "StrictReviewRequiredNotification": "auto_approval_review",
     "SubAgentActivityKind": "turn",
     "SubAgentActivityThreadItem": "turn",
-    "SubAgentSessionSource": "turn",
-    "SubAgentSource": "turn",
+    "SubAgentSessionSource": "begin",
+    "SubAgentSource": "begin",
     "SubagentMigration": "external_agent_config",
     "SummaryTextReasoningItemReasoningSummary": "thread",
     "SystemConfigLayerSource": "config",
-    "SystemErrorThreadStatus": "turn",
+    "SystemErrorThreadStatus": "begin",
     "TerminalInteractionNotification": "item",
     "TextElement": "turn",
     "TextPosition": "turn",
@@ -4273,8 +4273,8 @@ MODULE_OF: dict[str, str] = {
     "TextReasoningItemContent": "thread",
     "TextResourceContent": "mcp_server",
     "TextUserInput": "turn",
-    "Thread": "turn",
-    "ThreadActiveFlag": "turn",
+    "Thread": "begin",
+    "ThreadActiveFlag": "begin",
     "ThreadApproveGuardianDeniedActionParams": "thread",
     "ThreadApproveGuardianDeniedActionResponse": "thread",
     "ThreadArchiveParams": "thread",
@@ -4308,8 +4308,8 @@ MODULE_OF: dict[str, str] = {
     "ThreadDeleteParams": "thread",
     "ThreadDeleteResponse": "thread",
     "ThreadDeletedNotification": "thread",
-    "ThreadEnvironment": "turn",
-    "ThreadExtra": "turn",
+    "ThreadEnvironment": "begin",
+    "ThreadExtra": "begin",
     "ThreadForkParams": "thread",
     "ThreadForkResponse": "thread",
     "ThreadGoal": "thread",
@@ -4326,8 +4326,8 @@ MODULE_OF: dict[str, str] = {
     "ThreadGuardianAssessment": "thread",
     "ThreadGuardianReviewParams": "thread",
     "ThreadGuardianReviewResponse": "thread",
-    "ThreadHistoryMode": "turn",
-    "ThreadId": "turn",
+    "ThreadHistoryMode": "begin",
+    "ThreadId": "begin",
     "ThreadIncrementElicitationParams": "thread",
     "ThreadIncrementElicitationResponse": "thread",
     "ThreadInjectItemsParams": "thread",
@@ -4430,8 +4430,8 @@ MODULE_OF: dict[str, str] = {
     "ThreadSearchResult": "thread",
     "ThreadSearchSortKey": "thread",
     "ThreadSearchTextRange": "thread",
-    "ThreadSection": "turn",
-    "ThreadSectionAppearance": "turn",
+    "ThreadSection": "begin",
+    "ThreadSectionAppearance": "begin",
     "ThreadSectionChangedNotification": "thread",
     "ThreadSectionCreateParams": "thread_section",
     "ThreadSectionCreateResponse": "thread_section",
@@ -4452,17 +4452,17 @@ MODULE_OF: dict[str, str] = {
     "ThreadShellCommandParams": "thread",
     "ThreadShellCommandResponse": "thread",
     "ThreadSortKey": "thread",
-    "ThreadSource": "turn",
+    "ThreadSource": "begin",
     "ThreadSourceKind": "thread",
-    "ThreadSpawnDetails": "turn",
-    "ThreadSpawnSubAgentSource": "turn",
-    "ThreadStartParams": "turn",
-    "ThreadStartResponse": "turn",
-    "ThreadStartSource": "turn",
+    "ThreadSpawnDetails": "begin",
+    "ThreadSpawnSubAgentSource": "begin",
+    "ThreadStartParams": "begin",
+    "ThreadStartResponse": "begin",
+    "ThreadStartSource": "begin",
     "ThreadStartThreadUnreadPosition": "thread",
-    "ThreadStartedNotification": "turn",
-    "ThreadStatus": "turn",
-    "ThreadStatusChangedNotification": "turn",
+    "ThreadStartedNotification": "begin",
+    "ThreadStatus": "begin",
+    "ThreadStatusChangedNotification": "begin",
     "ThreadTimelineEntry": "thread",
     "ThreadTimelineListParams": "thread",
     "ThreadTimelineListResponse": "thread",

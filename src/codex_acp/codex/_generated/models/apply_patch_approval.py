@@ -6,11 +6,11 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
+from codex_acp.codex._generated.models.begin import (
+    ThreadId,
+)
 from codex_acp.codex._generated.models.shared import (
     ReviewDecision,
-)
-from codex_acp.codex._generated.models.turn import (
-    ThreadId,
 )
 from codex_acp.wire.model import UnknownVariant, WireModel
 from codex_acp.wire.reading import (

@@ -6,6 +6,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
+from codex_acp.codex._generated.models.begin import (
+    SandboxMode,
+)
 from codex_acp.codex._generated.models.shared import (
     AllowDenyRequirement,
     ForcedLoginMethod,
@@ -16,7 +19,6 @@ from codex_acp.codex._generated.models.turn import (
     AskForApproval,
     LegacyAppPathString,
     ReasoningEffort,
-    SandboxMode,
 )
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 from codex_acp.wire.reading import (

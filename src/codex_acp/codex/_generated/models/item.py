@@ -19,7 +19,6 @@ from codex_acp.codex._generated.models.shared import (
 )
 from codex_acp.codex._generated.models.turn import (
     DynamicToolCallOutputContentItem,
-    FileUpdateChange,
     LegacyAppPathString,
 )
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
@@ -38,14 +37,6 @@ class ApplyPatchGuardianApprovalReviewAction(WireModel, defer_build=True):
 
 AutoReviewDecisionSource: TypeAlias = Annotated[Literal["agent"] | UnknownValue, OpenEnum()]
 "[UNSTABLE] Source that produced a terminal approval auto-review decision."
-
-
-class CommandExecutionOutputDeltaNotification(WireModel, defer_build=True):
-    delta: str
-    item_id: Annotated[str, Field(alias="itemId")]
-    thread_id: Annotated[str, Field(alias="threadId")]
-    turn_id: Annotated[str, Field(alias="turnId")]
-
 
 GuardianCommandSource: TypeAlias = Annotated[
     Literal["shell", "unifiedExec"] | UnknownValue, OpenEnum()
@@ -89,13 +80,6 @@ class FileChangeOutputDeltaNotification(WireModel, defer_build=True):
     The server no longer emits this notification."""
 
     delta: str
-    item_id: Annotated[str, Field(alias="itemId")]
-    thread_id: Annotated[str, Field(alias="threadId")]
-    turn_id: Annotated[str, Field(alias="turnId")]
-
-
-class FileChangePatchUpdatedNotification(WireModel, defer_build=True):
-    changes: list[FileUpdateChange]
     item_id: Annotated[str, Field(alias="itemId")]
     thread_id: Annotated[str, Field(alias="threadId")]
     turn_id: Annotated[str, Field(alias="turnId")]
@@ -212,41 +196,9 @@ class ItemGuardianApprovalReviewStartedNotification(WireModel, defer_build=True)
     turn_id: Annotated[str, Field(alias="turnId")]
 
 
-class McpToolCallProgressNotification(WireModel, defer_build=True):
-    item_id: Annotated[str, Field(alias="itemId")]
-    message: str
-    thread_id: Annotated[str, Field(alias="threadId")]
-    turn_id: Annotated[str, Field(alias="turnId")]
-
-
-class PlanDeltaNotification(WireModel, defer_build=True):
-    """EXPERIMENTAL - proposed plan streaming deltas for plan items. Clients should not assume concatenated deltas match the completed plan item content."""
-
-    delta: str
-    item_id: Annotated[str, Field(alias="itemId")]
-    thread_id: Annotated[str, Field(alias="threadId")]
-    turn_id: Annotated[str, Field(alias="turnId")]
-
-
 class ReasoningSummaryPartAddedNotification(WireModel, defer_build=True):
     item_id: Annotated[str, Field(alias="itemId")]
     summary_index: Annotated[int, Field(alias="summaryIndex")]
-    thread_id: Annotated[str, Field(alias="threadId")]
-    turn_id: Annotated[str, Field(alias="turnId")]
-
-
-class ReasoningSummaryTextDeltaNotification(WireModel, defer_build=True):
-    delta: str
-    item_id: Annotated[str, Field(alias="itemId")]
-    summary_index: Annotated[int, Field(alias="summaryIndex")]
-    thread_id: Annotated[str, Field(alias="threadId")]
-    turn_id: Annotated[str, Field(alias="turnId")]
-
-
-class ReasoningTextDeltaNotification(WireModel, defer_build=True):
-    content_index: Annotated[int, Field(alias="contentIndex")]
-    delta: str
-    item_id: Annotated[str, Field(alias="itemId")]
     thread_id: Annotated[str, Field(alias="threadId")]
     turn_id: Annotated[str, Field(alias="turnId")]
 

@@ -11,6 +11,8 @@ from codex_acp.codex._generated.models.handshake import (
 )
 from codex_acp.codex._generated.models.shared import (
     HookEventName,
+)
+from codex_acp.codex._generated.models.skills import (
     SkillInterface,
 )
 from codex_acp.codex._generated.models.turn import (

@@ -4,11 +4,6 @@
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field
-
-from codex_acp.codex._generated.models.handshake import (
-    AbsolutePathBuf,
-)
 from codex_acp.codex._generated.models.requests import (
     NetworkPolicyAmendment,
 )
@@ -115,20 +110,6 @@ ReviewDecision: TypeAlias = Annotated[
     KeyedUnion("approved_execpolicy_amendment", "network_policy_amendment", "denied"),
 ]
 "User's decision in response to an ExecApprovalRequest."
-
-
-class SkillInterface(WireModel, defer_build=True):
-    brand_color: Annotated[str | None, Field(alias="brandColor")] = None
-    default_prompt: Annotated[str | None, Field(alias="defaultPrompt")] = None
-    display_name: Annotated[str | None, Field(alias="displayName")] = None
-    icon_large: Annotated[AbsolutePathBuf | None, Field(alias="iconLarge")] = None
-    icon_large_url: Annotated[str | None, Field(alias="iconLargeUrl")] = None
-    "Remote large icon URL from the plugin catalog."
-    icon_small: Annotated[AbsolutePathBuf | None, Field(alias="iconSmall")] = None
-    icon_small_url: Annotated[str | None, Field(alias="iconSmallUrl")] = None
-    "Remote small icon URL from the plugin catalog."
-    short_description: Annotated[str | None, Field(alias="shortDescription")] = None
-
 
 SortDirection: TypeAlias = Annotated[Literal["asc", "desc"] | UnknownValue, OpenEnum()]
 

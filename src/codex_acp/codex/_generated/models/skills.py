@@ -9,9 +9,6 @@ from pydantic import Field
 from codex_acp.codex._generated.models.handshake import (
     AbsolutePathBuf,
 )
-from codex_acp.codex._generated.models.shared import (
-    SkillInterface,
-)
 from codex_acp.codex._generated.models.turn import (
     LegacyAppPathString,
 )
@@ -21,7 +18,7 @@ from codex_acp.wire.reading import (
 )
 
 
-class SkillToolDependency(WireModel, defer_build=True):
+class SkillToolDependency(WireModel):
     command: str | None = None
     description: str | None = None
     transport: str | None = None
@@ -30,13 +27,26 @@ class SkillToolDependency(WireModel, defer_build=True):
     value: str
 
 
-class SkillDependencies(WireModel, defer_build=True):
+class SkillDependencies(WireModel):
     tools: list[SkillToolDependency]
 
 
-class SkillErrorInfo(WireModel, defer_build=True):
+class SkillErrorInfo(WireModel):
     message: str
     path: str
+
+
+class SkillInterface(WireModel):
+    brand_color: Annotated[str | None, Field(alias="brandColor")] = None
+    default_prompt: Annotated[str | None, Field(alias="defaultPrompt")] = None
+    display_name: Annotated[str | None, Field(alias="displayName")] = None
+    icon_large: Annotated[AbsolutePathBuf | None, Field(alias="iconLarge")] = None
+    icon_large_url: Annotated[str | None, Field(alias="iconLargeUrl")] = None
+    "Remote large icon URL from the plugin catalog."
+    icon_small: Annotated[AbsolutePathBuf | None, Field(alias="iconSmall")] = None
+    icon_small_url: Annotated[str | None, Field(alias="iconSmallUrl")] = None
+    "Remote small icon URL from the plugin catalog."
+    short_description: Annotated[str | None, Field(alias="shortDescription")] = None
 
 
 SkillScope: TypeAlias = Annotated[
@@ -44,7 +54,7 @@ SkillScope: TypeAlias = Annotated[
 ]
 
 
-class SkillMetadata(WireModel, defer_build=True):
+class SkillMetadata(WireModel):
     dependencies: SkillDependencies | None = None
     description: str
     enabled: bool
@@ -58,13 +68,13 @@ class SkillMetadata(WireModel, defer_build=True):
     "Legacy short_description from SKILL.md. Prefer SKILL.json interface.short_description."
 
 
-class SkillsChangedNotification(WireModel, defer_build=True):
+class SkillsChangedNotification(WireModel):
     """Notification emitted when watched local skill files change.
 
     Treat this as an invalidation signal and re-run `skills/list` with the client's current parameters when refreshed skill metadata is needed."""
 
 
-class SkillsConfigWriteParams(WireModel, defer_build=True):
+class SkillsConfigWriteParams(WireModel):
     enabled: bool
     name: str | None = None
     "Name-based selector."
@@ -72,30 +82,30 @@ class SkillsConfigWriteParams(WireModel, defer_build=True):
     "Path-based selector."
 
 
-class SkillsConfigWriteResponse(WireModel, defer_build=True):
+class SkillsConfigWriteResponse(WireModel):
     effective_enabled: Annotated[bool, Field(alias="effectiveEnabled")]
 
 
-class SkillsExtraRootsSetParams(WireModel, defer_build=True):
+class SkillsExtraRootsSetParams(WireModel):
     extra_roots: Annotated[list[AbsolutePathBuf], Field(alias="extraRoots")]
 
 
-class SkillsExtraRootsSetResponse(WireModel, defer_build=True):
+class SkillsExtraRootsSetResponse(WireModel):
     pass
 
 
-class SkillsListEntry(WireModel, defer_build=True):
+class SkillsListEntry(WireModel):
     cwd: str
     errors: list[SkillErrorInfo]
     skills: list[SkillMetadata]
 
 
-class SkillsListParams(WireModel, defer_build=True):
+class SkillsListParams(WireModel):
     cwds: list[str] = []
     "When empty, defaults to the current session working directory."
     force_reload: Annotated[bool, Field(alias="forceReload")] = False
     "When true, bypass the skills cache and re-scan skills from disk."
 
 
-class SkillsListResponse(WireModel, defer_build=True):
+class SkillsListResponse(WireModel):
     data: list[SkillsListEntry]

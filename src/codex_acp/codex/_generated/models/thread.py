@@ -6,6 +6,13 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
+from codex_acp.codex._generated.models.begin import (
+    ActivePermissionProfile,
+    SandboxMode,
+    Thread,
+    ThreadEnvironment,
+    ThreadSource,
+)
 from codex_acp.codex._generated.models.handshake import (
     AbsolutePathBuf,
 )
@@ -18,7 +25,6 @@ from codex_acp.codex._generated.models.shared import (
     SortDirection,
 )
 from codex_acp.codex._generated.models.turn import (
-    ActivePermissionProfile,
     ApprovalsReviewer,
     AskForApproval,
     CollaborationMode,
@@ -30,12 +36,8 @@ from codex_acp.codex._generated.models.turn import (
     Personality,
     ReasoningEffort,
     ReasoningSummary,
-    SandboxMode,
     SandboxPolicy,
-    Thread,
-    ThreadEnvironment,
     ThreadItem,
-    ThreadSource,
     Turn,
     TurnEnvironmentParams,
     TurnError,

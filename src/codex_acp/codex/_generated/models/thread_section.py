@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from codex_acp.codex._generated.models.turn import (
+from codex_acp.codex._generated.models.begin import (
     ThreadSection,
     ThreadSectionAppearance,
 )

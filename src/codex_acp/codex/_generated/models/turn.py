@@ -16,25 +16,6 @@ from codex_acp.wire.reading import (
     TaggedUnion,
 )
 
-
-class ActivePermissionProfile(WireModel):
-    extends: str | None = None
-    "Parent profile identifier from the selected permissions profile's `extends` setting, when present."
-    id: str
-    "Identifier from `default_permissions` or the implicit built-in default, such as `:workspace` or a user-defined `[permissions.<id>]` profile."
-
-
-ThreadActiveFlag: TypeAlias = Annotated[
-    Literal["waitingOnApproval", "waitingOnUserInput"] | UnknownValue, OpenEnum()
-]
-
-
-class ActiveThreadStatus(WireModel):
-    wire_tags = ("type",)
-    active_flags: Annotated[list[ThreadActiveFlag], Field(alias="activeFlags")]
-    type: Literal["active"] = "active"
-
-
 NonSteerableTurnKind: TypeAlias = Annotated[Literal["review", "compact"] | UnknownValue, OpenEnum()]
 
 
@@ -131,8 +112,6 @@ class AgentMessageThreadItem(WireModel):
     "Unix timestamp in milliseconds when the item started, if recorded."
 
 
-AgentPath: TypeAlias = str
-
 ApprovalsReviewer: TypeAlias = Annotated[
     Literal["user", "auto_review", "guardian_subagent"] | UnknownValue, OpenEnum()
 ]
@@ -169,22 +148,6 @@ class AudioUserInput(WireModel):
 class ByteRange(WireModel):
     end: Annotated[int, Field(ge=0)]
     start: Annotated[int, Field(ge=0)]
-
-
-class EnvironmentCapabilityRootLocation(WireModel):
-    """A path owned by an execution environment."""
-
-    wire_tags = ("type",)
-    environment_id: Annotated[str, Field(alias="environmentId")]
-    path: str
-    "Absolute path for the root in the selected environment."
-    type: Literal["environment"] = "environment"
-
-
-CapabilityRootLocation: TypeAlias = Annotated[
-    EnvironmentCapabilityRootLocation | UnknownVariant, TaggedUnion("type", (("environment", 1),))
-]
-"Location used to resolve a selected capability root."
 
 
 class HttpConnectionFailedDetails(WireModel):
@@ -402,6 +365,14 @@ CommandAction: TypeAlias = Annotated[
     ),
 ]
 
+
+class CommandExecutionOutputDeltaNotification(WireModel):
+    delta: str
+    item_id: Annotated[str, Field(alias="itemId")]
+    thread_id: Annotated[str, Field(alias="threadId")]
+    turn_id: Annotated[str, Field(alias="turnId")]
+
+
 CommandExecutionSource: TypeAlias = Annotated[
     Literal["agent", "userShell", "unifiedExecStartup", "unifiedExecInteraction"] | UnknownValue,
     OpenEnum(),
@@ -479,10 +450,6 @@ class CustomMultiAgentMode(WireModel):
     custom: str
 
 
-class CustomSessionSource(WireModel):
-    custom: str
-
-
 CyberAccessProgram: TypeAlias = Annotated[
     Literal["standard", "daybreakBlue", "daybreakRed"] | UnknownValue, OpenEnum()
 ]
@@ -555,49 +522,6 @@ class DynamicToolCallThreadItem(WireModel):
     "Unix timestamp in milliseconds when the item completed, if recorded."
     started_at_ms: Annotated[int | None, Field(alias="startedAtMs")] = None
     "Unix timestamp in milliseconds when the item started, if recorded."
-
-
-class FunctionDynamicToolNamespaceTool(WireModel):
-    wire_tags = ("type",)
-    defer_loading: Annotated[bool, Field(alias="deferLoading")] = False
-    description: str
-    input_schema: Annotated[Any, Field(alias="inputSchema")]
-    name: str
-    type: Literal["function"] = "function"
-
-
-DynamicToolNamespaceTool: TypeAlias = Annotated[
-    FunctionDynamicToolNamespaceTool | UnknownVariant, TaggedUnion("type", (("function", 1),))
-]
-
-
-class FunctionDynamicToolSpec(WireModel):
-    wire_tags = ("type",)
-    defer_loading: Annotated[bool, Field(alias="deferLoading")] = False
-    description: str
-    input_schema: Annotated[Any, Field(alias="inputSchema")]
-    name: str
-    type: Literal["function"] = "function"
-
-
-class NamespaceDynamicToolSpec(WireModel):
-    wire_tags = ("type",)
-    description: str
-    name: str
-    tools: list[DynamicToolNamespaceTool]
-    type: Literal["namespace"] = "namespace"
-
-
-DynamicToolSpec: TypeAlias = Annotated[
-    FunctionDynamicToolSpec | NamespaceDynamicToolSpec | UnknownVariant,
-    TaggedUnion(
-        "type",
-        (
-            ("function", 1),
-            ("namespace", 1),
-        ),
-    ),
-]
 
 
 class EncryptedContentFunctionCallOutputContentItem(WireModel):
@@ -690,6 +614,13 @@ class FileUpdateChange(WireModel):
     diff: str
     kind: PatchChangeKind
     path: str
+
+
+class FileChangePatchUpdatedNotification(WireModel):
+    changes: list[FileUpdateChange]
+    item_id: Annotated[str, Field(alias="itemId")]
+    thread_id: Annotated[str, Field(alias="threadId")]
+    turn_id: Annotated[str, Field(alias="turnId")]
 
 
 PatchApplyStatus: TypeAlias = Annotated[
@@ -851,12 +782,6 @@ class FunctionCallOutputThreadItem(WireModel):
     "Unix timestamp in milliseconds when the item started, if recorded."
 
 
-class GitInfo(WireModel):
-    branch: str | None = None
-    origin_url: Annotated[str | None, Field(alias="originUrl")] = None
-    sha: str | None = None
-
-
 class HookPromptFragment(WireModel):
     hook_run_id: Annotated[str, Field(alias="hookRunId")]
     text: str
@@ -871,11 +796,6 @@ class HookPromptThreadItem(WireModel):
     "Unix timestamp in milliseconds when the item completed, if recorded."
     started_at_ms: Annotated[int | None, Field(alias="startedAtMs")] = None
     "Unix timestamp in milliseconds when the item started, if recorded."
-
-
-class IdleThreadStatus(WireModel):
-    wire_tags = ("type",)
-    type: Literal["idle"] = "idle"
 
 
 class ImageGenerationThreadItem(WireModel):
@@ -1238,6 +1158,13 @@ class ItemStartedNotification(WireModel):
     turn_id: Annotated[str, Field(alias="turnId")]
 
 
+class McpToolCallProgressNotification(WireModel):
+    item_id: Annotated[str, Field(alias="itemId")]
+    message: str
+    thread_id: Annotated[str, Field(alias="threadId")]
+    turn_id: Annotated[str, Field(alias="turnId")]
+
+
 MultiAgentMode: TypeAlias = Annotated[
     Literal["explicitRequestOnly", "proactive"]
     | CustomMultiAgentMode
@@ -1247,20 +1174,19 @@ MultiAgentMode: TypeAlias = Annotated[
 ]
 "Controls the effective multi-agent delegation instructions for a turn. `custom` means the configured mode hint defines the policy instead of a built-in policy."
 
-
-class NotLoadedThreadStatus(WireModel):
-    wire_tags = ("type",)
-    type: Literal["notLoaded"] = "notLoaded"
-
-
-class OtherSubAgentSource(WireModel):
-    other: str
-
-
 Personality: TypeAlias = Annotated[
     Literal["none", "friendly", "pragmatic"] | UnknownValue, OpenEnum()
 ]
 "Deprecated: `friendly` and `pragmatic` no longer select a style."
+
+
+class PlanDeltaNotification(WireModel):
+    """EXPERIMENTAL - proposed plan streaming deltas for plan items. Clients should not assume concatenated deltas match the completed plan item content."""
+
+    delta: str
+    item_id: Annotated[str, Field(alias="itemId")]
+    thread_id: Annotated[str, Field(alias="threadId")]
+    turn_id: Annotated[str, Field(alias="turnId")]
 
 
 class ReadOnlySandboxPolicy(WireModel):
@@ -1274,9 +1200,21 @@ ReasoningSummary: TypeAlias = Annotated[
 ]
 "A summary of the reasoning performed by the model. This can be useful for debugging and understanding the model's reasoning process. See https://platform.openai.com/docs/guides/reasoning?api-mode=responses#reasoning-summaries"
 
-SandboxMode: TypeAlias = Annotated[
-    Literal["read-only", "workspace-write", "danger-full-access"] | UnknownValue, OpenEnum()
-]
+
+class ReasoningSummaryTextDeltaNotification(WireModel):
+    delta: str
+    item_id: Annotated[str, Field(alias="itemId")]
+    summary_index: Annotated[int, Field(alias="summaryIndex")]
+    thread_id: Annotated[str, Field(alias="threadId")]
+    turn_id: Annotated[str, Field(alias="turnId")]
+
+
+class ReasoningTextDeltaNotification(WireModel):
+    content_index: Annotated[int, Field(alias="contentIndex")]
+    delta: str
+    item_id: Annotated[str, Field(alias="itemId")]
+    thread_id: Annotated[str, Field(alias="threadId")]
+    turn_id: Annotated[str, Field(alias="turnId")]
 
 
 class WorkspaceWriteSandboxPolicy(WireModel):
@@ -1306,112 +1244,26 @@ SandboxPolicy: TypeAlias = Annotated[
 ]
 
 
-class SelectedCapabilityRoot(WireModel):
-    """A user-selected root that can expose one or more runtime capabilities."""
-
-    id: str
-    "Stable identifier supplied by the capability selection platform."
-    location: CapabilityRootLocation
-    "Where the selected root can be resolved."
-
-
-ThreadId: TypeAlias = str
+class TokenUsageBreakdown(WireModel):
+    cache_write_input_tokens: Annotated[int, Field(alias="cacheWriteInputTokens")] = 0
+    cached_input_tokens: Annotated[int, Field(alias="cachedInputTokens")]
+    input_tokens: Annotated[int, Field(alias="inputTokens")]
+    output_tokens: Annotated[int, Field(alias="outputTokens")]
+    reasoning_output_tokens: Annotated[int, Field(alias="reasoningOutputTokens")]
+    total_tokens: Annotated[int, Field(alias="totalTokens")]
 
 
-class ThreadSpawnDetails(WireModel):
-    agent_nickname: str | None = None
-    agent_path: AgentPath | None = None
-    agent_role: str | None = None
-    depth: int
-    parent_thread_id: ThreadId
+class ThreadTokenUsage(WireModel):
+    last: TokenUsageBreakdown
+    model_context_window: Annotated[int | None, Field(alias="modelContextWindow")] = None
+    total: TokenUsageBreakdown
 
 
-class ThreadSpawnSubAgentSource(WireModel):
-    thread_spawn: ThreadSpawnDetails
+class ThreadTokenUsageUpdatedNotification(WireModel):
+    thread_id: Annotated[str, Field(alias="threadId")]
+    token_usage: Annotated[ThreadTokenUsage, Field(alias="tokenUsage")]
+    turn_id: Annotated[str, Field(alias="turnId")]
 
-
-SubAgentSource: TypeAlias = Annotated[
-    Literal["review", "compact", "memory_consolidation"]
-    | ThreadSpawnSubAgentSource
-    | OtherSubAgentSource
-    | UnknownValue
-    | UnknownVariant,
-    KeyedUnion("thread_spawn", "other"),
-]
-
-
-class SubAgentSessionSource(WireModel):
-    sub_agent: Annotated[SubAgentSource, Field(alias="subAgent")]
-
-
-SessionSource: TypeAlias = Annotated[
-    Literal["cli", "vscode", "exec", "appServer", "unknown"]
-    | CustomSessionSource
-    | SubAgentSessionSource
-    | UnknownValue
-    | UnknownVariant,
-    KeyedUnion("custom", "subAgent"),
-]
-
-
-class SystemErrorThreadStatus(WireModel):
-    wire_tags = ("type",)
-    type: Literal["systemError"] = "systemError"
-
-
-class ThreadEnvironment(WireModel):
-    """An environment selected by a loaded thread, independent of connection status."""
-
-    cwd: LegacyAppPathString
-    environment_id: Annotated[str, Field(alias="environmentId")]
-    runtime_workspace_roots: Annotated[
-        list[LegacyAppPathString], Field(alias="runtimeWorkspaceRoots")
-    ]
-
-
-class ThreadExtra(WireModel):
-    """Extra app-server data for a thread."""
-
-
-ThreadHistoryMode: TypeAlias = Annotated[Literal["legacy", "paginated"] | UnknownValue, OpenEnum()]
-
-
-class ThreadSectionAppearance(WireModel):
-    """Extensible visual presentation for a custom thread section."""
-
-    color: str | None = None
-    icon: str | None = None
-
-
-class ThreadSection(WireModel):
-    """An independently persisted, user-visible thread section."""
-
-    appearance: ThreadSectionAppearance | None = None
-    "Optional appearance synchronized across clients."
-    id: str
-    "Opaque UUIDv7 identity that remains stable when the section is renamed."
-    name: str
-    "The current user-visible section name."
-
-
-ThreadSource: TypeAlias = str
-
-ThreadStatus: TypeAlias = Annotated[
-    NotLoadedThreadStatus
-    | IdleThreadStatus
-    | SystemErrorThreadStatus
-    | ActiveThreadStatus
-    | UnknownVariant,
-    TaggedUnion(
-        "type",
-        (
-            ("notLoaded", 1),
-            ("idle", 1),
-            ("systemError", 1),
-            ("active", 1),
-        ),
-    ),
-]
 
 TurnItemsView: TypeAlias = Annotated[
     Literal["notLoaded", "summary", "full"] | UnknownValue, OpenEnum()
@@ -1442,201 +1294,6 @@ class Turn(WireModel):
     status: TurnStatus
 
 
-class Thread(WireModel):
-    agent_nickname: Annotated[str | None, Field(alias="agentNickname")] = None
-    "Optional random unique nickname assigned to an AgentControl-spawned sub-agent."
-    agent_role: Annotated[str | None, Field(alias="agentRole")] = None
-    "Optional role (agent_role) assigned to an AgentControl-spawned sub-agent."
-    attached_to_thread_id: Annotated[str | None, Field(alias="attachedToThreadId")] = None
-    "Parent that owns this persisted attached thread, independent of fork or spawn lineage."
-    can_accept_direct_input: Annotated[bool | None, Field(alias="canAcceptDirectInput")] = None
-    "Whether the app server accepts direct turn input for this loaded thread. `None` means the capability is unavailable, such as for an unloaded stored thread."
-    cli_version: Annotated[str, Field(alias="cliVersion")]
-    "Version of the CLI that created the thread."
-    created_at: Annotated[int, Field(alias="createdAt")]
-    "Unix timestamp (in seconds) when the thread was created."
-    cwd: AbsolutePathBuf
-    "Working directory captured for the thread."
-    daybreak_enabled: Annotated[bool | None, Field(alias="daybreakEnabled")] = None
-    "Saved Daybreak choice, independent of turn execution. Null if unset."
-    environments: list[ThreadEnvironment] | None = None
-    "Current environments for a loaded thread, in priority order, primary first. `null` means the thread is not loaded or the server does not expose its selection. An empty list means no environments are selected. This does not report connection status."
-    ephemeral: bool
-    "Whether the thread is ephemeral and should not be materialized on disk."
-    extra: ThreadExtra | None = None
-    "Optional implementation-specific thread data."
-    forked_from_id: Annotated[str | None, Field(alias="forkedFromId")] = None
-    "Source thread id when this thread was created by forking another thread."
-    git_info: Annotated[GitInfo | None, Field(alias="gitInfo")] = None
-    "Optional Git metadata captured when the thread was created."
-    history_mode: Annotated[ThreadHistoryMode, Field(alias="historyMode")] = "legacy"
-    "Persisted thread history contract selected when this thread was created."
-    id: str
-    "Identifier for this thread. Codex-generated thread IDs are UUIDv7."
-    model: str | None = None
-    "Current configured model when loaded, otherwise the latest persisted model. Null when unavailable. This is not per-turn execution telemetry."
-    model_provider: Annotated[str, Field(alias="modelProvider")]
-    "Model provider used for this thread (for example, 'openai')."
-    name: str | None = None
-    "Optional user-facing thread title."
-    originator: str | None = None
-    "Originator recorded when the thread was created, independent of its current client or executor. Null when the recorded originator is unavailable."
-    parent_thread_id: Annotated[str | None, Field(alias="parentThreadId")] = None
-    "The ID of the parent thread. This will only be set if this thread is a subagent."
-    path: str | None = None
-    "[UNSTABLE] Path to the thread on disk."
-    preview: str
-    "Usually the first user message in the thread, if available."
-    project_id: Annotated[str | None, Field(alias="projectId")] = None
-    "Canonical project assignment owned by app-server, if any.\n\nCodex 0.147.0 may leave it out."
-    reasoning_effort: Annotated[ReasoningEffort | None, Field(alias="reasoningEffort")] = None
-    "Current configured reasoning effort when loaded, otherwise the latest persisted effort. Null when unset or unavailable. This is not per-turn execution telemetry."
-    recency_at: Annotated[int | None, Field(alias="recencyAt")] = None
-    "Unix timestamp (in seconds) used for thread recency ordering."
-    section: ThreadSection | None = None
-    "The independently persisted section selected for this thread, if any."
-    section_entered_at: Annotated[int | None, Field(alias="sectionEnteredAt")] = None
-    "Unix timestamp in seconds when the thread entered its current section."
-    session_id: Annotated[str, Field(alias="sessionId")]
-    "Session id shared by threads that belong to the same session tree."
-    source: SessionSource
-    "Origin of the thread (CLI, VSCode, codex exec, codex app-server, etc.)."
-    status: ThreadStatus
-    "Current runtime status for the thread."
-    thread_source: Annotated[ThreadSource | None, Field(alias="threadSource")] = None
-    "Optional analytics source classification for this thread."
-    turns: list[Turn]
-    "Only populated on `thread/resume`, `thread/fork`, and `thread/read` (when `includeTurns` is true) responses. For all other responses and notifications returning a Thread, the turns field will be an empty list."
-    updated_at: Annotated[int, Field(alias="updatedAt")]
-    "Unix timestamp (in seconds) when the thread was last updated."
-
-
-ThreadStartSource: TypeAlias = Annotated[Literal["startup", "clear"] | UnknownValue, OpenEnum()]
-
-
-class TurnEnvironmentParams(WireModel):
-    cwd: LegacyAppPathString
-    environment_id: Annotated[str, Field(alias="environmentId")]
-    runtime_workspace_roots: Annotated[
-        list[LegacyAppPathString] | None, Field(alias="runtimeWorkspaceRoots")
-    ] = None
-    "Environment-native runtime workspace roots. Omitted defaults to `cwd`."
-
-
-class ThreadStartParams(WireModel):
-    allow_provider_model_fallback: Annotated[bool, Field(alias="allowProviderModelFallback")] = (
-        False
-    )
-    "Allow a provider with an authoritative static model catalog to replace an unavailable requested model with its default."
-    approval_policy: Annotated[AskForApproval | None, Field(alias="approvalPolicy")] = None
-    approvals_reviewer: Annotated[ApprovalsReviewer | None, Field(alias="approvalsReviewer")] = None
-    "Override where approval requests are routed for review on this thread and subsequent turns."
-    base_instructions: Annotated[str | None, Field(alias="baseInstructions")] = None
-    config: dict[str, Any] | None = None
-    cwd: str | None = None
-    daybreak_enabled: Annotated[bool | None, Field(alias="daybreakEnabled")] = None
-    "Initial Daybreak choice for this persistent thread. Omitted or null leaves it unset. This does not select a turn's `cyberAccessProgram` or grant access. Not supported for ephemeral threads."
-    developer_instructions: Annotated[str | None, Field(alias="developerInstructions")] = None
-    dynamic_tools: Annotated[list[DynamicToolSpec] | None, Field(alias="dynamicTools")] = None
-    environments: list[TurnEnvironmentParams] | None = None
-    "Optional sticky environments for this thread.\n\nOmitted selects the default environment when environment access is enabled. Empty disables environment access for turns that do not provide a turn override. Non-empty selects the first environment as the current turn environment."
-    ephemeral: bool | None = None
-    experimental_raw_events: Annotated[bool, Field(alias="experimentalRawEvents")] = False
-    "If true, opt into emitting raw Responses API items on the event stream. This is for internal use only (e.g. Codex Cloud)."
-    history_mode: Annotated[ThreadHistoryMode | None, Field(alias="historyMode")] = None
-    "Persisted thread history contract to use for this new thread."
-    mock_experimental_field: Annotated[str | None, Field(alias="mockExperimentalField")] = None
-    "Test-only experimental field used to validate experimental gating and schema filtering behavior in a stable way."
-    model: str | None = None
-    model_provider: Annotated[str | None, Field(alias="modelProvider")] = None
-    multi_agent_mode: Annotated[MultiAgentMode | None, Field(alias="multiAgentMode")] = None
-    "@deprecated Ignored. Use Ultra reasoning effort for proactive multi-agent behavior."
-    permissions: str | None = None
-    "Named profile id for this thread. Cannot be combined with `sandbox`."
-    personality: Personality | None = None
-    "@deprecated `friendly` and `pragmatic` no longer select a style."
-    project_id: Annotated[str | None, Field(alias="projectId")] = None
-    "Optional project identity for this new thread. Durable threads persist the assignment; ephemeral threads expose it only in live responses."
-    runtime_workspace_roots: Annotated[
-        list[AbsolutePathBuf] | None, Field(alias="runtimeWorkspaceRoots")
-    ] = None
-    "Replace the thread's runtime workspace roots. Paths must be absolute."
-    sandbox: SandboxMode | None = None
-    selected_capability_roots: Annotated[
-        list[SelectedCapabilityRoot] | None, Field(alias="selectedCapabilityRoots")
-    ] = None
-    "Capability roots selected for this thread by the hosting platform."
-    service_name: Annotated[str | None, Field(alias="serviceName")] = None
-    service_tier: Annotated[str | None, Field(alias="serviceTier")] = None
-    session_start_source: Annotated[ThreadStartSource | None, Field(alias="sessionStartSource")] = (
-        None
-    )
-    thread_source: Annotated[ThreadSource | None, Field(alias="threadSource")] = None
-    "Optional client-supplied analytics source classification for this thread."
-
-
-class ThreadStartResponse(WireModel):
-    active_permission_profile: Annotated[
-        ActivePermissionProfile | None, Field(alias="activePermissionProfile")
-    ] = None
-    "Named or implicit built-in profile that produced the active permissions, when known."
-    approval_policy: Annotated[AskForApproval, Field(alias="approvalPolicy")]
-    approvals_reviewer: Annotated[ApprovalsReviewer, Field(alias="approvalsReviewer")]
-    "Reviewer currently used for approval requests on this thread."
-    cwd: AbsolutePathBuf
-    disabled_plugin_ids: Annotated[list[str], Field(alias="disabledPluginIds")] = []
-    "Saved list of disabled plugin IDs. Does not yet filter plugin capabilities."
-    instruction_sources: Annotated[
-        list[LegacyAppPathString], Field(alias="instructionSources")
-    ] = []
-    "Environment-native paths to instruction source files currently loaded for this thread."
-    model: str
-    model_provider: Annotated[str, Field(alias="modelProvider")]
-    multi_agent_mode: Annotated[MultiAgentMode, Field(alias="multiAgentMode")] = (
-        "explicitRequestOnly"
-    )
-    "@deprecated Always `explicitRequestOnly`. Use `reasoningEffort` for Ultra behavior."
-    reasoning_effort: Annotated[ReasoningEffort | None, Field(alias="reasoningEffort")] = None
-    runtime_workspace_roots: Annotated[
-        list[AbsolutePathBuf], Field(alias="runtimeWorkspaceRoots")
-    ] = []
-    "Thread-scoped runtime workspace roots used to materialize `:workspace_roots`."
-    sandbox: SandboxPolicy
-    "Legacy sandbox policy retained for compatibility. Experimental clients should prefer `activePermissionProfile` for profile provenance."
-    service_tier: Annotated[str | None, Field(alias="serviceTier")] = None
-    thread: Thread
-
-
-class ThreadStartedNotification(WireModel):
-    thread: Thread
-
-
-class ThreadStatusChangedNotification(WireModel):
-    status: ThreadStatus
-    thread_id: Annotated[str, Field(alias="threadId")]
-
-
-class TokenUsageBreakdown(WireModel):
-    cache_write_input_tokens: Annotated[int, Field(alias="cacheWriteInputTokens")] = 0
-    cached_input_tokens: Annotated[int, Field(alias="cachedInputTokens")]
-    input_tokens: Annotated[int, Field(alias="inputTokens")]
-    output_tokens: Annotated[int, Field(alias="outputTokens")]
-    reasoning_output_tokens: Annotated[int, Field(alias="reasoningOutputTokens")]
-    total_tokens: Annotated[int, Field(alias="totalTokens")]
-
-
-class ThreadTokenUsage(WireModel):
-    last: TokenUsageBreakdown
-    model_context_window: Annotated[int | None, Field(alias="modelContextWindow")] = None
-    total: TokenUsageBreakdown
-
-
-class ThreadTokenUsageUpdatedNotification(WireModel):
-    thread_id: Annotated[str, Field(alias="threadId")]
-    token_usage: Annotated[ThreadTokenUsage, Field(alias="tokenUsage")]
-    turn_id: Annotated[str, Field(alias="turnId")]
-
-
 class TurnCompletedNotification(WireModel):
     thread_id: Annotated[str, Field(alias="threadId")]
     turn: Turn
@@ -1648,6 +1305,15 @@ class TurnDiffUpdatedNotification(WireModel):
     diff: str
     thread_id: Annotated[str, Field(alias="threadId")]
     turn_id: Annotated[str, Field(alias="turnId")]
+
+
+class TurnEnvironmentParams(WireModel):
+    cwd: LegacyAppPathString
+    environment_id: Annotated[str, Field(alias="environmentId")]
+    runtime_workspace_roots: Annotated[
+        list[LegacyAppPathString] | None, Field(alias="runtimeWorkspaceRoots")
+    ] = None
+    "Environment-native runtime workspace roots. Omitted defaults to `cwd`."
 
 
 class TurnInterruptParams(WireModel):

@@ -14,6 +14,36 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1.models.authenticate import (
         AuthenticateResponse as AuthenticateResponse,
     )
+    from codex_acp.acp._generated.v1.models.begin import (
+        EnvVariable as EnvVariable,
+    )
+    from codex_acp.acp._generated.v1.models.begin import (
+        HttpHeader as HttpHeader,
+    )
+    from codex_acp.acp._generated.v1.models.begin import (
+        HttpMcpServer as HttpMcpServer,
+    )
+    from codex_acp.acp._generated.v1.models.begin import (
+        McpServer as McpServer,
+    )
+    from codex_acp.acp._generated.v1.models.begin import (
+        NewSessionRequest as NewSessionRequest,
+    )
+    from codex_acp.acp._generated.v1.models.begin import (
+        NewSessionResponse as NewSessionResponse,
+    )
+    from codex_acp.acp._generated.v1.models.begin import (
+        SessionMode as SessionMode,
+    )
+    from codex_acp.acp._generated.v1.models.begin import (
+        SessionModeState as SessionModeState,
+    )
+    from codex_acp.acp._generated.v1.models.begin import (
+        SseMcpServer as SseMcpServer,
+    )
+    from codex_acp.acp._generated.v1.models.begin import (
+        StdioMcpServer as StdioMcpServer,
+    )
     from codex_acp.acp._generated.v1.models.cancel_request import (
         CancelRequestNotification as CancelRequestNotification,
     )
@@ -378,28 +408,10 @@ if TYPE_CHECKING:
         EmbeddedResourceResource as EmbeddedResourceResource,
     )
     from codex_acp.acp._generated.v1.models.turn import (
-        EnvVariable as EnvVariable,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        HttpHeader as HttpHeader,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        HttpMcpServer as HttpMcpServer,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
         ImageContentBlock as ImageContentBlock,
     )
     from codex_acp.acp._generated.v1.models.turn import (
-        McpServer as McpServer,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
         MessageId as MessageId,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        NewSessionRequest as NewSessionRequest,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        NewSessionResponse as NewSessionResponse,
     )
     from codex_acp.acp._generated.v1.models.turn import (
         NoticeSessionUpdate as NoticeSessionUpdate,
@@ -468,25 +480,13 @@ if TYPE_CHECKING:
         SessionInfoUpdateSessionUpdate as SessionInfoUpdateSessionUpdate,
     )
     from codex_acp.acp._generated.v1.models.turn import (
-        SessionMode as SessionMode,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
         SessionModeId as SessionModeId,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        SessionModeState as SessionModeState,
     )
     from codex_acp.acp._generated.v1.models.turn import (
         SessionNotification as SessionNotification,
     )
     from codex_acp.acp._generated.v1.models.turn import (
         SessionUpdate as SessionUpdate,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        SseMcpServer as SseMcpServer,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        StdioMcpServer as StdioMcpServer,
     )
     from codex_acp.acp._generated.v1.models.turn import (
         StopReason as StopReason,
@@ -594,10 +594,10 @@ MODULE_OF: dict[str, str] = {
     "ElicitationUrlCapabilities": "handshake",
     "EmbeddedResourceResource": "turn",
     "EnumOption": "requests",
-    "EnvVariable": "turn",
+    "EnvVariable": "begin",
     "FileSystemCapabilities": "handshake",
-    "HttpHeader": "turn",
-    "HttpMcpServer": "turn",
+    "HttpHeader": "begin",
+    "HttpMcpServer": "begin",
     "ImageContentBlock": "turn",
     "Implementation": "handshake",
     "InitializeRequest": "handshake",
@@ -613,11 +613,11 @@ MODULE_OF: dict[str, str] = {
     "LogoutRequest": "logout",
     "LogoutResponse": "logout",
     "McpCapabilities": "handshake",
-    "McpServer": "turn",
+    "McpServer": "begin",
     "MessageId": "turn",
     "MultiSelectItems": "requests",
-    "NewSessionRequest": "turn",
-    "NewSessionResponse": "turn",
+    "NewSessionRequest": "begin",
+    "NewSessionResponse": "begin",
     "NoticeCapabilities": "handshake",
     "NoticeSessionUpdate": "turn",
     "NoticeSeverity": "turn",
@@ -668,9 +668,9 @@ MODULE_OF: dict[str, str] = {
     "SessionInfo": "session",
     "SessionInfoUpdateSessionUpdate": "turn",
     "SessionListCapabilities": "handshake",
-    "SessionMode": "turn",
+    "SessionMode": "begin",
     "SessionModeId": "turn",
-    "SessionModeState": "turn",
+    "SessionModeState": "begin",
     "SessionNotification": "turn",
     "SessionResumeCapabilities": "handshake",
     "SessionUpdate": "turn",
@@ -679,8 +679,8 @@ MODULE_OF: dict[str, str] = {
     "SetSessionConfigOptionResponse": "session",
     "SetSessionModeRequest": "session",
     "SetSessionModeResponse": "session",
-    "SseMcpServer": "turn",
-    "StdioMcpServer": "turn",
+    "SseMcpServer": "begin",
+    "StdioMcpServer": "begin",
     "StopReason": "turn",
     "StringElicitationPropertySchema": "requests",
     "StringFormat": "requests",

@@ -6,14 +6,16 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from codex_acp.acp._generated.v1.models.turn import (
+from codex_acp.acp._generated.v1.models.begin import (
     McpServer,
+    SessionModeState,
+)
+from codex_acp.acp._generated.v1.models.turn import (
     SessionConfigId,
     SessionConfigOption,
     SessionConfigValueId,
     SessionId,
     SessionModeId,
-    SessionModeState,
 )
 from codex_acp.wire.model import WireModel
 from codex_acp.wire.reading import (

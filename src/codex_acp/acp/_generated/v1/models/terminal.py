@@ -6,8 +6,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from codex_acp.acp._generated.v1.models.turn import (
+from codex_acp.acp._generated.v1.models.begin import (
     EnvVariable,
+)
+from codex_acp.acp._generated.v1.models.turn import (
     SessionId,
     TerminalId,
 )

@@ -29,6 +29,48 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1_unstable.models.authenticate import (
         AuthenticateResponse as AuthenticateResponse,
     )
+    from codex_acp.acp._generated.v1_unstable.models.begin import (
+        AcpMcpServer as AcpMcpServer,
+    )
+    from codex_acp.acp._generated.v1_unstable.models.begin import (
+        EnvVariable as EnvVariable,
+    )
+    from codex_acp.acp._generated.v1_unstable.models.begin import (
+        HttpHeader as HttpHeader,
+    )
+    from codex_acp.acp._generated.v1_unstable.models.begin import (
+        HttpMcpServer as HttpMcpServer,
+    )
+    from codex_acp.acp._generated.v1_unstable.models.begin import (
+        McpServer as McpServer,
+    )
+    from codex_acp.acp._generated.v1_unstable.models.begin import (
+        McpServerAcpId as McpServerAcpId,
+    )
+    from codex_acp.acp._generated.v1_unstable.models.begin import (
+        NewSessionRequest as NewSessionRequest,
+    )
+    from codex_acp.acp._generated.v1_unstable.models.begin import (
+        NewSessionResponse as NewSessionResponse,
+    )
+    from codex_acp.acp._generated.v1_unstable.models.begin import (
+        SessionMode as SessionMode,
+    )
+    from codex_acp.acp._generated.v1_unstable.models.begin import (
+        SessionModeState as SessionModeState,
+    )
+    from codex_acp.acp._generated.v1_unstable.models.begin import (
+        SseMcpServer as SseMcpServer,
+    )
+    from codex_acp.acp._generated.v1_unstable.models.begin import (
+        StdioMcpServer as StdioMcpServer,
+    )
+    from codex_acp.acp._generated.v1_unstable.models.begin import (
+        SystemPrompt as SystemPrompt,
+    )
+    from codex_acp.acp._generated.v1_unstable.models.begin import (
+        SystemPromptMode as SystemPromptMode,
+    )
     from codex_acp.acp._generated.v1_unstable.models.cancel_request import (
         CancelRequestNotification as CancelRequestNotification,
     )
@@ -450,9 +492,6 @@ if TYPE_CHECKING:
         WaitForTerminalExitResponse as WaitForTerminalExitResponse,
     )
     from codex_acp.acp._generated.v1_unstable.models.turn import (
-        AcpMcpServer as AcpMcpServer,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
         AgentMessageChunkSessionUpdate as AgentMessageChunkSessionUpdate,
     )
     from codex_acp.acp._generated.v1_unstable.models.turn import (
@@ -516,16 +555,7 @@ if TYPE_CHECKING:
         EmbeddedResourceResource as EmbeddedResourceResource,
     )
     from codex_acp.acp._generated.v1_unstable.models.turn import (
-        EnvVariable as EnvVariable,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
         FilePlanUpdateContent as FilePlanUpdateContent,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        HttpHeader as HttpHeader,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        HttpMcpServer as HttpMcpServer,
     )
     from codex_acp.acp._generated.v1_unstable.models.turn import (
         IdleStateUpdate as IdleStateUpdate,
@@ -540,19 +570,7 @@ if TYPE_CHECKING:
         MarkdownPlanUpdateContent as MarkdownPlanUpdateContent,
     )
     from codex_acp.acp._generated.v1_unstable.models.turn import (
-        McpServer as McpServer,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        McpServerAcpId as McpServerAcpId,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
         MessageId as MessageId,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        NewSessionRequest as NewSessionRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        NewSessionResponse as NewSessionResponse,
     )
     from codex_acp.acp._generated.v1_unstable.models.turn import (
         NoticeSessionUpdate as NoticeSessionUpdate,
@@ -648,13 +666,7 @@ if TYPE_CHECKING:
         SessionMessageSessionUpdate as SessionMessageSessionUpdate,
     )
     from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SessionMode as SessionMode,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
         SessionModeId as SessionModeId,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SessionModeState as SessionModeState,
     )
     from codex_acp.acp._generated.v1_unstable.models.turn import (
         SessionNotification as SessionNotification,
@@ -663,13 +675,7 @@ if TYPE_CHECKING:
         SessionUpdate as SessionUpdate,
     )
     from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SseMcpServer as SseMcpServer,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
         StateUpdate as StateUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        StdioMcpServer as StdioMcpServer,
     )
     from codex_acp.acp._generated.v1_unstable.models.turn import (
         StopReason as StopReason,
@@ -679,12 +685,6 @@ if TYPE_CHECKING:
     )
     from codex_acp.acp._generated.v1_unstable.models.turn import (
         SubagentUpdateSessionUpdate as SubagentUpdateSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SystemPrompt as SystemPrompt,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SystemPromptMode as SystemPromptMode,
     )
     from codex_acp.acp._generated.v1_unstable.models.turn import (
         TerminalId as TerminalId,
@@ -737,7 +737,7 @@ if TYPE_CHECKING:
 
 MODULE_OF: dict[str, str] = {
     "AcceptCreateElicitationResponse": "requests",
-    "AcpMcpServer": "turn",
+    "AcpMcpServer": "begin",
     "AgentAuthCapabilities": "handshake",
     "AgentAuthMethod": "handshake",
     "AgentCapabilities": "handshake",
@@ -806,14 +806,14 @@ MODULE_OF: dict[str, str] = {
     "ElicitationUrlCapabilities": "handshake",
     "EmbeddedResourceResource": "turn",
     "EnumOption": "requests",
-    "EnvVariable": "turn",
+    "EnvVariable": "begin",
     "ErrorMessageMcpResponse": "mcp",
     "FilePlanUpdateContent": "turn",
     "FileSystemCapabilities": "handshake",
     "ForkSessionRequest": "session",
     "ForkSessionResponse": "session",
-    "HttpHeader": "turn",
-    "HttpMcpServer": "turn",
+    "HttpHeader": "begin",
+    "HttpMcpServer": "begin",
     "IdleStateUpdate": "turn",
     "ImageContentBlock": "turn",
     "Implementation": "handshake",
@@ -837,15 +837,15 @@ MODULE_OF: dict[str, str] = {
     "McpCapabilities": "handshake",
     "McpError": "mcp",
     "McpRequestId": "mcp",
-    "McpServer": "turn",
-    "McpServerAcpId": "turn",
+    "McpServer": "begin",
+    "McpServerAcpId": "begin",
     "MessageId": "turn",
     "MessageMcpNotification": "mcp",
     "MessageMcpRequest": "mcp",
     "MessageMcpResponse": "mcp",
     "MultiSelectItems": "requests",
-    "NewSessionRequest": "turn",
-    "NewSessionResponse": "turn",
+    "NewSessionRequest": "begin",
+    "NewSessionResponse": "begin",
     "NoticeCapabilities": "handshake",
     "NoticeSessionUpdate": "turn",
     "NoticeSeverity": "turn",
@@ -914,9 +914,9 @@ MODULE_OF: dict[str, str] = {
     "SessionListCapabilities": "handshake",
     "SessionMessageChunkSessionUpdate": "turn",
     "SessionMessageSessionUpdate": "turn",
-    "SessionMode": "turn",
+    "SessionMode": "begin",
     "SessionModeId": "turn",
-    "SessionModeState": "turn",
+    "SessionModeState": "begin",
     "SessionNotification": "turn",
     "SessionResumeCapabilities": "handshake",
     "SessionStatus": "session",
@@ -937,9 +937,9 @@ MODULE_OF: dict[str, str] = {
     "SetSessionModeResponse": "session",
     "SetSessionTitleRequest": "session",
     "SetSessionTitleResponse": "session",
-    "SseMcpServer": "turn",
+    "SseMcpServer": "begin",
     "StateUpdate": "turn",
-    "StdioMcpServer": "turn",
+    "StdioMcpServer": "begin",
     "StopReason": "turn",
     "StringElicitationPropertySchema": "requests",
     "StringFormat": "requests",
@@ -947,8 +947,8 @@ MODULE_OF: dict[str, str] = {
     "SubagentCapabilities": "handshake",
     "SubagentSessionCapabilities": "turn",
     "SubagentUpdateSessionUpdate": "turn",
-    "SystemPrompt": "turn",
-    "SystemPromptMode": "turn",
+    "SystemPrompt": "begin",
+    "SystemPromptMode": "begin",
     "TerminalAuthMethod": "handshake",
     "TerminalExitStatus": "terminal",
     "TerminalId": "turn",

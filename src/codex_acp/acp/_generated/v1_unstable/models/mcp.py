@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field
 
-from codex_acp.acp._generated.v1_unstable.models.turn import (
+from codex_acp.acp._generated.v1_unstable.models.begin import (
     McpServerAcpId,
 )
 from codex_acp.wire.model import WireModel

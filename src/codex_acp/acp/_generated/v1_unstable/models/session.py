@@ -6,15 +6,17 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from codex_acp.acp._generated.v1_unstable.models.turn import (
+from codex_acp.acp._generated.v1_unstable.models.begin import (
     McpServer,
+    SessionModeState,
+    SystemPrompt,
+)
+from codex_acp.acp._generated.v1_unstable.models.turn import (
     SessionConfigId,
     SessionConfigOption,
     SessionConfigValueId,
     SessionId,
     SessionModeId,
-    SessionModeState,
-    SystemPrompt,
 )
 from codex_acp.wire.model import UnknownValue, WireModel
 from codex_acp.wire.reading import (
