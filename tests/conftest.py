@@ -6,12 +6,19 @@ import signal
 from collections.abc import Generator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.codex_version import skip_differences
 
 
 def pytest_configure() -> None:
-    """A run in a shell's background ignores Ctrl-C, and what it starts would inherit that."""
+    """What every run is told before a test is read."""
+    # A busy machine must not fail a property: nothing here is timed.
+    settings.register_profile(
+        "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("untimed")
+    # A run in a shell's background ignores Ctrl-C, and what it starts would inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -169,9 +169,7 @@ def _possible(kinds: list[str]) -> list[str]:
     return kept + ["command"] * (3 - len(kept))
 
 
-@settings(
-    max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=EXAMPLES, database=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**63))
 def _explore(seed: int) -> None:
     rng = random.Random(seed)

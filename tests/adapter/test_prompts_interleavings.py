@@ -240,7 +240,7 @@ async def one_world(seed: int) -> None:
     await asyncio.gather(*world.tasks, return_exceptions=True)
 
 
-@settings(max_examples=60, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, database=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**63))
 def _explore(seed: int) -> None:
     rng = random.Random(seed)

@@ -6,7 +6,7 @@ import itertools
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_acp.jsonrpc.framing import LineFramer, TooLong
@@ -43,7 +43,6 @@ def framed(chunks: list[bytes], limit: int) -> list[bytes | TooLong]:
     return lines if last is None else [*lines, last]
 
 
-@settings(deadline=None)
 @given(stream=streams, cuts=st.lists(st.integers(0, 200), max_size=12))
 def test_any_chunking_gives_the_lines_of_the_whole(stream: bytes, cuts: list[int]) -> None:
     at = sorted({min(cut, len(stream)) for cut in cuts} | {0, len(stream)})
@@ -51,7 +50,6 @@ def test_any_chunking_gives_the_lines_of_the_whole(stream: bytes, cuts: list[int
     assert framed(chunks, LIMIT) == expected(stream, LIMIT)
 
 
-@settings(deadline=None)
 @given(stream=streams)
 def test_byte_by_byte_gives_the_lines_of_the_whole(stream: bytes) -> None:
     assert framed([bytes([byte]) for byte in stream], LIMIT) == expected(stream, LIMIT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import from_json
 
@@ -185,7 +185,6 @@ def encoded(value: JsonValue, indent: int | None) -> EncodedJson:
 indents = st.sampled_from([None, 2])
 
 
-@settings(deadline=None)
 @given(ids, st.text(), params, st.booleans(), indents)
 def test_a_request_survives_the_round_trip(
     request_id: int | str,
@@ -203,7 +202,6 @@ def test_a_request_survives_the_round_trip(
     assert (b'"jsonrpc":"2.0"' in line[:17]) == version
 
 
-@settings(deadline=None)
 @given(ids, values, st.booleans(), indents)
 def test_a_result_survives_the_round_trip(
     request_id: int | str, result: JsonValue, version: bool, indent: int | None
@@ -212,7 +210,6 @@ def test_a_result_survives_the_round_trip(
     assert same(decode(line), Response(request_id, result))
 
 
-@settings(deadline=None)
 @given(ids | st.none(), st.integers(), st.text(), values, st.booleans())
 def test_an_error_survives_the_round_trip(
     request_id: int | str | None, code: int, message: str, data: JsonValue, version: bool

@@ -238,7 +238,7 @@ PIECES = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(pieces=PIECES, script=st.sampled_from(["make", "cat <<E\n" + "# here\n" * 900 + "E"]))
 def test_what_is_sent_is_linear_in_the_output_also_of_a_slow_trickle(
     pieces: list[tuple[str, float]], script: str

@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
@@ -220,7 +220,6 @@ CATALOGUES = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(RESULTS, CATALOGUES, st.booleans())
 def test_whatever_is_in_force_is_shown_in_a_shape_that_the_schema_knows(
     result: dict[str, Any], catalogue: Catalogue, booleans: bool
@@ -238,7 +237,6 @@ def test_whatever_is_in_force_is_shown_in_a_shape_that_the_schema_knows(
     assert mode_state(view)["currentModeId"] == shown(view)["mode"]["currentValue"]
 
 
-@settings(deadline=None)
 @given(JSON)
 def test_lists_of_any_shape_are_read(entry: Any) -> None:
     pages: list[Any] = [entry, {"data": entry}, {"data": [entry]}]
@@ -256,7 +254,6 @@ def _decoder() -> Any:
     return ACP_MODELS.decoder("ClientCapabilities")
 
 
-@settings(deadline=None)
 @given(
     st.fixed_dictionaries(
         {},

@@ -95,7 +95,7 @@ def comparable(call: Json, item: Json, events: list[str]) -> Json:
     return call
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     kind=st.sampled_from(TYPES),
     first=st.one_of(st.none(), st.integers(0, 10_000)),
@@ -132,7 +132,7 @@ def test_whatever_came_between_the_end_is_that_of_the_item_alone(
     )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(kind=st.sampled_from(TYPES), seed=st.integers(0, 10_000))
 def test_cut_off_live_and_replayed_of_a_turn_that_ended_is_the_same(kind: str, seed: int) -> None:
     item = made(kind, seed)

@@ -318,7 +318,7 @@ _calls = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(_meta, _shapes, st.sampled_from(["turn", "other", None]))
 def test_2_7_no_meta_makes_an_approval_without_a_call_of_codex(
     meta: Any, shape: dict[str, Any], turn: str | None
@@ -337,7 +337,7 @@ def test_2_7_no_meta_makes_an_approval_without_a_call_of_codex(
             assert isinstance(what, Refused)
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(_meta, _shapes, _calls)
 def test_2_7_what_claims_an_approval_is_one_of_a_call_that_fits_or_is_refused(
     meta: Any, shape: dict[str, Any], calls: list[dict[str, Any]]

@@ -68,7 +68,7 @@ _profile = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(_profile)
 def test_permissions_are_given_as_asked_and_never_widened(profile: dict[str, Any]) -> None:
     approval = approval_of(permissions(permissions=profile))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_acp.codex import items as module
@@ -280,7 +280,6 @@ _made = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(_made, max_size=30))
 def test_nothing_is_held_after_the_turns_ended_and_no_line_of_parents_is_a_circle(
     events: list[ServerNotification],

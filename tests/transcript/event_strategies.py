@@ -6,7 +6,7 @@ from functools import reduce
 from operator import or_
 from typing import get_args
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from codex_acp.jsonrpc.message import JsonValue, RequestId
@@ -32,7 +32,7 @@ from codex_acp.transcript import events as types
 TIME = "2026-01-31T12:00:00.000Z"
 DIGEST = "0123456789abcdef" * 4
 
-quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=40)
 """Enough examples for shapes this small; a busy machine must not fail a test."""
 
 text = st.text(max_size=12)

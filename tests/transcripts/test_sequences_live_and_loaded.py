@@ -50,7 +50,7 @@ def live(
     return updates + step(state, "turn/completed", TURN_END), ended
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=6),
     seed=st.integers(0, 1_000_000),
