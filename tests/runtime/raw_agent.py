@@ -91,7 +91,8 @@ def prompt(request: dict[str, Any], session_id: str, behaviours: set[str]) -> No
         say(session_id, f" {ask('session/request_permission', permission(session_id))}")
     if "has a form" in behaviours:
         say(session_id, f" {ask('elicitation/create', form(session_id))}")
-    answer(request, {"stopReason": stop_reason(behaviours)})
+    more = {"_meta": {"blob": "z" * 200_000}} if "huge answer" in behaviours else {}
+    answer(request, {"stopReason": stop_reason(behaviours), **more})
     if "answers twice" in behaviours:
         answer(request, {"stopReason": "refusal"})
         answer(request, {"stopReason": "end_turn"})

@@ -17,6 +17,7 @@ from codex_acp.errors import (
     ConnectionClosed,
     ErrorReply,
     InvalidPayload,
+    LineTooLong,
     MisuseError,
     ProcessExited,
 )
@@ -293,6 +294,15 @@ async def test_a_message_above_the_limit_is_left_out_and_the_prompt_goes_on(
         with anyio.fail_after(WAIT):
             assert (await session.run("Go.")).text == "Hello."
     assert "above the limit of 100000 bytes" in caplog.text
+
+
+async def test_an_answer_above_the_limit_fails_its_prompt_and_the_session_goes_on() -> None:
+    spec = raw("huge answer", line_limit=100_000)
+    async with AgentRuntime() as runtime, runtime.open(spec) as session:
+        with anyio.fail_after(WAIT):
+            for _ in range(2):
+                with pytest.raises(LineTooLong, match="100000 bytes"):
+                    await session.run("Go.")
 
 
 async def test_a_stop_reason_that_the_schema_lacks_is_an_error_that_names_the_field() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from codex_acp.errors import (
+    LineTooLong,
     RpcError,
 )
 from codex_acp.jsonrpc.message import Notification, Request
 from codex_acp.transport.connection import Responder
-from tests.transport.recording import NULL, Recorder, error_of, joined, settle
+from tests.transport.recording import NULL, Recorder, error_of, joined, settle, started
 
 
 async def test_messages_keep_their_order_and_each_read_ends_a_batch() -> None:
@@ -180,3 +181,44 @@ async def test_3_7_a_peer_that_resends_gets_one_answer_and_the_handler_hears_of_
     assert handler.responders[0].result(NULL)
     await settle()
     assert peer.received == [{"id": 1, "result": None}]
+
+
+async def test_a_request_that_is_too_long_is_refused_under_its_id() -> None:
+    handler = Recorder()
+    _, peer = joined(handler)
+    peer.send({"id": "w", "method": "fs/write_text_file", "params": {"content": "x" * 1000}})
+    peer.link.write(GOOD)
+    await settle()
+    [answer] = peer.received
+    assert error_of(answer)[:2] == ("w", -32600)
+    assert "limit of 1000 bytes" in error_of(answer)[2]
+    assert handler.messages == [Notification("good", None)]
+    peer.send({"id": "w", "method": "m"})  # the id is free again
+    await settle()
+    assert handler.messages[-1] == Request("w", "m", None)
+
+
+async def test_a_long_request_under_an_id_that_is_open_answers_nothing() -> None:
+    handler = Recorder()
+    _, peer = joined(handler)
+    peer.send({"id": 1, "method": "m"}, {"id": 1, "method": "m", "params": {"a": "x" * 1000}})
+    await settle()
+    assert peer.received == []
+    assert handler.responders[0].result(NULL)
+    await settle()
+    assert peer.received == [{"id": 1, "result": None}]
+
+
+async def test_an_answer_that_is_too_long_fails_its_call() -> None:
+    connection, peer = joined(Recorder())
+    call = started(connection.call("m", None))
+    other = started(connection.call("n", None))
+    await settle()
+    peer.send({"id": 0, "result": "x" * 1000})
+    await settle()
+    with pytest.raises(LineTooLong, match="1000 bytes"):
+        await call
+    assert not other.done()
+    assert len(peer.received) == 2  # the calls: an error would answer a request of the peer's own
+    peer.send({"id": 1, "result": 7})
+    assert await other == 7

@@ -6,7 +6,7 @@ a line holds.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 __all__ = ["DEFAULT_LINE_LIMIT", "LineFramer", "TooLong"]
 
@@ -14,22 +14,15 @@ DEFAULT_LINE_LIMIT: Final = 64 * 1024 * 1024
 """Bytes. Above any real message (an image in base64 is a few MiB), small enough for memory."""
 
 
-class TooLong:
-    """Stands for one line above the limit; its bytes are gone."""
+HEAD_BYTES: Final = 256
+"""Kept of a line that is too long: both protocols write the id and the kind of a message first."""
 
-    __slots__ = ("limit",)
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
+class TooLong(NamedTuple):
+    """Stands for one line above the limit; all but its first bytes are gone."""
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TooLong) and other.limit == self.limit
-
-    def __hash__(self) -> int:
-        return hash((TooLong, self.limit))
-
-    def __repr__(self) -> str:
-        return f"TooLong(limit={self.limit})"
+    limit: int
+    head: bytes
 
 
 class LineFramer:
@@ -76,9 +69,9 @@ class LineFramer:
         if rest:
             self._pending += rest
             if len(self._pending) > self._limit:
+                lines.append(self._too_long(self._pending))
                 self._pending = bytearray()
                 self._skipping = True
-                lines.append(TooLong(self._limit))
         return lines
 
     def finish(self) -> bytes | TooLong | None:
@@ -88,11 +81,14 @@ class LineFramer:
         lines = self._checked([rest])
         return lines[0] if lines else None
 
+    def _too_long(self, line: bytes | bytearray) -> TooLong:
+        return TooLong(self._limit, bytes(line[: min(self._limit, HEAD_BYTES)]))
+
     def _checked(self, parts: list[bytes]) -> list[bytes | TooLong]:
         lines: list[bytes | TooLong] = []
         for part in parts:
             if len(part) > self._limit:
-                lines.append(TooLong(self._limit))
+                lines.append(self._too_long(part))
             elif part and not part.isspace():
                 lines.append(part[:-1] if part.endswith(b"\r") else part)
         return lines

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Literal, TypeAlias, assert_never
 
 from codex_acp.errors import (
     ConnectionClosed,
     ErrorReply,
     InvalidPayload,
+    LineTooLong,
     MisuseError,
     PeerError,
     RpcError,
@@ -27,6 +28,7 @@ from codex_acp.jsonrpc.encode import (
     encode_request,
 )
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT, LineFramer, TooLong
+from codex_acp.jsonrpc.head import read_head
 from codex_acp.jsonrpc.message import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -45,9 +47,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue, RequestId
+    from codex_acp.transport.handler import Handler
     from codex_acp.transport.link import Link
 
-__all__ = ["Connection", "Direction", "Handler", "Responder"]
+__all__ = ["Connection", "Direction", "Responder"]
 
 logger = logging.getLogger(__name__)
 
@@ -55,26 +58,6 @@ Direction: TypeAlias = Literal["received", "sent"]
 """Which way a tapped line went."""
 
 _Outcome: TypeAlias = Response | PeerError | TransportError
-
-
-class Handler(Protocol):
-    """Whoever is told what the peer sends. All synchronous; must not block."""
-
-    def on_request(self, request: Request, responder: Responder) -> None:
-        """Answer through ``responder``, now or later; exactly once."""
-
-    def on_request_again(self, request: Request) -> None:
-        """A request came whose id is still open; only with ``peer_resends``. Not to be answered:
-        what answers the open one answers this one, too."""
-
-    def on_notification(self, notification: Notification) -> None:
-        """Take a notification."""
-
-    def on_batch_end(self) -> None:
-        """All messages of one read were delivered."""
-
-    def on_closed(self, error: TransportError | None) -> None:
-        """Nothing more will come, said once; None if the peer or this side ended it cleanly."""
 
 
 class Connection:
@@ -156,9 +139,9 @@ class Connection:
         the first call.
 
         Raises ErrorReply if the peer answers with an error, InvalidPayload if its answer is not
-        a valid response, TransportError if the connection is or gets closed. When cancelled, a
-        late answer is dropped, the id is not used again, and the peer is told if it has a
-        method for that.
+        a valid response, LineTooLong if it is above the limit, TransportError if the connection
+        is or gets closed. When cancelled, a late answer is dropped, the id is not used again,
+        and the peer is told if it has a method for that.
         """
         self._must_be_open()
         future: asyncio.Future[_Outcome] = asyncio.get_running_loop().create_future()
@@ -260,7 +243,7 @@ class Connection:
         for line in lines:
             if self._why is not None:
                 return
-            if type(line) is bytes:
+            if isinstance(line, bytes):
                 if self._on_line is not None:
                     self._on_line("received", line)
                 message = decode(line, loads)
@@ -273,7 +256,7 @@ class Connection:
                 else:
                     self._take(handler, message)
             else:
-                self._refuse_too_long()
+                self._refuse_too_long(line.head)
         if self._why is None:
             try:
                 handler.on_batch_end()
@@ -348,15 +331,25 @@ class Connection:
             # It was meant as an answer: better a failed call than one that waits for ever.
             self._settle(message.id, message)
 
-    def _refuse_too_long(self) -> None:
-        limit = self._framer.limit
-        logger.warning("%s sent a line above the limit of %d bytes", self._name, limit)
-        self._send_error(None, INVALID_REQUEST, f"a message exceeds the limit of {limit} bytes")
+    def _refuse_too_long(self, head: bytes) -> None:
+        """Nobody shall wait for ever for what is in the line: neither a call nor the peer."""
+        error = LineTooLong(self._framer.limit)
+        logger.warning("%s sent a line above the limit of %d bytes", self._name, error.limit)
+        whose = read_head(head)
+        if whose is None:
+            self._send_error(None, INVALID_REQUEST, str(error))
+        elif whose.kind == "answer":
+            self._settle(whose.id, error)
+        elif self._incoming.open(whose.id, "") is None:  # else it would answer the one before
+            self._incoming.settle(whose.id)
+            self._send_error(whose.id, INVALID_REQUEST, str(error))
 
     def _send_error(self, request_id: RequestId | None, code: int, message: str) -> None:
         self._send(encode_error(request_id, code, message, version=self._version))
 
-    def _settle(self, request_id: RequestId, message: Response | ErrorResponse | Malformed) -> None:
+    def _settle(
+        self, request_id: RequestId, message: Response | ErrorResponse | Malformed | LineTooLong
+    ) -> None:
         found = self._outgoing.settle(request_id)
         if isinstance(found, Stray):
             if found is Stray.UNKNOWN:
@@ -370,6 +363,8 @@ class Connection:
                 future.set_result(message)
             case ErrorResponse(error=error):
                 future.set_result(ErrorReply(method, error.code, error.message, error.data))
+            case LineTooLong():
+                future.set_result(message)
             case Malformed(reason=reason):
                 future.set_result(InvalidPayload(f"the answer to {method}", (reason,)))
             case _:
