@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from codex_acp.errors import MisuseError
 from codex_acp.routing.display import (
     is_plain,
+    prose,
     quotation,
     quoted_words,
     server_name,
@@ -63,6 +64,9 @@ DANGEROUS = {
     "shorthand format": "\U0001bca0",
     "musical format": "\U0001d173",
 }
+
+
+BIDI_CONTROLS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
 @pytest.mark.parametrize("char", DANGEROUS.values(), ids=DANGEROUS.keys())
@@ -176,3 +180,32 @@ def test_2_7_no_line_of_a_server_can_pass_as_ours(text: str) -> None:
 def test_a_server_is_named_on_one_line() -> None:
     assert server_name("a\nb") == 'The MCP server "a⏎b"'
     assert quotation("") == "> "
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "plain, with\ttabs\nand lines",
+        "\u2714\ufe0f done, \U0001f468\u200d\U0001f469\u200d\U0001f467, \u2764\ufe0f",
+        "12\u00a0000\u202f€, un\u00adbreak\u200bable",
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        "a \ue0b0 prompt, \u27e6brackets\u27e7",
+    ],
+)
+def test_prose_keeps_what_people_write(text: str) -> None:
+    assert prose(text) == text
+
+
+@given(text=st.text())
+def test_3_8_prose_cannot_steer_a_terminal(text: str) -> None:
+    shown = prose(text).replace("\n", "").replace("\t", "")
+    for char in shown:
+        assert unicodedata.category(char) not in {"Cc", "Cs", "Zl", "Zp", "Cn"}
+        assert unicodedata.bidirectional(char) not in BIDI_CONTROLS
+
+
+@pytest.mark.parametrize(
+    "char", ["\x1b", "\r", "\x07", "\x9b", "\u202e", "\u2066", "\u2028", "\ufeff"]
+)
+def test_3_8_what_would_steer_it_is_written_out(char: str) -> None:
+    assert prose(f"a{char}b") == f"a⟦U+{ord(char):04X}⟧b"

@@ -20,7 +20,7 @@ from codex_acp.acp.types import (
     ToolCallUpdateSessionUpdate,
 )
 from codex_acp.errors import ErrorReply
-from codex_acp.routing.display import shortened, visible
+from codex_acp.routing.display import prose, shortened, visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,7 +105,7 @@ class TextOutput:
             self._write(self._out, "\n")
         self._message_id = update.message_id
         self._in_text = self._any_text = True
-        self._write(self._out, visible(content.text, multiline=True))
+        self._write(self._out, prose(content.text))
 
     def _tool_call(self, call: ToolCall) -> None:
         """Only what is new of it: agents repeat themselves."""

@@ -12,11 +12,15 @@ therefore not idempotent: apply it once. Look-alikes that have a glyph are left 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+from unicodedata import category
 
 from codex_acp.errors import MisuseError
 
-__all__ = ["is_plain", "quotation", "quoted_words", "server_name", "shortened", "visible"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["is_plain", "prose", "quotation", "quoted_words", "server_name", "shortened", "visible"]
 
 _OPEN: Final = "\u27e6"
 _CLOSE: Final = "\u27e7"
@@ -25,6 +29,9 @@ _TAB_SIGN: Final = "\u21e5"
 
 _MAX_REMEMBERED: Final = 4096
 """Characters a table keeps: enough for one person's scripts, bounded against hostile text."""
+
+_JOINERS: Final = frozenset("\u00ad\u200b\u200c\u200d\u2060")
+"""Soft hyphen, zero-width space, non-joiner and joiner, word joiner: they change no direction."""
 
 _LAYOUT: Final = "\n\t"
 """What may stay as it is where several lines are allowed."""
@@ -51,6 +58,17 @@ def visible(text: str, *, multiline: bool = False) -> str:
     A carriage return is always written out.
     """
     return text.translate(_LINES if multiline else _ONE_LINE)
+
+
+def prose(text: str) -> str:
+    """What somebody says at length, for a terminal: ``text``, unless it could steer that.
+
+    Kept besides what `visible` keeps: every space, joiners and variation selectors (emoji and
+    several scripts need them), private use, ⟦. Written out are control characters except newline
+    and tab, and what changes the direction or the lines of a text. So it is not injective: not for
+    what a person decides by.
+    """
+    return text.translate(_PROSE)
 
 
 def is_plain(text: str, *, multiline: bool = False) -> bool:
@@ -98,12 +116,20 @@ def _written_out(code: int) -> str:
     return f"{_OPEN}U+{code:04X}{_CLOSE}"
 
 
+def _is_harmless(char: str) -> bool:
+    return char.isprintable() or char in _JOINERS or category(char) in {"Zs", "Co"}
+
+
 class _Notation(dict[int, str]):
     """A table for `str.translate` that looks a character up when it first comes."""
 
+    def __init__(self, known: dict[int, str], is_shown: Callable[[str], bool] = _has_glyph) -> None:
+        super().__init__(known)
+        self._is_shown = is_shown
+
     def __missing__(self, code: int) -> str:
         char = chr(code)
-        shown = char if _has_glyph(char) else _written_out(code)
+        shown = char if self._is_shown(char) else _written_out(code)
         if len(self) < _MAX_REMEMBERED:
             self[code] = shown
         return shown
@@ -116,3 +142,5 @@ _ONE_LINE: Final = _Notation(
     {ord("\n"): _NEWLINE_SIGN, ord("\t"): _TAB_SIGN}
     | {ord(sign): _written_out(ord(sign)) for sign in (_OPEN, _NEWLINE_SIGN, _TAB_SIGN)},
 )
+
+_PROSE: Final = _Notation({ord(char): char for char in _LAYOUT}, _is_harmless)
