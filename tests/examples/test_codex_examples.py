@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from codex_acp.testing import (
-    CodexHome,
     McpTool,
     ModelResponse,
     ScriptedMcpServer,
-    ScriptedModel,
     Text,
     ToolCall,
     When,
@@ -24,42 +18,12 @@ from codex_acp.testing import (
 )
 from tests.codex.listening_server import ListeningServer
 from tests.codex.test_turns_with_codex import PIXEL
+from tests.examples.example_bench import codex, outcome, run, untested
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from codex_acp.testing import Step
+    from pathlib import Path
 
 pytestmark = pytest.mark.e2e
-
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-WAIT_SECONDS = 90
-
-
-@contextmanager
-def codex(
-    *script: ModelResponse | Sequence[Step], **home: Any
-) -> Iterator[tuple[CodexHome, ScriptedModel]]:
-    with ScriptedModel(script) as model, CodexHome(model.base_url, **home) as made:
-        yield made, model
-
-
-def run(name: str, home: CodexHome, *args: str, **options: Any) -> str:
-    """What an example prints; it must end well and say nothing to stderr."""
-    env = {**home.env, **options.pop("env", {})}
-    done: subprocess.CompletedProcess[str] = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / name), *args],
-        cwd=home.workspace,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=WAIT_SECONDS,
-        check=False,
-        **options,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return done.stdout
 
 
 def test_quickstart() -> None:
@@ -90,21 +54,14 @@ def test_tools() -> None:
         [Text("Ordered.")],
     )
     with codex(*script) as (home, model):
-        done = subprocess.run(
-            [sys.executable, str(EXAMPLES / "codex_tools.py")],
-            cwd=home.workspace,
-            env=home.env,
-            capture_output=True,
-            text=True,
-            timeout=WAIT_SECONDS,
-            check=True,
-        )
+        done = outcome("codex_tools.py", home)
         outputs = model.requests[-1].tool_outputs
     assert done.stdout.splitlines()[0] == "stock({'fruit': 'pears'}) -> ok"
     assert "stock({'fruit': 'plums'}) -> failed" in done.stdout
     assert done.stdout.endswith("Ordered.\n")
     assert outputs["a"] == "0"
     assert "KeyError" in outputs["b"]
+    assert done.returncode == 0
     assert outputs["c"] == "10 pears are on their way"
     assert "the tool stock failed" in done.stderr  # the program's log has the exception
 
@@ -113,7 +70,7 @@ def test_tools() -> None:
 def test_approvals(said: str, made: bool) -> None:
     ask = exec_command("touch hello", justification="May I?", call_id="ask")
     with codex([ask], [Text("Done.")]) as (home, _model):
-        printed = run("codex_approvals.py", home, input=said)
+        printed = run("codex_approvals.py", home, said=said)
         assert (home.workspace / "hello").exists() is made
     assert "touch hello" in printed
     assert printed.endswith("Done.\n")
@@ -160,14 +117,7 @@ def test_remote() -> None:
             printed = run("codex_remote.py", home, server.url, env={"CODEX_TOKEN": "sesame"})
             assert printed.startswith("Connected to codex_acp_sdk/")
             assert printed.endswith("\nHere.\n")
-            wrong = subprocess.run(
-                [sys.executable, str(EXAMPLES / "codex_remote.py"), server.url],
-                env=home.env,
-                capture_output=True,
-                text=True,
-                timeout=WAIT_SECONDS,
-                check=False,
-            )
+            wrong = outcome("codex_remote.py", home, server.url)
     assert wrong.returncode == 1
     assert "refused the token" in wrong.stderr
 
@@ -186,8 +136,4 @@ def test_sync() -> None:
 
 
 def test_every_example_is_run_by_a_test() -> None:
-    here = Path(__file__).read_text(encoding="utf-8")
-    names = [path.name for path in EXAMPLES.glob("codex_*.py")]
-    assert len(names) == 9
-    for name in names:
-        assert f'"{name}"' in here, name
+    assert untested("codex_*.py", __file__) == []
