@@ -91,7 +91,9 @@ def compat(session: nox.Session, codex: str) -> None:
     command = ("python", "-m", "codegen.binaries", codex, "--into", f"{session.cache_dir}/codex")
     path = str(session.run(*command, silent=True, stderr=None)).strip().splitlines()[-1]
     places = session.posargs or ("tests/e2e", "tests/e2e_contract", "tests/codex")
-    session.run("python", "-m", "pytest", "-m", "e2e", *places, env={"CODEX_PATH": path})
+    session.run(
+        "python", "-m", "pytest", "-n", "auto", "-m", "e2e", *places, env={"CODEX_PATH": path}
+    )
 
 
 @nox.session

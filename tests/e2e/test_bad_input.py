@@ -196,8 +196,11 @@ def test_a_line_over_the_limit_is_refused_and_the_next_line_works(
         adapter.initialize()
         long = {"jsonrpc": "2.0", "id": 77, "method": "session/new", "params": {"x": "y" * LIMIT}}
         adapter.write(json.dumps(long).encode() + b"\n")
-        error = error_of(adapter.wait_for(has_no_id))
+        error = error_of(adapter.wait_for(lambda message: message.get("id") == 77))
         assert error["code"] == -32600
         assert str(LIMIT) in error["message"]
+
+        adapter.write(b"y" * LIMIT + b"y\n")  # nothing tells whose it is
+        assert error_of(adapter.wait_for(has_no_id))["code"] == -32600
 
         assert error_of(adapter.ask("session/levitate"))["code"] == -32601
