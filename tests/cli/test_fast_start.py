@@ -12,6 +12,10 @@ import codex_acp
 
 HEAVY = (
     "argparse",
+    "subprocess",
+    "signal",
+    "re",
+    "enum",
     "anyio",
     "asyncio",
     "dataclasses",
@@ -28,12 +32,13 @@ SOURCE = str(Path(codex_acp.__file__).parents[1])
 AT_SPAWN = f"""
 import sys
 sys.path.insert(0, {SOURCE!r})
-import os, runpy, subprocess
-def spawned(argv, **options):
+import os
+import runpy
+def spawned(path, argv, env, **options):
     heavy = [m for m in sys.modules if m.split(".")[0] in {HEAVY!r} or "_generated" in m]
     print(argv, heavy, flush=True)
     os._exit(0)
-subprocess.Popen = spawned
+os.posix_spawn = spawned
 sys.argv[0] = "codex-acp-sdk"
 """
 """Without -S, .pth files of the environment load more than we do; runpy loads nothing heavy."""

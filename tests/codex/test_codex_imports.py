@@ -21,6 +21,12 @@ HEAVY = (
     "dataclasses",
     "pathlib",
     "inspect",
+    "subprocess",
+    "signal",
+    "re",
+    "enum",
+    "functools",
+    "contextlib",
 )
 GENERATED = "codex_acp.codex._generated"
 
@@ -31,6 +37,7 @@ GENERATED = "codex_acp.codex._generated"
         "import codex_acp.codex",
         "import codex_acp.codex.launch",
         "import codex_acp.codex.launch as l, codex_acp.codex.find as f; f.find_codex('/bin/sh')",
+        "import codex_acp.codex.launch as l; l.spawn_app_server(l.LaunchOptions('/bin/true'))",
     ],
 )
 def test_the_start_of_the_process_loads_nothing_heavy(statement: str) -> None:

@@ -6,18 +6,17 @@ connection. A test holds that every server request of the schema has its signatu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast, overload
-
+from codex_acp._typing import overload
 from codex_acp.errors import MisuseError
 
+TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
-    from typing import Literal, Protocol, TypeAlias, TypeVar
+    from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
     from codex_acp.codex._generated import models
     from codex_acp.codex._generated import server_requests as asked
     from codex_acp.codex._generated.server_requests import RequestHandlers, ServerRequest
-    from codex_acp.codex.client import CodexClient
     from codex_acp.codex.policies import Policy
     from codex_acp.codex.policy_runner import PolicyRunner
     from codex_acp.codex.requests import OpenRequest, RefusedRequest, ServerRequests
@@ -239,8 +238,8 @@ class AnswersRequests:
                 message = f"tools are in use: they answer {TOOL_CALL}"
                 raise MisuseError(message)
             self._handles_tool_calls = True
-        rows = {method: as_async(handler)}
-        self._requests.handle(cast("RequestHandlers", rows))
+        rows: Any = {method: as_async(handler)}
+        self._requests.handle(rows)
 
     def handle_others(
         self, handler: Callable[[ServerRequest], Awaitable[WireModel]] | None
@@ -272,7 +271,7 @@ class AnswersRequests:
             raise MisuseError(message)
         from codex_acp.codex.policy_runner import PolicyRunner
 
-        client = cast("CodexClient", self)
+        client: Any = self  # this is the half of a `CodexClient`
         self._policy = PolicyRunner(client, policy, self._on_refused)
         client.subscribe_all(self._policy)
         self._requests.handle_others(self._policy.handle)
@@ -326,7 +325,8 @@ class AnswersRequests:
             from codex_acp.codex.tool_calls import ToolCalls
 
             self._tool_calls = calls = ToolCalls()
-            cast("CodexClient", self).subscribe_all(calls)
+            client: Any = self
+            client.subscribe_all(calls)
             self._requests.handle({TOOL_CALL: calls.handle})
         return self._tool_calls
 

@@ -8,18 +8,17 @@ Source: the app-server's README, "Initialization"; ``schema/codex/experimental.j
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
-
 from codex_acp.codex._generated.calls import CodexCalls
 from codex_acp.codex.answering import AnswersRequests
 from codex_acp.codex.hearing import HearsNotifications
 from codex_acp.codex.launch import LaunchOptions, spawn_app_server
 from codex_acp.errors import ErrorReply, InvalidPayload, MisuseError, TransportError
 
+TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import TracebackType
-    from typing import Self, TypedDict, Unpack
+    from typing import Any, Final, Self, TypedDict, Unpack
 
     from codex_acp.codex._generated.methods import ServerNotificationMethod
     from codex_acp.codex._generated.models import (

@@ -108,9 +108,9 @@ def _must_be_executable(path: str) -> None:
 
 def _from_wheel() -> tuple[CodexBinary | None, str]:
     """The wheel's binary, or why there is none."""
-    from importlib.util import find_spec
+    from importlib.machinery import PathFinder  # importlib.util takes as long as all else here
 
-    spec = find_spec(WHEEL_MODULE)
+    spec = PathFinder.find_spec(WHEEL_MODULE)
     if spec is None or spec.origin is None:
         return None, "the wheel openai-codex-cli-bin is not installed"
     # The usual layout, without the 20 ms that importing the module takes.

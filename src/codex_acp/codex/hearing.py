@@ -5,8 +5,7 @@ Owns the part of `CodexClient` for that. Must not know the connection, nor what 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex.flow import ReadingGate

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
 
 from codex_acp.codex.find import find_codex
 from codex_acp.errors import CodexNotExecutable, LaunchError
@@ -113,6 +112,8 @@ def codex_version(path: str) -> str:
 
     Raises CodexNotExecutable if it cannot be run, LaunchError if it tells no version.
     """
+    import subprocess
+
     try:
         done = subprocess.run(
             [path, "--version"],

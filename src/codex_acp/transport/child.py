@@ -8,15 +8,13 @@ Must not know what the child is.
 from __future__ import annotations
 
 import os
-import select
-import signal
-import subprocess
 import time
 
 from codex_acp.errors import ConnectionClosed, MisuseError, ProcessExited
 from codex_acp.transport.descriptors import DescriptorReader, DescriptorWriter
 from codex_acp.transport.exit_watch import ExitWatch
 from codex_acp.transport.process_tree import ProcessTree
+from codex_acp.transport.spawning import start_process
 from codex_acp.transport.stderr_tail import StderrTail
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
 
     from codex_acp.errors import TransportError
     from codex_acp.transport.link import Receiver
+    from codex_acp.transport.spawning import Process
 
 __all__ = ["ChildProcess", "spawn"]
 
@@ -57,17 +56,7 @@ def spawn(
     file name of ``argv[0]`` (arguments may hold secrets). ``on_stderr_line`` is called on the
     loop with each line of its stderr. Raises OSError if it cannot be started.
     """
-    process = subprocess.Popen(
-        argv,
-        env=env,
-        cwd=cwd,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        bufsize=0,
-        close_fds=True,
-        start_new_session=True,
-    )
+    process = start_process(argv, env, cwd)
     shown = os.path.basename(argv[0]) if name is None else name  # noqa: PTH119 - no pathlib here
     return ChildProcess(process, shown, on_stderr_line)
 
@@ -82,7 +71,7 @@ class ChildProcess:
 
     def __init__(
         self,
-        process: subprocess.Popen[bytes],
+        process: Process,
         name: str,
         on_stderr_line: Callable[[str], None] | None,
     ) -> None:
@@ -90,11 +79,7 @@ class ChildProcess:
         self._name = name
         self._tail = StderrTail(on_stderr_line)
         self._tree = ProcessTree(process.pid)
-        stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
-        if stdin is None or stdout is None or stderr is None:
-            msg = "the process must be started with three pipes"
-            raise MisuseError(msg)
-        self._stdin, self._stdout, self._stderr = stdin, stdout, stderr
+        self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
         self._receiver: Receiver | None = None
         self._writer: DescriptorWriter | None = None
         self._reader: DescriptorReader | None = None
@@ -133,7 +118,9 @@ class ChildProcess:
 
         False if it is not written: it may not fit in the pipe, and nobody could wait for that.
         """
-        if self._receiver is not None or len(line) > select.PIPE_BUF:
+        from select import PIPE_BUF
+
+        if self._receiver is not None or len(line) > PIPE_BUF:
             return False
         try:
             self._stdin.write(line)
@@ -190,6 +177,8 @@ class ChildProcess:
         """
         if self._collected:
             return
+        import signal
+
         for _ in range(KILL_ROUNDS):
             self._tree.refresh()
             self._tree.signal(signal.SIGKILL)
@@ -257,11 +246,8 @@ class ChildProcess:
                 endpoint.stop()
         for stream in (self._stdin, self._stdout, self._stderr):
             stream.close()
-        try:
-            self._process.wait(KILL_ROUND_SECONDS)
-        except subprocess.TimeoutExpired:
-            return  # even SIGKILL waits for a process that hangs in the kernel
-        self._tree.root_collected()
+        if self._process.wait(KILL_ROUND_SECONDS):
+            self._tree.root_collected()  # else even SIGKILL waits for it: it hangs in the kernel
 
     def _pause(self) -> None:
         if self._receiver is not None:

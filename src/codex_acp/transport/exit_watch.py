@@ -11,9 +11,27 @@ import sys
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
-    import subprocess
     from asyncio import AbstractEventLoop
     from collections.abc import Callable
+    from typing import Protocol
+
+    class Watched(Protocol):
+        """A child process; so is a ``subprocess.Popen``."""
+
+        @property
+        def pid(self) -> int:
+            """Its id."""
+
+        @property
+        def returncode(self) -> int | None:
+            """Its exit status, if it was collected."""
+
+        def poll(self) -> int | None:
+            """Collect its exit status if it has ended."""
+
+        def wait(self) -> object:
+            """Collect its exit status when it ends."""
+
 
 __all__ = ["ExitWatch"]
 
@@ -27,7 +45,7 @@ class ExitWatch:
     def __init__(
         self,
         loop: AbstractEventLoop,
-        process: subprocess.Popen[bytes],
+        process: Watched,
         on_exit: Callable[[bool], None],
     ) -> None:
         self._loop = loop
@@ -82,15 +100,17 @@ class ExitWatch:
             self._on_exit(collected)
 
 
-def _peek(process: subprocess.Popen[bytes], *, block: bool) -> tuple[int | None, bool]:
+def _peek(process: Watched, *, block: bool) -> tuple[int | None, bool]:
     """The exit status, and whether it had to be taken from the kernel to learn it."""
     if not hasattr(os, "waitid"):  # macOS before Python 3.13
-        return (process.wait() if block else process.poll()), True
+        if block:
+            process.wait()
+        return process.poll(), True
     options = os.WEXITED | os.WNOWAIT | (0 if block else os.WNOHANG)
     try:
         result = os.waitid(os.P_PID, process.pid, options)
     except ChildProcessError:
-        # Somebody else collected it; Popen knows the status if it was Popen.
+        # It is collected; the status is known if it was here.
         return process.returncode, True
     if result is None:
         return None, False

@@ -8,9 +8,7 @@ Reads ``/proc`` on Linux and runs ``ps`` elsewhere (macOS). Must not know why an
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from contextlib import suppress
 
 __all__ = ["ProcessInfo", "ProcessTree", "parse_proc_stat", "parse_ps", "read_processes"]
 
@@ -155,13 +153,17 @@ class ProcessTree:
 
     def signal(self, number: int) -> None:
         """Send a signal to the root's group and to each known process outside that lives."""
+        from signal import SIGKILL  # not needed to start a process, and slow to import
+
         if not self._root_collected:
-            with suppress(OSError):  # the group is empty, or (macOS) all in it have ended
+            try:  # noqa: SIM105 - contextlib is slow to import, too
                 os.killpg(self._root, number)
+            except OSError:
+                pass  # the group is empty, or (macOS) all in it have ended
         for info in self._known.values():
             # A second SIGTERM would make some programs skip their clean-up.
             in_group = info.group == self._root and not self._root_collected
-            if not in_group or number == signal.SIGKILL:
+            if not in_group or number == SIGKILL:
                 _signal_one(info, number)
 
 
@@ -180,7 +182,9 @@ def _signal_one(info: ProcessInfo, number: int) -> None:
         if not _lives(info, read_process(info.pid)):
             return
         if pidfd is not None:
-            signal.pidfd_send_signal(pidfd, number)
+            from signal import pidfd_send_signal
+
+            pidfd_send_signal(pidfd, number)
         else:
             os.kill(info.pid, number)
     except OSError:

@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
+    from typing import Any
+
     from codex_acp.codex._generated.models import (
         AccountSessionsListParams,
         AccountSessionsResponse,
