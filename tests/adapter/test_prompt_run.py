@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from codex_acp.adapter.prompt_run import PromptRun
-from codex_acp.mapping.stop_reasons import PromptEnd, PromptFailure, PromptStop
+from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptFailure, PromptStop
 
 END = PromptStop("end_turn")
 OTHER = PromptFailure(-32603, "another turn's", {})

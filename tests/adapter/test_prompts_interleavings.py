@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 from codex_acp.adapter.prompts import Prompts, TurnWork
 from codex_acp.errors import ErrorReply
-from codex_acp.mapping.stop_reasons import PromptFailure, PromptStop
+from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from codex_acp.adapter.prompt_run import PromptRun
     from codex_acp.adapter.turn_calls import TurnCalls
-    from codex_acp.mapping.stop_reasons import PromptEnd
+    from codex_acp.mapping.session.stop_reasons import PromptEnd
 
 STEPS: Final = 12
 """Iterations of the loop in which everything that can happen has happened."""

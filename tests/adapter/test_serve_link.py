@@ -110,7 +110,7 @@ async def test_a_line_over_the_limit_is_refused_and_the_next_line_works() -> Non
 
         tasks.start_soon(serve)
         client.send({"id": 1, "method": "initialize", "params": {"x": "y" * 200}})
-        refused = await client.reply(None)
+        refused = await client.reply(1)
         answered = await client.ask(2, "initialize", {"protocolVersion": 1})
         await far.aclose()
 

@@ -10,10 +10,10 @@ import anyio
 import pytest
 
 from codex_acp.adapter.prompt_run import PromptRun
-from codex_acp.mapping.stop_reasons import PromptStop
+from codex_acp.mapping.session.stop_reasons import PromptStop
 
 if TYPE_CHECKING:
-    from codex_acp.mapping.stop_reasons import PromptEnd
+    from codex_acp.mapping.session.stop_reasons import PromptEnd
 
 END = PromptStop("end_turn")
 

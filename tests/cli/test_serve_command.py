@@ -59,7 +59,7 @@ class Agent:
 
 NOISY = """
 import os, sys
-import codex_acp.mapping.quick as quick
+import codex_acp.mapping.agent.quick as quick
 quiet = quick.agent_info_json
 def noisy(version):
     print("printed by a library")

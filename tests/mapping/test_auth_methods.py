@@ -6,7 +6,7 @@ import pytest
 
 from codex_acp.acp.types import TerminalAuthMethod
 from codex_acp.jsonrpc.message import JsonValue
-from codex_acp.mapping.auth_methods import auth_methods, auth_methods_json
+from codex_acp.mapping.agent.auth_methods import auth_methods, auth_methods_json
 from codex_acp.wire.codec import plain
 
 PAGES: JsonValue = {"elicitation": {"url": {}}}

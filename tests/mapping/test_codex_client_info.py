@@ -6,7 +6,7 @@ import pytest
 
 from codex_acp.acp.types import Implementation
 from codex_acp.codex.types import ClientInfo
-from codex_acp.mapping.client_info import codex_client_info
+from codex_acp.mapping.agent.client_info import codex_client_info
 
 
 @pytest.mark.parametrize("name", ["zed", "Code-Editor_2.1/beta", "a" * 64])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from codex_acp.acp.types import UnstructuredCommandInput
 from codex_acp.codex.types import SkillMetadata
-from codex_acp.mapping.commands import (
+from codex_acp.mapping.prompt.commands import (
     BUILT_IN,
     Typed,
     UserPrompt,

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from codex_acp.errors import RpcError
-from codex_acp.mapping.config_changes import applied, difference, meets
-from codex_acp.mapping.config_choices import checked_mode, checked_value, choice_patch
-from codex_acp.mapping.config_options import mode_of, options_of
-from codex_acp.mapping.config_values import Catalogue, settings_of_thread
+from codex_acp.mapping.config.changes import applied, difference, meets
+from codex_acp.mapping.config.choices import checked_mode, checked_value, choice_patch
+from codex_acp.mapping.config.options import mode_of, options_of
+from codex_acp.mapping.config.values import Catalogue, settings_of_thread
 from tests.support.config_samples import READ_ONLY, started, view_of
 
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.config_options import ConfigView
+    from codex_acp.mapping.config.options import ConfigView
 
 FULL: JsonValue = {"type": "dangerFullAccess"}
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from codex_acp.mapping.config_modes import (
+from codex_acp.mapping.config.modes import (
     configured_access,
     current_mode,
     described,
@@ -14,7 +14,7 @@ from codex_acp.mapping.config_modes import (
     mode_patch,
     profile_modes,
 )
-from codex_acp.mapping.config_values import (
+from codex_acp.mapping.config.values import (
     Access,
     Catalogue,
     Choice,

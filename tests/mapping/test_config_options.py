@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
 from codex_acp.acp.capabilities import client_features
 from codex_acp.errors import InvalidPayload
-from codex_acp.mapping.config_options import config_options, mode_state, takes_booleans
-from codex_acp.mapping.config_values import (
+from codex_acp.mapping.config.options import config_options, mode_state, takes_booleans
+from codex_acp.mapping.config.values import (
     Catalogue,
     Choice,
     models_of,
@@ -24,7 +24,7 @@ from tests.support.acp_schema import problems_of_message
 from tests.support.config_samples import CATALOGUE, OWN_PROFILE, PROFILES, started, view_of
 
 if TYPE_CHECKING:
-    from codex_acp.mapping.config_options import ConfigView
+    from codex_acp.mapping.config.options import ConfigView
 
 CATEGORIES = {"mode", "model", "model_config", "thought_level"}
 

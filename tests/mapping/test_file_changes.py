@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from codex_acp.acp._generated.v1.models import ToolCallSessionUpdate
-from codex_acp.mapping.file_changes import WHOLE_TEXT_LIMIT, wanted_files
-from codex_acp.mapping.running_calls import due, flush_due
+from codex_acp.mapping.calls.file_changes import WHOLE_TEXT_LIMIT, wanted_files
+from codex_acp.mapping.calls.running_calls import due, flush_due
+from codex_acp.mapping.calls.tool_calls import announce
 from codex_acp.mapping.state import SessionState
-from codex_acp.mapping.tool_calls import announce
 from tests.support.notification_samples import ITEM
 from tests.support.tool_call_samples import command, file_change
 from tests.support.tool_calls import Folded, Json, complete, item_of, replayed, start, text_of

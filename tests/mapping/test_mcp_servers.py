@@ -12,8 +12,8 @@ from codex_acp.acp.types import (
     StdioMcpServer,
 )
 from codex_acp.errors import RpcError
-from codex_acp.mapping.capabilities import agent_capabilities
-from codex_acp.mapping.mcp_servers import server_config
+from codex_acp.mapping.agent.capabilities import agent_capabilities
+from codex_acp.mapping.session.mcp_servers import server_config
 
 STDIO = StdioMcpServer(
     name="notes", command="/bin/notes", args=["-v"], env=[EnvVariable(name="A", value="1")]

@@ -16,10 +16,10 @@ from codex_acp.codex.types import (
     TurnCompletedNotification,
 )
 from codex_acp.mapping.items import item_completed
-from codex_acp.mapping.messages import agent_message_completed, agent_message_delta
+from codex_acp.mapping.said.messages import agent_message_completed, agent_message_delta
+from codex_acp.mapping.session.turns import turn_completed
 from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.step import TextChunk, Updates
-from codex_acp.mapping.turns import turn_completed
 
 
 def delta(state: SessionState, text: str, item: str = "m1") -> Updates:

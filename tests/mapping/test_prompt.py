@@ -16,8 +16,8 @@ from codex_acp.acp.types import (
 )
 from codex_acp.codex.types import AudioUserInput, TextUserInput, UrlImageUserInput
 from codex_acp.errors import RpcError
-from codex_acp.mapping.capabilities import agent_capabilities
-from codex_acp.mapping.prompt import has_audio, local_path, user_input
+from codex_acp.mapping.agent.capabilities import agent_capabilities
+from codex_acp.mapping.prompt.message import has_audio, local_path, user_input
 
 LINK = ResourceLinkContentBlock(name="notes", uri="file:///notes.md")
 AUDIO = AudioContentBlock(data="AAAA", mime_type="audio/wav")

@@ -14,7 +14,7 @@ from codex_acp.adapter.agent import CodexAgent
 from codex_acp.adapter.app_server import AppServer
 from codex_acp.codex.launch import LaunchOptions
 from codex_acp.errors import InvalidPayload
-from codex_acp.mapping.quick import (
+from codex_acp.mapping.agent.quick import (
     client_info,
     initialize_result,
     new_session_params,

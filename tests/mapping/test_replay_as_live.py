@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from codex_acp.acp._generated.v1.models import ToolCallSessionUpdate
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.errors import InvalidPayload
-from codex_acp.mapping.running_calls import flush_due
+from codex_acp.mapping.calls.running_calls import flush_due
+from codex_acp.mapping.calls.tool_calls import announce, approval_settled, close_open_calls
 from codex_acp.mapping.state import SessionState
-from codex_acp.mapping.tool_calls import announce, approval_settled, close_open_calls
 from tests.support.notification_samples import ITEM
 from tests.support.schema_values import ValueMaker
 from tests.support.tool_call_samples import FILES, SAMPLES

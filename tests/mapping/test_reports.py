@@ -13,7 +13,7 @@ from codex_acp.codex.types import (
     SkillsListEntry,
     ThreadGoal,
 )
-from codex_acp.mapping.reports import (
+from codex_acp.mapping.prompt.reports import (
     DIFF_LIMIT,
     Fact,
     account_fact,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from codex_acp.mapping.session_list import MAX_TITLE, list_params, session_info, updated_at
+from codex_acp.mapping.session.list import MAX_TITLE, list_params, session_info, updated_at
 from codex_acp.wire.codec import plain
 
 THREAD = {"id": "t1", "cwd": "/w", "name": None, "preview": "", "updatedAt": 5}

@@ -7,15 +7,15 @@ import pytest
 from codex_acp.acp._generated.v1.models import ToolCallSessionUpdate
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.codex._generated.models import SleepThreadItem
-from codex_acp.mapping.output import INTERVAL
-from codex_acp.mapping.state import SessionState
-from codex_acp.mapping.tool_calls import (
+from codex_acp.mapping.calls.output import INTERVAL
+from codex_acp.mapping.calls.tool_calls import (
     announce,
     approval_settled,
     call_completed,
     call_ended,
     close_open_calls,
 )
+from codex_acp.mapping.state import SessionState
 from tests.support.notification_samples import ITEM
 from tests.support.tool_call_samples import command, file_change, mcp
 from tests.support.tool_calls import ZED, Folded, Json, complete, replayed, start, text_of

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from codex_acp.codex.types import TokenUsageBreakdown
+from codex_acp.mapping.session.usage import TurnUsage, turn_usage
 from codex_acp.mapping.state import SessionState
-from codex_acp.mapping.usage import TurnUsage, turn_usage
 from tests.support.updates import Json, step
 
 UNSTABLE = Path(__file__).parents[2] / "schema" / "acp" / "v1_unstable.json"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from codex_acp.mapping.config_options import ConfigView
-from codex_acp.mapping.config_values import (
+from codex_acp.mapping.config.options import ConfigView
+from codex_acp.mapping.config.values import (
     Access,
     Catalogue,
     collaborations_of,

@@ -22,8 +22,8 @@ from codex_acp.adapter.session_record import SessionRecord
 from codex_acp.adapter.sessions import Sessions
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.encode import encode_json
-from codex_acp.mapping import quick
-from codex_acp.mapping.config_options import takes_booleans
+from codex_acp.mapping.agent import quick
+from codex_acp.mapping.config.options import takes_booleans
 from codex_acp.transcript.log import Transcript
 
 if TYPE_CHECKING:
@@ -181,9 +181,9 @@ class CodexAgent:
         """Answered at once: a Codex that is missing is reported by what needs it."""
         from codex_acp.acp._generated.v1.models import InitializeResponse
         from codex_acp.acp.capabilities import client_features, negotiated_version
-        from codex_acp.mapping.auth_methods import auth_methods
-        from codex_acp.mapping.capabilities import agent_capabilities, agent_info
-        from codex_acp.mapping.client_info import codex_client_info
+        from codex_acp.mapping.agent.auth_methods import auth_methods
+        from codex_acp.mapping.agent.capabilities import agent_capabilities, agent_info
+        from codex_acp.mapping.agent.client_info import codex_client_info
         from codex_acp.wire.codec import plain
 
         self._features = client_features(request.client_capabilities)

@@ -32,7 +32,7 @@ from codex_acp.codex._generated.models import (
 )
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INTERNAL_ERROR, INVALID_PARAMS
-from codex_acp.mapping.auth_methods import (
+from codex_acp.mapping.agent.auth_methods import (
     API_KEY,
     API_KEY_VARIABLES,
     CHATGPT,

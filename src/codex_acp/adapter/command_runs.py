@@ -29,8 +29,8 @@ from codex_acp.codex._generated.models import (
 )
 from codex_acp.errors import ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
-from codex_acp.mapping import reports
-from codex_acp.mapping.commands import INIT_PROMPT
+from codex_acp.mapping.prompt import reports
+from codex_acp.mapping.prompt.commands import INIT_PROMPT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
         UserInput,
     )
     from codex_acp.codex.client import CodexClient
-    from codex_acp.mapping.commands import Typed
-    from codex_acp.mapping.reports import Fact
+    from codex_acp.mapping.prompt.commands import Typed
+    from codex_acp.mapping.prompt.reports import Fact
 
 __all__ = ["CommandRuns"]
 

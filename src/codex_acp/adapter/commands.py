@@ -1,7 +1,7 @@
 """The slash commands of one session: which there are, and which of them a prompt is.
 
 Owns the session's list of prompts and skills. What the built-in ones do is `command_runs`'; their
-words are `mapping.commands`'; running one is `Session`'s.
+words are `mapping.prompt.commands`'; running one is `Session`'s.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from codex_acp.acp._generated.v1.models import TextContentBlock
 from codex_acp.adapter.user_prompts import read_user_prompts
 from codex_acp.codex._generated.models import TextUserInput
 from codex_acp.errors import CodexAcpError
-from codex_acp.mapping import commands as names
-from codex_acp.mapping.prompt import user_input
+from codex_acp.mapping.prompt import commands as names
+from codex_acp.mapping.prompt.message import user_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
         UserInput,
     )
     from codex_acp.codex.client import CodexClient
-    from codex_acp.mapping.commands import Typed, UserPrompt
-    from codex_acp.mapping.reports import Fact
+    from codex_acp.mapping.prompt.commands import Typed, UserPrompt
+    from codex_acp.mapping.prompt.reports import Fact
 
 __all__ = ["SessionCommands"]
 

@@ -16,11 +16,11 @@ from codex_acp.adapter.config_catalogues import Catalogues
 from codex_acp.adapter.config_session import ConfigSession
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.jsonrpc.message import RESOURCE_NOT_FOUND
-from codex_acp.mapping.config_changes import difference
-from codex_acp.mapping.config_choices import checked_mode, checked_value, choice_patch
-from codex_acp.mapping.config_modes import CONFIGURED
-from codex_acp.mapping.config_options import MODE, config_options, mode_of, mode_state
-from codex_acp.mapping.config_values import object_of, text_of
+from codex_acp.mapping.config.changes import difference
+from codex_acp.mapping.config.choices import checked_mode, checked_value, choice_patch
+from codex_acp.mapping.config.modes import CONFIGURED
+from codex_acp.mapping.config.options import MODE, config_options, mode_of, mode_state
+from codex_acp.mapping.config.values import object_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from codex_acp.adapter.config_catalogues import Place
     from codex_acp.codex.client import CodexClient
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.config_options import ConfigView
-    from codex_acp.mapping.config_values import Access, Settings
+    from codex_acp.mapping.config.options import ConfigView
+    from codex_acp.mapping.config.values import Access, Settings
 
     Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
     How = Literal["new", "load", "resume", "fork"]

@@ -14,7 +14,7 @@ import anyio
 
 from codex_acp.errors import CodexAcpError, ErrorReply
 from codex_acp.jsonrpc.message import METHOD_NOT_FOUND
-from codex_acp.mapping.config_values import (
+from codex_acp.mapping.config.values import (
     Catalogue,
     collaborations_of,
     models_of,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from codex_acp.codex.client import CodexClient
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.config_values import Choice, Collaboration, Model
+    from codex_acp.mapping.config.values import Choice, Collaboration, Model
 
     Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
 

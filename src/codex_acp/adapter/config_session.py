@@ -12,10 +12,10 @@ import anyio
 
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
-from codex_acp.mapping.config_changes import applied, meets
-from codex_acp.mapping.config_modes import configured_access
-from codex_acp.mapping.config_options import ConfigView
-from codex_acp.mapping.config_values import (
+from codex_acp.mapping.config.changes import applied, meets
+from codex_acp.mapping.config.modes import configured_access
+from codex_acp.mapping.config.options import ConfigView
+from codex_acp.mapping.config.values import (
     object_of,
     settings_of_thread,
     settings_of_update,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.config_catalogues import Catalogues, Place
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.config_values import Access, Settings
+    from codex_acp.mapping.config.values import Access, Settings
 
     JsonObject = dict[str, JsonValue]
 

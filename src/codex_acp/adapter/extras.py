@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.client import CodexClient
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.reports import Fact
+    from codex_acp.mapping.prompt.reports import Fact
 
     Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
 
@@ -131,6 +131,6 @@ class Extras:
             session.say(text)
 
     def _settings(self, session_id: str) -> Sequence[Fact]:
-        from codex_acp.mapping.reports import setting_facts
+        from codex_acp.mapping.prompt.reports import setting_facts
 
         return setting_facts(self._config.shown(session_id))

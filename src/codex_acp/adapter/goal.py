@@ -18,7 +18,7 @@ from codex_acp.codex._generated.models import (
     TurnInterruptParams,
 )
 from codex_acp.errors import CodexAcpError, ConnectionClosed
-from codex_acp.mapping.reports import goal_report
+from codex_acp.mapping.prompt.reports import goal_report
 
 if TYPE_CHECKING:
     from codex_acp.codex.client import CodexClient

@@ -23,7 +23,7 @@ from codex_acp.jsonrpc.message import (
     INVALID_REQUEST,
     RESOURCE_NOT_FOUND,
 )
-from codex_acp.mapping.quick import started_thread
+from codex_acp.mapping.agent.quick import started_thread
 
 if TYPE_CHECKING:
     from codex_acp.adapter.app_server import AppServer
@@ -45,7 +45,7 @@ LEAVE_SECONDS: Final = 5.0
 
 
 class Setup(NamedTuple):
-    """What a client gave a session: see `mapping.session_setup`."""
+    """What a client gave a session: see `mapping.session.setup`."""
 
     params: dict[str, JsonValue]
     servers: frozenset[str] = frozenset()

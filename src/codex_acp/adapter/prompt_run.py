@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from codex_acp.mapping.stop_reasons import PromptStop
+from codex_acp.mapping.session.stop_reasons import PromptStop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.stop_reasons import PromptEnd
+    from codex_acp.mapping.session.stop_reasons import PromptEnd
 
 __all__ = ["PromptRun"]
 

@@ -19,7 +19,7 @@ from codex_acp.adapter.turn_calls import codex_gone, start_refused
 from codex_acp.adapter.turn_end import TurnEnd
 from codex_acp.errors import CodexAcpError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
-from codex_acp.mapping.stop_reasons import PromptFailure, PromptStop
+from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import UserInput
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.stop_reasons import PromptEnd
+    from codex_acp.mapping.session.stop_reasons import PromptEnd
 
     Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
 

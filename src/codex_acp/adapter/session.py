@@ -21,20 +21,25 @@ from codex_acp.adapter.turn_events import TURN_EVENTS, turn_of
 from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
-from codex_acp.mapping.capabilities import META_KEY
-from codex_acp.mapping.compaction import close_compactions
-from codex_acp.mapping.file_changes import wanted_files
-from codex_acp.mapping.messages import message_chunk
+from codex_acp.mapping.agent.capabilities import META_KEY
+from codex_acp.mapping.calls.file_changes import wanted_files
+from codex_acp.mapping.calls.running_calls import due, flush_due
+from codex_acp.mapping.calls.tool_calls import (
+    announce,
+    approval_settled,
+    call_ended,
+    close_open_calls,
+)
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
-from codex_acp.mapping.prompt import has_audio, user_input, wanted_images
-from codex_acp.mapping.prompt_media import MAX_MEDIA_BYTES
-from codex_acp.mapping.running_calls import due, flush_due
-from codex_acp.mapping.said import said
+from codex_acp.mapping.prompt.media import MAX_MEDIA_BYTES
+from codex_acp.mapping.prompt.message import has_audio, user_input, wanted_images
+from codex_acp.mapping.said.compaction import close_compactions
+from codex_acp.mapping.said.lines import said
+from codex_acp.mapping.said.messages import message_chunk
+from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop, end_of_turn
+from codex_acp.mapping.session.usage import turn_usage
 from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.step import Ignored
-from codex_acp.mapping.stop_reasons import PromptFailure, PromptStop, end_of_turn
-from codex_acp.mapping.tool_calls import announce, approval_settled, call_ended, close_open_calls
-from codex_acp.mapping.usage import turn_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -47,8 +52,8 @@ if TYPE_CHECKING:
     from codex_acp.codex.client import CodexClient
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.session.stop_reasons import PromptEnd
     from codex_acp.mapping.step import Updates
-    from codex_acp.mapping.stop_reasons import PromptEnd
 
     Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
     _Row = Callable[[SessionState, Any], Updates]

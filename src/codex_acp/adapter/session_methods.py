@@ -23,9 +23,9 @@ from codex_acp.acp._generated.v1_unstable.models import SetSessionTitleResponse
 from codex_acp.adapter.opener import Setup, unknown_session
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS
-from codex_acp.mapping.mcp_servers import server_config
-from codex_acp.mapping.session_list import list_params, session_info, updated_at
-from codex_acp.mapping.session_setup import (
+from codex_acp.mapping.session.list import list_params, session_info, updated_at
+from codex_acp.mapping.session.mcp_servers import server_config
+from codex_acp.mapping.session.setup import (
     absolute,
     configured_servers,
     thread_params,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from codex_acp.adapter.early import EarlyNotifications
 from codex_acp.adapter.unclaimed import Unclaimed
-from codex_acp.mapping.session_setup import given_servers
+from codex_acp.mapping.session.setup import given_servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -77,7 +77,7 @@ class OpenSession:
 
     connection: _Connection
     params: dict[str, JsonValue]
-    """What the client gave it, as the params of a thread: see `mapping.session_setup`."""
+    """What the client gave it, as the params of a thread: see `mapping.session.setup`."""
     servers: frozenset[str] = frozenset()
     """Names of the client's MCP servers that the first turn still has to wait for."""
     early: EarlyNotifications | None = None

@@ -15,7 +15,7 @@ import anyio
 from codex_acp.adapter.turn_watch import TurnWatch
 from codex_acp.errors import CodexAcpError, TransportError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
-from codex_acp.mapping.stop_reasons import PromptFailure, PromptStop, end_of_turn
+from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop, end_of_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.prompt_run import PromptRun
     from codex_acp.adapter.turn_calls import TurnCalls
     from codex_acp.codex._generated.models import Turn
-    from codex_acp.mapping.stop_reasons import PromptEnd
+    from codex_acp.mapping.session.stop_reasons import PromptEnd
 
     Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from anyio import to_thread
 
-from codex_acp.mapping.commands import user_prompt
+from codex_acp.mapping.prompt.commands import user_prompt
 
 if TYPE_CHECKING:
-    from codex_acp.mapping.commands import UserPrompt
+    from codex_acp.mapping.prompt.commands import UserPrompt
 
 __all__ = ["read_user_prompts"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.codex._generated.models import CommandExecParams, ReadOnlySandboxPolicy
-from codex_acp.mapping.reports import DIFF_LIMIT, diff_report
+from codex_acp.mapping.prompt.reports import DIFF_LIMIT, diff_report
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import CommandExecResponse

@@ -29,13 +29,13 @@ from codex_acp.codex._generated.models import (
     UserMessageThreadItem,
     WebSearchThreadItem,
 )
-from codex_acp.mapping.compaction import compaction_completed, compaction_started
-from codex_acp.mapping.hooks import hook_prompt
-from codex_acp.mapping.messages import agent_message_completed, user_message
-from codex_acp.mapping.plans import plan_completed
-from codex_acp.mapping.reasoning import reasoning_completed
-from codex_acp.mapping.reviews import review_mode
-from codex_acp.mapping.tool_calls import call_completed, call_started, whole_call
+from codex_acp.mapping.calls.tool_calls import call_completed, call_started, whole_call
+from codex_acp.mapping.said.compaction import compaction_completed, compaction_started
+from codex_acp.mapping.said.hooks import hook_prompt
+from codex_acp.mapping.said.messages import agent_message_completed, user_message
+from codex_acp.mapping.said.plans import plan_completed
+from codex_acp.mapping.said.reasoning import reasoning_completed
+from codex_acp.mapping.said.reviews import review_mode
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:

@@ -9,21 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codex_acp.codex._generated.methods import SERVER_NOTIFICATIONS
-from codex_acp.mapping import (
-    hooks,
-    items,
-    mcp_status,
-    messages,
-    notices,
-    plans,
-    rate_limits,
-    reasoning,
-    reviews,
-    running_calls,
-    session_info,
-    turns,
-    usage,
-)
+from codex_acp.mapping import items
+from codex_acp.mapping.calls import running_calls
+from codex_acp.mapping.said import hooks, messages, notices, plans, reasoning, reviews
+from codex_acp.mapping.session import info, mcp_status, rate_limits, turns, usage
 from codex_acp.mapping.step import Ignored
 from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS
 from codex_acp.wire.registry import require_rows
@@ -48,18 +37,18 @@ NOTIFICATION_HANDLERS: NotificationHandlers = {
     "thread/started": _SESSION,
     "thread/status/changed": _STATUS,
     "thread/readState/changed": _UNWANTED,
-    "thread/archived": session_info.thread_archived,
-    "thread/deleted": session_info.thread_deleted,
-    "thread/unarchived": session_info.thread_unarchived,
+    "thread/archived": info.thread_archived,
+    "thread/deleted": info.thread_deleted,
+    "thread/unarchived": info.thread_unarchived,
     "thread/closed": _STATUS,
-    "thread/reverted": session_info.thread_reverted,
+    "thread/reverted": info.thread_reverted,
     "skills/changed": _COMMANDS,
-    "thread/name/updated": session_info.thread_name_updated,
+    "thread/name/updated": info.thread_name_updated,
     "thread/section/changed": _UNWANTED,
     "thread/attachment/updated": _UNWANTED,
-    "thread/goal/updated": session_info.goal_updated,
+    "thread/goal/updated": info.goal_updated,
     "thread/prediction/updated": _UNWANTED,
-    "thread/goal/cleared": session_info.goal_cleared,
+    "thread/goal/cleared": info.goal_cleared,
     "thread/queue/changed": _UNWANTED,
     "project/changed": _UNWANTED,
     "thread/project/updated": _UNWANTED,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codex_acp.codex._generated.models import TokenUsageBreakdown, TurnError
-    from codex_acp.mapping.open_calls import OpenCall
+    from codex_acp.mapping.calls.open_calls import OpenCall
     from codex_acp.mapping.sent import SentThought
 
 __all__ = ["SessionState"]
@@ -47,13 +47,13 @@ class SessionState:
     """``clientUserMessageId`` of what the client said itself; the caller adds to it."""
 
     said: dict[tuple[str | None, ...], None] = field(default_factory=dict)
-    """What is not to be said again, oldest first; see `mapping.said`."""
+    """What is not to be said again, oldest first; see `mapping.said.lines`."""
 
     review_text: str | None = None
     """The review that was shown last in this turn; Codex sends it as a message, too."""
 
     total_usage: TokenUsageBreakdown | None = None
-    """Tokens of the whole thread, as Codex counted them last; see `mapping.usage`."""
+    """Tokens of the whole thread, as Codex counted them last; see `mapping.session.usage`."""
 
     context_usage: tuple[int, int] | None = None
     """Tokens in the context and its size, as they were sent last."""

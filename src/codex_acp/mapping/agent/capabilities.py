@@ -1,0 +1,62 @@
+"""What this agent tells a client about itself at ``initialize``.
+
+As JSON, which a process just started can send before it has loaded a model, and as models.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from codex_acp.acp._generated.v1.models import AgentCapabilities, Implementation
+    from codex_acp.jsonrpc.message import JsonValue
+
+__all__ = ["AGENT_CAPABILITIES", "META_KEY", "agent_capabilities", "agent_info", "agent_info_json"]
+
+META_KEY: Final = "codex-acp-sdk"
+"""What is below this key of a ``_meta`` is this agent's own."""
+
+AGENT_CAPABILITIES: Final[dict[str, JsonValue]] = {
+    "loadSession": True,
+    "promptCapabilities": {"image": True, "audio": True, "embeddedContext": True},
+    "mcpCapabilities": {"http": True, "sse": False},
+    "sessionCapabilities": {
+        "list": {},
+        "delete": {},
+        "additionalDirectories": {},
+        "resume": {},
+        "close": {},
+        "fork": {},
+        "title": {},
+    },
+    "auth": {"logout": {}},
+    "_meta": {META_KEY: {"concurrentPrompts": "steer"}},
+}
+"""What ``mapping.prompt.message`` and ``mapping.session.mcp_servers`` can map, and nothing more.
+
+``fork`` and ``title`` are of the unstable schema. Text, resource links and stdio MCP servers are
+every agent's baseline and are not listed. Audio is refused, and said so, by the models that take
+none. ``concurrentPrompts``: a prompt sent while one runs is steered into the running turn and ends
+with it; what Codex takes no message into (a review, a compaction) it waits for.
+"""
+
+
+def agent_capabilities() -> AgentCapabilities:
+    """`AGENT_CAPABILITIES` as a model."""
+    from codex_acp.acp._generated.v1.models import AgentCapabilities
+    from codex_acp.wire.codec import decode
+
+    return decode(AgentCapabilities, AGENT_CAPABILITIES)
+
+
+def agent_info_json(version: str) -> dict[str, JsonValue]:
+    """Name and version of this agent (``agentInfo``)."""
+    return {"name": "codex-acp-sdk", "title": "Codex", "version": version}
+
+
+def agent_info(version: str) -> Implementation:
+    """`agent_info_json` as a model."""
+    from codex_acp.acp._generated.v1.models import Implementation
+    from codex_acp.wire.codec import decode
+
+    return decode(Implementation, agent_info_json(version))

@@ -1,0 +1,128 @@
+"""What Codex does with its sub-agents, as tool calls in a person's words.
+
+Source: Codex schema ``CollabAgentToolCallThreadItem``, ``SubAgentActivityThreadItem``. What a
+sub-agent does itself belongs to a thread of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.codex._generated.models import SubAgentActivityThreadItem
+from codex_acp.mapping.calls.call import Call, ending
+from codex_acp.routing.content import text_content
+from codex_acp.routing.display import visible
+from codex_acp.wire.codec import plain
+
+if TYPE_CHECKING:
+    from codex_acp.acp._generated.v1.models import ToolCallContent
+    from codex_acp.codex._generated.models import (
+        CollabAgentToolCallThreadItem,
+    )
+    from codex_acp.mapping.calls.call import Phase
+
+__all__ = ["agent_call"]
+
+_TOOLS: Final = {
+    "spawnAgent": "Start a sub-agent",
+    "sendInput": "Give input to",
+    "sendMessage": "Send a message to",
+    "resumeAgent": "Resume",
+    "wait": "Wait for",
+    "closeAgent": "Close",
+    "followupTask": "Give another task to",
+    "interruptAgent": "Interrupt",
+    "listAgents": "List the sub-agents",
+}
+"""Tool of the schema → what it does; those in `_ALONE` name no sub-agent."""
+
+_ALONE: Final = frozenset({"spawnAgent", "listAgents"})
+
+_STATES: Final = {
+    "pendingInit": "starting",
+    "running": "running",
+    "interrupted": "interrupted",
+    "completed": "done",
+    "errored": "failed",
+    "shutdown": "closed",
+    "notFound": "not found",
+}
+
+_ACTIVITIES: Final = {
+    "started": "started",
+    "interacted": "was written to",
+    "interrupted": "was interrupted",
+    "completed": "is done",
+}
+
+
+def agent_call(
+    item: CollabAgentToolCallThreadItem | SubAgentActivityThreadItem, phase: Phase
+) -> Call:
+    """The tool call of an item that is about sub-agents."""
+    if isinstance(item, SubAgentActivityThreadItem):
+        return _activity(item, phase)
+    return _collab(item, phase)
+
+
+def _collab(item: CollabAgentToolCallThreadItem, phase: Phase) -> Call:
+    """A sub-agent is started, written to, waited for: the prompt, and how all of them are."""
+    end = ending(item.status, phase)
+    content: list[ToolCallContent] = []
+    if item.prompt:
+        content.append(text_content(visible(item.prompt, multiline=True)))
+    states = [
+        f"- {visible(thread)}: {_STATES.get(state.status) or visible(state.status)}"
+        + (f" ({visible(state.message)})" if state.message else "")
+        for thread, state in item.agents_states.items()
+    ]
+    if states:
+        content.append(text_content("\n".join(["Sub-agents:", *states])))
+    raw_input = {
+        "tool": item.tool,
+        "receiverThreadIds": item.receiver_thread_ids,
+        "prompt": item.prompt,
+        "model": item.model,
+        "reasoningEffort": item.reasoning_effort,
+    }
+    return Call(
+        id=item.id,
+        title=_title(item),
+        kind="other",
+        status=end.status,
+        content=[*content, *end.content],
+        raw_input={key: value for key, value in raw_input.items() if value is not None},
+        raw_output={"agentsStates": plain(item.agents_states)} if item.agents_states else None,
+        name=str(item.tool),
+    )
+
+
+def _activity(item: SubAgentActivityThreadItem, phase: Phase) -> Call:
+    """Something happened to a sub-agent."""
+    activity = _ACTIVITIES.get(item.kind) or visible(item.kind)
+    end = ending(None, phase)
+    raw_input = {
+        "kind": item.kind,
+        "agentPath": item.agent_path,
+        "agentThreadId": item.agent_thread_id,
+        "model": item.model,
+        "reasoningEffort": item.reasoning_effort,
+    }
+    return Call(
+        id=item.id,
+        title=f"Sub-agent {visible(item.agent_path)} {activity}",
+        kind="other",
+        status=end.status,
+        content=end.content,
+        raw_input={key: value for key, value in raw_input.items() if value is not None},
+    )
+
+
+def _title(item: CollabAgentToolCallThreadItem) -> str:
+    words = _TOOLS.get(item.tool)
+    if words is None:
+        return f"Sub-agents: {visible(item.tool)}"
+    if item.tool in _ALONE:
+        return words
+    count = len(item.receiver_thread_ids)
+    return f"{words} a sub-agent" if count == 1 else f"{words} {count or 'the'} sub-agents"

@@ -1,0 +1,208 @@
+"""A command as a tool call: what ran, its output, its exit code.
+
+Source: Codex schema ``CommandExecutionThreadItem``; ACP page "Tool calls". For a client of Zed's
+convention the output goes into ``_meta`` (``terminal_info``, ``terminal_output``,
+``terminal_exit``), and the content is a terminal of that id; for all others it is text.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING, Any, Final
+
+from codex_acp.acp._generated.v1.models import (
+    ContentToolCallContent,
+    TerminalToolCallContent,
+    TextContentBlock,
+    ToolCallLocation,
+)
+from codex_acp.codex._generated.models import (
+    ListFilesCommandAction,
+    ReadCommandAction,
+    SearchCommandAction,
+    UnknownCommandAction,
+)
+from codex_acp.mapping.calls.call import UNFINISHED, Call, Ending, ending, named
+from codex_acp.mapping.calls.output import whole_text
+from codex_acp.routing.content import (
+    CONTENT_LIMIT,
+    TITLE_LIMIT,
+    code_content,
+    fenced,
+    text_content,
+)
+from codex_acp.routing.display import shortened, visible
+from codex_acp.wire.model import UnknownVariant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codex_acp.acp._generated.v1.models import ToolCallContent, ToolKind
+    from codex_acp.codex._generated.models import CommandAction, CommandExecutionThreadItem
+    from codex_acp.mapping.calls.call import Phase
+
+__all__ = ["command_call", "command_content", "output_block", "script_of", "terminal_meta"]
+
+_IN_A_SHELL: Final = re.compile(r"(?:/[\w./+-]*/)?(?:ba|da|fi|k|z)?sh -(?:l|i|li)?c ", re.ASCII)
+"""How a command begins that Codex runs in a shell."""
+
+_UNQUOTED_LIMIT: Final = 16 * 1024
+"""Characters; `shlex` needs a second and a half for a megabyte."""
+
+
+def command_call(
+    item: CommandExecutionThreadItem,
+    phase: Phase,
+    *,
+    terminal: bool = False,
+    streamed: str | None = None,
+) -> Call:
+    """The tool call of a command.
+
+    ``streamed`` stands in for the output of an item that has none; ``terminal``: the client shows
+    the output in a terminal of its own.
+    """
+    whole = item.aggregated_output
+    output = streamed if whole is None else whole_text(whole)
+    end = _ending(item, phase)
+    content = command_content(item, terminal=terminal)
+    if output and not terminal:
+        content.append(output_block(output))
+    raw_output = None
+    if phase != "running":
+        content += [] if terminal else _exit_line(item)
+        content += end.content
+        raw_output = {
+            "exitCode": item.exit_code,
+            "durationMs": item.duration_ms,
+            "output": output,
+        }
+    return Call(
+        id=item.id,
+        title=_wording(item) or _shown(script_of(item.command)),
+        kind=_kind(item.command_actions),
+        status=end.status,
+        content=content,
+        locations=[ToolCallLocation(path=path) for path in _paths(item)],
+        raw_input={"command": item.command, "cwd": item.cwd, "source": item.source},
+        raw_output=raw_output,
+    )
+
+
+def command_content(
+    item: CommandExecutionThreadItem, *, terminal: bool = False, limit: int = CONTENT_LIMIT
+) -> list[ToolCallContent]:
+    """What stands before the output: the command, unless the title is just that.
+
+    At most ``limit`` characters of it.
+    """
+    if terminal:
+        return [TerminalToolCallContent(terminal_id=item.id)]
+    script = script_of(item.command)
+    if _wording(item) is None and visible(script) == script and len(script) <= TITLE_LIMIT:
+        return []
+    return [code_content(shortened(visible(script, multiline=True), limit), "sh")]
+
+
+def output_block(output: str) -> ToolCallContent:
+    """Output as one block; it was cut before, if it had to be."""
+    return ContentToolCallContent(content=TextContentBlock(text=fenced(output)))
+
+
+def script_of(command: str) -> str:
+    """The command without the shell that Codex starts for it (``/bin/bash -lc '…'``)."""
+    found = _IN_A_SHELL.match(command)
+    if found is None:
+        return command
+    quoted = command[found.end() :]
+    inner = quoted[1:-1]
+    if len(quoted) > 1 and quoted[0] == quoted[-1] == "'" and "'" not in inner:
+        return inner if inner.strip() else command
+    if len(quoted) > _UNQUOTED_LIMIT:
+        return command
+    try:
+        words = shlex.split(quoted)
+    except ValueError:
+        return command
+    return words[0] if len(words) == 1 and words[0].strip() else command
+
+
+def terminal_meta(
+    item: CommandExecutionThreadItem,
+    *,
+    info: bool = False,
+    data: str | None = None,
+    ended: bool = False,
+) -> dict[str, Any] | None:
+    """``_meta`` of Zed's convention; the terminal has the id of the tool call."""
+    meta: dict[str, Any] = {}
+    if info:
+        meta["terminal_info"] = {"terminal_id": item.id, "cwd": item.cwd}
+    if data:
+        meta["terminal_output"] = {"terminal_id": item.id, "data": data}
+    if ended:
+        code = item.exit_code
+        meta["terminal_exit"] = {"terminal_id": item.id, "exit_code": code, "signal": None}
+    return meta or None
+
+
+def _ending(item: CommandExecutionThreadItem, phase: Phase) -> Ending:
+    end = ending(item.status, phase)
+    if end.line != UNFINISHED:
+        return end
+    # Codex lets the process of an interrupted command live on.
+    process = "" if item.process_id is None else f" (process {visible(item.process_id)})"
+    return Ending(
+        end.status,
+        f"{UNFINISHED} Its process may still run as a background terminal{process}.",
+    )
+
+
+def _exit_line(item: CommandExecutionThreadItem) -> list[ToolCallContent]:
+    return [] if item.exit_code is None else [text_content(f"Exit code: {item.exit_code}")]
+
+
+def _shown(script: str) -> str:
+    return visible(script) or "(no command given)"
+
+
+def _kind(actions: Sequence[CommandAction]) -> ToolKind:
+    if actions and all(isinstance(action, ReadCommandAction) for action in actions):
+        return "read"
+    if actions and all(
+        isinstance(action, SearchCommandAction | ListFilesCommandAction) for action in actions
+    ):
+        return "search"
+    return "execute"
+
+
+def _wording(item: CommandExecutionThreadItem) -> str | None:
+    """What a command does in words, if it only reads or only searches."""
+    actions = item.command_actions
+    if _kind(actions) == "execute":
+        return None
+    reads = [action.name for action in actions if isinstance(action, ReadCommandAction)]
+    if reads:
+        return named("Read", list(dict.fromkeys(reads)), "files")
+    return ", ".join(dict.fromkeys(_searched(action) for action in actions))
+
+
+def _searched(action: CommandAction) -> str:
+    where = getattr(action, "path", None)
+    place = f" in {visible(where)}" if where else ""
+    if isinstance(action, SearchCommandAction):
+        what = f" for {visible(action.query)}" if action.query else ""
+        return f"Search{what}{place}"
+    return f"List files{place}"
+
+
+def _paths(item: CommandExecutionThreadItem) -> list[str]:
+    """Absolute paths that the command reads or searches."""
+    paths: list[str] = []
+    for action in item.command_actions:
+        if isinstance(action, UnknownCommandAction | UnknownVariant) or not action.path:
+            continue
+        path = action.path
+        paths.append(path if path.startswith("/") else f"{item.cwd.rstrip('/')}/{path}")
+    return list(dict.fromkeys(paths))

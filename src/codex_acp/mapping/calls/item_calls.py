@@ -1,0 +1,115 @@
+"""Which items are tool calls, and the tool call of each: a function of the item alone.
+
+Only texts of files, and what streamed of an output that the item lacks, come from outside. So an
+item that is replayed shows what it showed when it was live.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias, assert_never
+
+from codex_acp.codex._generated.models import (
+    CollabAgentToolCallThreadItem,
+    CommandExecutionThreadItem,
+    DynamicToolCallThreadItem,
+    FileChangeThreadItem,
+    FileIdImageGenerationThreadItem,
+    FunctionCallOutputThreadItem,
+    ImageGenerationThreadItem,
+    ImageViewThreadItem,
+    McpToolCallThreadItem,
+    SleepThreadItem,
+    SubAgentActivityThreadItem,
+    WebSearchThreadItem,
+)
+from codex_acp.mapping.calls.agent_calls import agent_call
+from codex_acp.mapping.calls.command_calls import command_call
+from codex_acp.mapping.calls.file_changes import file_change_call
+from codex_acp.mapping.calls.mcp_calls import dynamic_call, function_output_call, mcp_call
+from codex_acp.mapping.calls.other_calls import (
+    image_generation_call,
+    image_view_call,
+    sleep_call,
+    unknown_call,
+    unknown_item_id,
+    web_search_call,
+)
+from codex_acp.wire.model import UnknownVariant
+
+if TYPE_CHECKING:
+    from codex_acp.mapping.calls.call import Call, Phase
+    from codex_acp.mapping.state import SessionState
+
+__all__ = ["ToolItem", "call_of", "id_of", "last_phase"]
+
+ToolItem: TypeAlias = (
+    CommandExecutionThreadItem
+    | FileChangeThreadItem
+    | McpToolCallThreadItem
+    | DynamicToolCallThreadItem
+    | FunctionCallOutputThreadItem
+    | CollabAgentToolCallThreadItem
+    | SubAgentActivityThreadItem
+    | WebSearchThreadItem
+    | ImageViewThreadItem
+    | ImageGenerationThreadItem
+    | FileIdImageGenerationThreadItem
+    | SleepThreadItem
+    | UnknownVariant
+)
+"""The members of ``ThreadItem`` that are shown as tool calls."""
+
+
+def call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | None = None) -> Call:
+    """The tool call of an item. Of ``state`` only the inputs are read.
+
+    Raw output stands for an end, and is left out before: a later update could not take it back.
+    """
+    call = _call_of(state, item, phase, streamed)
+    return call if phase == "over" else replace(call, raw_output=None)
+
+
+def last_phase(item: ToolItem) -> Phase:
+    """Where an item stands of which nothing more is told."""
+    return "cut_off" if _status_of(item) == "inProgress" else "over"
+
+
+def _call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | None) -> Call:
+    match item:
+        case CommandExecutionThreadItem():
+            terminal = state.client.terminal_output_meta
+            return command_call(item, phase, terminal=terminal, streamed=streamed)
+        case FileChangeThreadItem():
+            return file_change_call(item, phase, state.files)
+        case McpToolCallThreadItem():
+            return mcp_call(item, phase)
+        case DynamicToolCallThreadItem():
+            return dynamic_call(item, phase)
+        case FunctionCallOutputThreadItem():
+            return function_output_call(item, phase)
+        case CollabAgentToolCallThreadItem() | SubAgentActivityThreadItem():
+            return agent_call(item, phase)
+        case WebSearchThreadItem():
+            return web_search_call(item, phase)
+        case ImageViewThreadItem():
+            return image_view_call(item, phase)
+        case ImageGenerationThreadItem() | FileIdImageGenerationThreadItem():
+            return image_generation_call(item, phase)
+        case SleepThreadItem():
+            return sleep_call(item, phase)
+        case UnknownVariant():
+            return unknown_call(item, phase)
+        case _:
+            assert_never(item)
+
+
+def id_of(item: ToolItem) -> str:
+    """The id of its tool call."""
+    return unknown_item_id(item) if isinstance(item, UnknownVariant) else item.id
+
+
+def _status_of(item: ToolItem) -> str | None:
+    status = item.wire().get("status") if isinstance(item, UnknownVariant) else None
+    status = getattr(item, "status", status)
+    return status if isinstance(status, str) else None

@@ -1,0 +1,122 @@
+"""A call of an MCP server's tool, or of a tool that the client gave, as a tool call.
+
+Source: Codex schema ``McpToolCallThreadItem``, ``DynamicToolCallThreadItem``,
+``FunctionCallOutputThreadItem``. Content blocks are those of MCP and are passed on as they are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codex_acp.mapping.calls.call import Call, Ending, ending
+from codex_acp.mapping.prompt.content_blocks import (
+    json_content,
+    mcp_content,
+    output_content,
+    without_data,
+)
+from codex_acp.routing.content import CONTENT_LIMIT, text_content
+from codex_acp.routing.display import visible
+from codex_acp.wire.codec import plain
+
+if TYPE_CHECKING:
+    from codex_acp.acp._generated.v1.models import ToolCallContent
+    from codex_acp.codex._generated.models import (
+        DynamicToolCallThreadItem,
+        FunctionCallOutputThreadItem,
+        McpToolCallThreadItem,
+    )
+    from codex_acp.mapping.calls.call import Phase
+
+__all__ = ["arguments_content", "dynamic_call", "function_output_call", "mcp_call"]
+
+
+def mcp_call(item: McpToolCallThreadItem, phase: Phase) -> Call:
+    """``server: tool``, its arguments, and the blocks of its result or its error."""
+    end = ending(item.status, phase)
+    content = arguments_content(item.arguments)
+    raw_output: dict[str, object] = {}
+    if item.result is not None:
+        content += [mcp_content(block) for block in item.result.content]
+        raw_output["content"] = without_data(plain(item.result.content))
+        structured = item.result.structured_content
+        if structured is not None:
+            raw_output["structuredContent"] = without_data(plain(structured))
+            if not item.result.content:
+                content.append(json_content(without_data(plain(structured))))
+    if item.error is not None:
+        content.append(text_content(f"Error: {visible(item.error.message, multiline=True)}"))
+        raw_output["error"] = item.error.message
+    if item.duration_ms is not None:
+        raw_output["durationMs"] = item.duration_ms
+    return Call(
+        id=item.id,
+        title=f"{visible(item.server)}: {visible(item.tool)}",
+        kind="read" if item.read_only_hint else "other",
+        status=end.status,
+        content=[*content, *end.content],
+        raw_input={
+            "server": item.server,
+            "tool": item.tool,
+            "arguments": plain(item.arguments),
+        },
+        raw_output=raw_output or None,
+        name=item.tool,
+    )
+
+
+def arguments_content(arguments: object, limit: int = CONTENT_LIMIT) -> list[ToolCallContent]:
+    """The arguments of a call, for a client that shows no raw input; nothing if there are none.
+
+    At most ``limit`` characters of them.
+    """
+    return [json_content(arguments, "Arguments:", limit)] if arguments not in (None, {}) else []
+
+
+def dynamic_call(item: DynamicToolCallThreadItem, phase: Phase) -> Call:
+    """A tool that the program itself registered with Codex."""
+    end = ending(item.status, phase)
+    if end.status == "completed" and item.success is False:
+        end = Ending("failed")
+    content = arguments_content(item.arguments)
+    content += [output_content(part) for part in item.content_items or ()]
+    raw_output = None
+    if phase != "running":
+        raw_output = {"success": item.success, "durationMs": item.duration_ms}
+    return Call(
+        id=item.id,
+        title=_tool_name(item.namespace, item.tool),
+        kind="other",
+        status=end.status,
+        content=[*content, *end.content],
+        raw_input={
+            "namespace": item.namespace,
+            "tool": item.tool,
+            "arguments": plain(item.arguments),
+        },
+        raw_output=raw_output,
+        name=item.tool,
+    )
+
+
+def function_output_call(item: FunctionCallOutputThreadItem, phase: Phase) -> Call:
+    """What a tool gave the model, of which Codex keeps nothing else."""
+    end = ending(None, phase)
+    output = item.output
+    if isinstance(output, str):
+        content = [text_content(output)] if output else []
+    else:
+        content = [output_content(part) for part in output]
+    return Call(
+        id=item.id,
+        title=_tool_name(item.namespace, item.name),
+        kind="other",
+        status=end.status,
+        content=[*content, *end.content],
+        raw_input={"namespace": item.namespace, "name": item.name},
+        name=item.name,
+    )
+
+
+def _tool_name(namespace: str | None, name: str) -> str:
+    return visible(name) if namespace is None else f"{visible(namespace)}: {visible(name)}"

@@ -1,0 +1,45 @@
+"""What is remembered of a tool call between its announcement and its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from codex_acp.mapping.calls.output import Budget, RollingOutput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codex_acp.acp._generated.v1.models import ToolCallContent
+    from codex_acp.mapping.calls.item_calls import ToolItem
+
+__all__ = ["OpenCall"]
+
+
+@dataclass(slots=True)
+class OpenCall:
+    """A tool call that was announced and has not ended."""
+
+    item: ToolItem | None = None
+    """As Codex last reported it; None of a call that only an approval announced."""
+
+    content: Sequence[ToolCallContent] = ()
+    """What the item shows, without what came while it ran."""
+
+    output: RollingOutput = field(default_factory=RollingOutput)
+    """Of a command its output, of an MCP call the lines of its progress."""
+
+    pending: bool = False
+    """Whether it was last said to wait for an approval."""
+
+    changes: Budget = field(default_factory=Budget)
+    """How often the diffs of a file change that is being written may be sent."""
+
+    changes_cost: int = 0
+    """Bytes that the diffs cost which were not sent; 0: there are none."""
+
+    above: Sequence[ToolCallContent] = ()
+    """What stands above each end of the output, cut: made once, since it is sent with each."""
+
+    above_size: int = 0
+    """Bytes of it."""

@@ -1,0 +1,218 @@
+"""Searches, images, pauses, and what the schema does not know, as tool calls.
+
+Source: Codex schema ``WebSearchThreadItem``, ``ImageViewThreadItem``,
+``ImageGenerationThreadItem`` (or one that names a file), ``SleepThreadItem``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
+
+from codex_acp.acp._generated.v1.models import ImageContentBlock, ToolCallLocation
+from codex_acp.codex._generated.models import (
+    FileIdImageGenerationThreadItem,
+    FindInPageWebSearchAction,
+    OpenPageWebSearchAction,
+    OtherWebSearchAction,
+    SearchWebSearchAction,
+    UsageLimitExceededImageGenerationFailure,
+)
+from codex_acp.mapping.calls.call import Call, Ending, ending
+from codex_acp.mapping.prompt.content_blocks import block_content, file_link, json_content, link
+from codex_acp.routing.content import text_content
+from codex_acp.routing.display import visible
+from codex_acp.wire.codec import plain
+from codex_acp.wire.model import UnknownVariant
+
+if TYPE_CHECKING:
+    from codex_acp.acp._generated.v1.models import ToolCallContent, ToolKind
+    from codex_acp.codex._generated.models import (
+        ImageGenerationFailure,
+        ImageGenerationThreadItem,
+        ImageViewThreadItem,
+        SleepThreadItem,
+        WebSearchThreadItem,
+    )
+    from codex_acp.mapping.calls.call import Phase
+
+    _ImageGeneration: TypeAlias = ImageGenerationThreadItem | FileIdImageGenerationThreadItem
+
+__all__ = [
+    "image_generation_call",
+    "image_view_call",
+    "sleep_call",
+    "unknown_call",
+    "unknown_item_id",
+    "web_search_call",
+]
+
+_IMAGE_TYPES: Final = {
+    "iVBOR": "image/png",
+    "/9j/": "image/jpeg",
+    "UklGR": "image/webp",
+    "R0lGOD": "image/gif",
+}
+"""How base64 of an image begins → its type."""
+
+_SHOWN_OF_A_REFERENCE: Final = 200
+"""Characters of an image's result that is no image data."""
+
+
+def web_search_call(item: WebSearchThreadItem, phase: Phase) -> Call:
+    """A search of the web, or a page of it: results as links."""
+    title, kind = _searched(item)
+    end = ending(None, phase)
+    results = item.results or []
+    return Call(
+        id=item.id,
+        title=title,
+        kind=kind,
+        status=end.status,
+        content=[*(_result(result) for result in results), *end.content],
+        raw_input={"query": item.query, "action": plain(item.action)},
+        raw_output={"results": plain(results)} if results else None,
+    )
+
+
+def image_view_call(item: ImageViewThreadItem, phase: Phase) -> Call:
+    """The model looks at an image file."""
+    end = ending(None, phase)
+    return Call(
+        id=item.id,
+        title=f"View image {visible(_base(item.path))}",
+        kind="read",
+        status=end.status,
+        content=[file_link(item.path), *end.content],
+        locations=[ToolCallLocation(path=item.path)],
+        raw_input={"path": item.path},
+    )
+
+
+def image_generation_call(item: _ImageGeneration, phase: Phase) -> Call:
+    """An image is made: itself, where it was saved, or why there is none."""
+    end = _image_ending(item, phase)
+    content = [file_link(item.saved_path)] if item.saved_path else []
+    result = _result_of(item)
+    if result:
+        content.append(_image(result))
+    if item.failure is not None:
+        content.append(text_content(_failure(item.failure)))
+    raw_output = {"status": item.status, "savedPath": item.saved_path} if item.status else None
+    return Call(
+        id=item.id,
+        title="Generate image",
+        kind="other",
+        status=end.status,
+        content=[*content, *end.content],
+        locations=[ToolCallLocation(path=item.saved_path)] if item.saved_path else [],
+        raw_input={"revisedPrompt": item.revised_prompt},
+        raw_output=raw_output,
+    )
+
+
+def sleep_call(item: SleepThreadItem, phase: Phase) -> Call:
+    """The model waits."""
+    end = ending(None, phase)
+    return Call(
+        id=item.id,
+        title=f"Wait {item.duration_ms / 1000:g} s",
+        kind="other",
+        status=end.status,
+        content=end.content,
+        raw_input={"durationMs": item.duration_ms},
+    )
+
+
+def unknown_call(item: UnknownVariant, phase: Phase) -> Call:
+    """An item of a newer Codex: whole, under the name of its type."""
+    whole = item.wire()
+    status = whole.get("status")
+    end = ending(status if isinstance(status, str) else None, phase)
+    return Call(
+        id=unknown_item_id(item),
+        title=visible(str(whole.get("type"))),
+        kind="other",
+        status=end.status,
+        content=end.content,
+        raw_input=plain(whole),
+    )
+
+
+def unknown_item_id(item: UnknownVariant) -> str:
+    """Its id; all of a type that has none are one."""
+    whole = item.wire()
+    item_id = whole.get("id")
+    return item_id if isinstance(item_id, str) else f"item {whole.get('type')}"
+
+
+def _searched(item: WebSearchThreadItem) -> tuple[str, ToolKind]:
+    action = item.action
+    match action:
+        case OpenPageWebSearchAction():
+            return f"Open {visible(action.url or item.query or 'a page')}", "fetch"
+        case FindInPageWebSearchAction():
+            page = visible(action.url or "the page")
+            what = f"{visible(action.pattern)} in " if action.pattern else "in "
+            return f"Find {what}{page}", "fetch"
+        case SearchWebSearchAction():
+            asked = [action.query] if action.query else (action.queries or [item.query])
+            return _search_title(", ".join(asked)), "search"
+        case OtherWebSearchAction() | UnknownVariant() | None:
+            return _search_title(item.query), "search"
+        case _:
+            assert_never(action)
+
+
+def _search_title(query: str) -> str:
+    return f"Search the web: {visible(query)}" if query else "Search the web"
+
+
+def _result(result: object) -> ToolCallContent:
+    """A result as a link, if it has an address; else as JSON."""
+    if not isinstance(result, dict) or not isinstance(result.get("url"), str):
+        return json_content(result)
+    title, snippet = result.get("title"), result.get("snippet")
+    return link(
+        title if isinstance(title, str) and title else result["url"],
+        result["url"],
+        snippet if isinstance(snippet, str) else None,
+    )
+
+
+def _result_of(item: _ImageGeneration) -> str:
+    """The image itself, or where it is; since Codex 0.169 that may be the id of a file."""
+    return item.file_id if isinstance(item, FileIdImageGenerationThreadItem) else item.result
+
+
+def _image_ending(item: _ImageGeneration, phase: Phase) -> Ending:
+    """Its status is any word (some models leave it at ``generating``): what came counts."""
+    if phase == "running":
+        return ending(None, phase)
+    if item.failure is not None or item.status == "failed":
+        return Ending("failed")
+    if _result_of(item) or item.saved_path or item.status == "completed":
+        return Ending("completed")
+    return ending(None, "cut_off")
+
+
+def _image(result: str) -> ToolCallContent:
+    for beginning, mime_type in _IMAGE_TYPES.items():
+        if result.startswith(beginning):
+            return block_content(ImageContentBlock(data=result, mime_type=mime_type))
+    shown = visible(result[:_SHOWN_OF_A_REFERENCE])
+    more = "" if len(result) <= _SHOWN_OF_A_REFERENCE else f"… ({len(result):,} characters)"
+    return text_content(f"Image: {shown}{more}")
+
+
+def _failure(failure: ImageGenerationFailure) -> str:
+    match failure:
+        case UsageLimitExceededImageGenerationFailure():
+            return f"No image: the usage limit {visible(failure.limit_id)} is exceeded."
+        case UnknownVariant():
+            return f"No image: {visible(str(failure.wire().get('type')))}."
+        case _:
+            assert_never(failure)
+
+
+def _base(path: str) -> str:
+    return path.rstrip("/").rsplit("/", 1)[-1] or path

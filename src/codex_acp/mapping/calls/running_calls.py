@@ -1,0 +1,179 @@
+"""What comes while a tool call runs: output, input, progress, diffs that grow.
+
+Clients without Zed's convention get the end of an output again and again, since content can only
+be replaced: how often and how long, `output` bounds. Time is ``state.now``; what has to wait is
+sent by `flush_due` when `due` says so, or with the end of the tool call.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.acp._generated.v1.models import ToolCallUpdateSessionUpdate
+from codex_acp.codex._generated.models import (
+    CommandExecutionThreadItem,
+    FileChangeThreadItem,
+    McpToolCallThreadItem,
+)
+from codex_acp.mapping.calls.command_calls import command_content, output_block, terminal_meta
+from codex_acp.mapping.calls.file_changes import changes_update, file_change_call
+from codex_acp.mapping.calls.mcp_calls import arguments_content
+from codex_acp.mapping.calls.output import UPDATE_COST
+from codex_acp.mapping.prompt.content_blocks import size_of
+from codex_acp.routing.content import text_content
+from codex_acp.routing.display import shortened, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codex_acp.acp._generated.v1.models import ToolCallContent
+    from codex_acp.codex._generated.models import (
+        CommandExecutionOutputDeltaNotification,
+        FileChangePatchUpdatedNotification,
+        McpToolCallProgressNotification,
+        TerminalInteractionNotification,
+    )
+    from codex_acp.mapping.calls.item_calls import ToolItem
+    from codex_acp.mapping.calls.open_calls import OpenCall
+    from codex_acp.mapping.state import SessionState
+    from codex_acp.mapping.step import Updates
+
+__all__ = [
+    "content_now",
+    "due",
+    "flush_changes",
+    "flush_due",
+    "mcp_progress",
+    "output_delta",
+    "patch_updated",
+    "remember_item",
+    "terminal_interaction",
+]
+
+_REPEATED: Final = 1_000
+"""Characters of a command or of arguments that are repeated above each end of the output."""
+
+_PROGRESS_LINE: Final = 1_000
+"""Characters of one line of progress."""
+
+
+def output_delta(state: SessionState, params: CommandExecutionOutputDeltaNotification) -> Updates:
+    """``item/commandExecution/outputDelta``: more output of a command."""
+    return _more_output(state, params.item_id, params.delta)
+
+
+def terminal_interaction(state: SessionState, params: TerminalInteractionNotification) -> Updates:
+    """``item/commandExecution/terminalInteraction``: what was typed; nothing for a mere look."""
+    if not params.stdin:
+        return ()
+    typed = params.stdin.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
+    text = f"\n[typed] {visible(typed, multiline=True)}\n"
+    return _more_output(state, params.item_id, text, typed=True)
+
+
+def mcp_progress(state: SessionState, params: McpToolCallProgressNotification) -> Updates:
+    """``item/mcpToolCall/progress``: a line in the server's words."""
+    open_call = state.open_calls.get(params.item_id)
+    if open_call is None or not isinstance(open_call.item, McpToolCallThreadItem):
+        return ()
+    open_call.output.add(f"{shortened(visible(params.message), _PROGRESS_LINE)}\n")
+    return _send_if_due(state, params.item_id, open_call)
+
+
+def patch_updated(state: SessionState, params: FileChangePatchUpdatedNotification) -> Updates:
+    """``item/fileChange/patchUpdated``: the changes as far as they are written."""
+    open_call = state.open_calls.get(params.item_id)
+    if open_call is None or not isinstance(open_call.item, FileChangeThreadItem):
+        return ()
+    item = open_call.item.model_copy(update={"changes": params.changes})
+    open_call.item = item
+    open_call.content = file_change_call(item, "running", state.files).content
+    open_call.changes.earn(sum(len(change.diff) for change in item.changes) + UPDATE_COST)
+    open_call.changes_cost = UPDATE_COST + size_of(open_call.content)
+    return _send_if_due(state, params.item_id, open_call)
+
+
+def due(state: SessionState) -> float | None:
+    """When (as ``state.now``) something that waits is to be sent by `flush_due`; None: nothing."""
+    times = [_due_at(state, open_call) for open_call in state.open_calls.values()]
+    return min((at for at in times if at is not None), default=None)
+
+
+def flush_due(state: SessionState) -> Updates:
+    """What has waited until ``state.now``."""
+    return [
+        update
+        for call_id, open_call in state.open_calls.items()
+        for update in _send_if_due(state, call_id, open_call)
+    ]
+
+
+def flush_changes(state: SessionState, call_id: str, open_call: OpenCall) -> Updates:
+    """The diffs of a file change that wait, whatever the time."""
+    item = open_call.item
+    if not open_call.changes_cost or not isinstance(item, FileChangeThreadItem):
+        return ()
+    open_call.changes.spend(open_call.changes_cost, state.now)
+    open_call.changes_cost = 0
+    return (changes_update(call_id, item, open_call.content),)
+
+
+def remember_item(open_call: OpenCall, item: ToolItem, content: Sequence[ToolCallContent]) -> None:
+    """An item runs that shows ``content``; what repeats it while it runs is a cut of it."""
+    open_call.item, open_call.content = item, content
+    if isinstance(item, CommandExecutionThreadItem):
+        open_call.above = command_content(item, limit=_REPEATED)
+    elif isinstance(item, McpToolCallThreadItem):
+        open_call.above = arguments_content(item.arguments, _REPEATED)
+    open_call.above_size = size_of(open_call.above)
+
+
+def content_now(state: SessionState, open_call: OpenCall) -> list[ToolCallContent]:
+    """The content of a running command or MCP call, with the end of what came so far."""
+    if _in_terminal(state, open_call):
+        return list(open_call.content)
+    tail = open_call.output.last() if open_call.output.shown else ""
+    return [*open_call.above, *([_block(open_call, tail)] if tail else [])]
+
+
+def _more_output(state: SessionState, call_id: str, text: str, *, typed: bool = False) -> Updates:
+    open_call = state.open_calls.get(call_id)
+    item = None if open_call is None else open_call.item
+    if not text or open_call is None or not isinstance(item, CommandExecutionThreadItem):
+        return ()
+    in_terminal = _in_terminal(state, open_call)
+    if not (typed and in_terminal):  # a terminal's output is compared with Codex's own at the end
+        open_call.output.add(text)
+    if not in_terminal:
+        return _send_if_due(state, call_id, open_call)
+    open_call.output.waiting = False
+    return (ToolCallUpdateSessionUpdate(tool_call_id=call_id, meta=terminal_meta(item, data=text)),)
+
+
+def _in_terminal(state: SessionState, open_call: OpenCall) -> bool:
+    return state.client.terminal_output_meta and isinstance(
+        open_call.item, CommandExecutionThreadItem
+    )
+
+
+def _due_at(state: SessionState, open_call: OpenCall) -> float | None:
+    if open_call.changes_cost:
+        return open_call.changes.due_at(open_call.changes_cost, state.now)
+    return open_call.output.due_at(state.now, open_call.above_size)
+
+
+def _send_if_due(state: SessionState, call_id: str, open_call: OpenCall) -> Updates:
+    at = _due_at(state, open_call)
+    if at is None or at > state.now:
+        return ()
+    if open_call.changes_cost:
+        return flush_changes(state, call_id, open_call)
+    tail = open_call.output.take(state.now, open_call.above_size)
+    content = [*open_call.above, _block(open_call, tail)]
+    return (ToolCallUpdateSessionUpdate(tool_call_id=call_id, content=content),)
+
+
+def _block(open_call: OpenCall, tail: str) -> ToolCallContent:
+    if isinstance(open_call.item, CommandExecutionThreadItem):
+        return output_block(tail)
+    return text_content(tail)

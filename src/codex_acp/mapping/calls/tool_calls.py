@@ -1,0 +1,191 @@
+"""Tool calls from their announcement to their end (contract 4).
+
+Owns what is open. What a tool call shows, `item_calls` knows; what comes while it runs,
+`running_calls` adds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.acp._generated.v1.models import ToolCallUpdateSessionUpdate
+from codex_acp.codex._generated.models import CommandExecutionThreadItem, FileChangeThreadItem
+from codex_acp.mapping.calls.call import UNFINISHED, as_tool_call, as_update
+from codex_acp.mapping.calls.command_calls import terminal_meta
+from codex_acp.mapping.calls.item_calls import call_of, id_of, last_phase
+from codex_acp.mapping.calls.open_calls import OpenCall
+from codex_acp.mapping.calls.output import WHOLE_LIMIT, whole_text
+from codex_acp.mapping.calls.running_calls import content_now, flush_changes, remember_item
+from codex_acp.routing.content import text_content
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from codex_acp.acp._generated.v1.models import ToolCallSessionUpdate, ToolCallStatus
+    from codex_acp.mapping.calls.call import Call
+    from codex_acp.mapping.calls.item_calls import ToolItem
+    from codex_acp.mapping.state import SessionState
+    from codex_acp.mapping.step import Update, Updates
+
+__all__ = [
+    "announce",
+    "approval_settled",
+    "call_completed",
+    "call_ended",
+    "call_started",
+    "close_open_calls",
+    "whole_call",
+]
+
+_REMEMBERED: Final = 10_000
+"""Tool calls that are known to be announced; an older one that changes is announced again."""
+
+
+_WHOLE_AGAIN: Final = "\n[Some of this was not streamed. The whole output:]\n"
+
+
+def announce(state: SessionState, call: ToolCallSessionUpdate) -> Updates:
+    """A tool call before a question refers to it. One that was announced is only set to pending.
+
+    Of a file change that is being written, the latest diffs go out: the question shows no others.
+    """
+    call_id = call.tool_call_id
+    open_call = state.open_calls.setdefault(call_id, OpenCall(content=call.content))
+    was_pending, open_call.pending = open_call.pending, True
+    if call_id not in state.announced:
+        _remember(state, call_id)
+        return (call,)
+    changes = flush_changes(state, call_id, open_call)
+    return changes if was_pending else [*changes, _status(call_id, "pending")]
+
+
+def call_started(state: SessionState, item: ToolItem) -> Updates:
+    """An item started. If an approval has announced it, the status is the approval's."""
+    call = call_of(state, item, "running")
+    announced, is_open = call.id in state.announced, call.id in state.open_calls
+    remember_item(state.open_calls.setdefault(call.id, OpenCall()), item, call.content)
+    _remember(state, call.id)
+    meta = _terminal_meta(state, item, info=True)
+    if announced:
+        return (as_update(call, meta, with_status=not is_open),)
+    return (as_tool_call(call, meta),)
+
+
+def call_completed(state: SessionState, item: ToolItem) -> Updates:
+    """An item completed: all of its tool call, whatever was shown of it before."""
+    open_call = state.open_calls.pop(id_of(item), None)
+    streamed = open_call.output.whole() if open_call is not None and open_call.output.size else None
+    call = call_of(state, item, last_phase(item), streamed)
+    meta = _terminal_meta(state, item, data=_unsent(item, open_call), ended=True)
+    if call.id in state.announced:
+        return (as_update(call, meta),)
+    _remember(state, call.id)
+    return _announced_whole(state, item, call, meta)
+
+
+def whole_call(state: SessionState, item: ToolItem) -> Updates:
+    """An item of the past, as it ended: one ``tool_call``.
+
+    A client of Zed's convention reads output from updates only, so it gets a second one.
+    """
+    call = call_of(state, item, last_phase(item))
+    _remember(state, call.id)
+    meta = _terminal_meta(state, item, data=_unsent(item, None), ended=True)
+    return _announced_whole(state, item, call, meta)
+
+
+def approval_settled(state: SessionState, tool_call_id: str, *, accepted: bool) -> Updates:
+    """An accepted action is in progress from now on; any other has failed.
+
+    What the permission request showed in place of a terminal or of output makes way for it again.
+    """
+    open_call = state.open_calls.get(tool_call_id)
+    if open_call is None:
+        return ()
+    if not accepted:
+        del state.open_calls[tool_call_id]
+        return (_status(tool_call_id, "failed"),)
+    open_call.pending = False
+    update = _status(tool_call_id, "in_progress")
+    if isinstance(open_call.item, CommandExecutionThreadItem) and (
+        open_call.output.shown or state.client.terminal_output_meta
+    ):
+        update.content = content_now(state, open_call)
+    return (update,)
+
+
+def call_ended(state: SessionState, tool_call_id: str, *, ended_well: bool) -> Updates:
+    """What a tool call that is no item stands for is over; nothing if it has ended before."""
+    if state.open_calls.pop(tool_call_id, None) is None:
+        return ()
+    return (_status(tool_call_id, "completed" if ended_well else "failed"),)
+
+
+def close_open_calls(state: SessionState) -> Updates:
+    """The turn ended: no tool call of it is left pending or in progress."""
+    left = list(state.open_calls.items())
+    state.open_calls.clear()
+    return [_cut_off(state, tool_call_id, open_call) for tool_call_id, open_call in left]
+
+
+def _cut_off(state: SessionState, tool_call_id: str, open_call: OpenCall) -> Update:
+    item = open_call.item
+    if item is None:
+        return _status(tool_call_id, "failed")
+    streamed = open_call.output.whole() if open_call.output.size else None
+    update = as_update(
+        call_of(state, item, "cut_off", streamed), _terminal_meta(state, item, ended=True)
+    )
+    if isinstance(item, FileChangeThreadItem):  # as last shown: nobody reads files for a turn's end
+        update.content = [*open_call.content, text_content(UNFINISHED)]
+    return update
+
+
+def _announced_whole(
+    state: SessionState, item: ToolItem, call: Call, meta: dict[str, Any] | None
+) -> Updates:
+    first = as_tool_call(call, _terminal_meta(state, item, info=True))
+    if meta is None:
+        return (first,)
+    return (first, ToolCallUpdateSessionUpdate(tool_call_id=call.id, meta=meta))
+
+
+def _unsent(item: ToolItem, open_call: OpenCall | None) -> str | None:
+    """What a terminal lacks of a command's output: all of it, its end, or what was not streamed.
+
+    Codex does not stream what a command writes first; then the whole follows, marked as that.
+    """
+    if not isinstance(item, CommandExecutionThreadItem) or item.aggregated_output is None:
+        return None
+    whole = item.aggregated_output
+    if open_call is None or not open_call.output.size:
+        return whole_text(whole)
+    sent = open_call.output.whole()
+    if whole.startswith(sent):
+        return whole[len(sent) :]
+    if open_call.output.size > WHOLE_LIMIT:  # of so much neither side has all
+        return None
+    return f"{_WHOLE_AGAIN}{whole_text(whole)}"
+
+
+def _terminal_meta(
+    state: SessionState,
+    item: ToolItem,
+    *,
+    info: bool = False,
+    data: str | None = None,
+    ended: bool = False,
+) -> dict[str, Any] | None:
+    if not state.client.terminal_output_meta or not isinstance(item, CommandExecutionThreadItem):
+        return None
+    return terminal_meta(item, info=info, data=data, ended=ended)
+
+
+def _remember(state: SessionState, tool_call_id: str) -> None:
+    state.announced[tool_call_id] = None
+    if len(state.announced) > _REMEMBERED:
+        del state.announced[next(iter(state.announced))]
+
+
+def _status(tool_call_id: str, status: ToolCallStatus) -> ToolCallUpdateSessionUpdate:
+    return ToolCallUpdateSessionUpdate(tool_call_id=tool_call_id, status=status)

@@ -1,0 +1,1 @@
+"""A session's config options and modes, to Codex's settings and back."""

@@ -1,0 +1,237 @@
+"""What Codex says of a thread's settings and of what there is to choose, read from plain JSON.
+
+Plain, because ``session/new`` is answered before a model is loaded: see `mapping.agent.quick`.
+What does not fit is left out, so that one odd entry never hides the others.
+Must not know ACP. Sources: ``ThreadStartResponse``, ``ThreadSettings``, ``Model``,
+``CollaborationModeMask`` and ``PermissionProfileSummary`` of ``schema/codex/experimental.json``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codex_acp.jsonrpc.message import JsonValue
+
+    JsonObject = dict[str, JsonValue]
+
+__all__ = [
+    "Access",
+    "Catalogue",
+    "Choice",
+    "Collaboration",
+    "Model",
+    "Settings",
+    "collaborations_of",
+    "models_of",
+    "object_of",
+    "STANDARD_TIER",
+    "profiles_of",
+    "reviewer_of",
+    "sandbox_of",
+    "settings_of_thread",
+    "settings_of_update",
+    "text_of",
+]
+
+STANDARD_TIER = "default"
+"""The service tier that Codex reports after null has cleared it: the standard one, explicitly."""
+
+
+class Access(NamedTuple):
+    """What Codex may do by itself, and who is asked for the rest."""
+
+    policy: JsonValue
+    """``AskForApproval``: a word, or an object with ``granular``."""
+    reviewer: str
+    """``ApprovalsReviewer``; the legacy ``guardian_subagent`` reads as ``auto_review``."""
+    sandbox: JsonObject
+    """``SandboxPolicy`` with all of its fields, the writable roots sorted."""
+    profile: str | None = None
+    """The permission profile that the sandbox comes from; None if from none."""
+
+
+class Settings(NamedTuple):
+    """The effective settings of a thread."""
+
+    model: str
+    effort: str | None
+    """None: the model's default."""
+    tier: str | None
+    """None: the model's default service tier."""
+    access: Access
+    collaboration: str = "default"
+    """``ModeKind`` of the collaboration mode."""
+    instructions: str | None = None
+    """The collaboration mode's developer instructions."""
+
+
+class Choice(NamedTuple):
+    """One thing to choose."""
+
+    value: str
+    name: str
+    description: str | None = None
+
+
+class Model(NamedTuple):
+    """One entry of ``model/list``."""
+
+    slug: str
+    name: str
+    description: str | None
+    efforts: tuple[Choice, ...]
+    default_effort: str
+    tiers: tuple[Choice, ...]
+    default_tier: str | None
+
+
+class Collaboration(NamedTuple):
+    """One entry of ``collaborationMode/list``."""
+
+    mode: str
+    name: str
+    effort: str | None
+    """What the preset wants; None: it wants none."""
+
+
+class Catalogue(NamedTuple):
+    """What there is to choose; None is what Codex has not told."""
+
+    models: tuple[Model, ...] | None = None
+    collaborations: tuple[Collaboration, ...] | None = None
+    profiles: tuple[Choice, ...] | None = None
+    """The permission profiles that may be chosen here."""
+
+    def model(self, slug: str) -> Model | None:
+        """The entry of a model."""
+        return next((model for model in self.models or () if model.slug == slug), None)
+
+
+# Settings.
+
+
+def settings_of_thread(result: JsonValue) -> Settings:
+    """The settings in the result of ``thread/start``, ``thread/resume`` or ``thread/fork``."""
+    return _settings(object_of(result), effort="reasoningEffort", sandbox="sandbox")
+
+
+def settings_of_update(params: JsonValue) -> Settings | None:
+    """The settings in ``thread/settings/updated``; None if there are none."""
+    settings = object_of(params).get("threadSettings")
+    if not isinstance(settings, dict):
+        return None
+    return _settings(settings, effort="effort", sandbox="sandboxPolicy")
+
+
+def _settings(source: JsonObject, *, effort: str, sandbox: str) -> Settings:
+    collaboration = object_of(source.get("collaborationMode"))
+    return Settings(
+        model=text_of(source, "model") or "",
+        effort=text_of(source, effort),
+        tier=text_of(source, "serviceTier"),
+        access=Access(
+            policy=source.get("approvalPolicy"),
+            reviewer=reviewer_of(text_of(source, "approvalsReviewer")),
+            sandbox=sandbox_of(source.get(sandbox)),
+            profile=text_of(object_of(source.get("activePermissionProfile")), "id"),
+        ),
+        collaboration=text_of(collaboration, "mode") or "default",
+        instructions=text_of(object_of(collaboration.get("settings")), "developer_instructions"),
+    )
+
+
+def reviewer_of(value: str | None) -> str:
+    """The reviewer as Codex reports it today."""
+    return "auto_review" if value == "guardian_subagent" else value or "user"
+
+
+def sandbox_of(value: JsonValue) -> JsonObject:
+    """A ``SandboxPolicy`` with what the schema defaults, so that equal ones compare equal."""
+    policy = dict(object_of(value))
+    match policy.get("type"):
+        case "readOnly":
+            policy.setdefault("networkAccess", False)
+        case "workspaceWrite":
+            for name in ("networkAccess", "excludeTmpdirEnvVar", "excludeSlashTmp"):
+                policy.setdefault(name, False)
+            roots = policy.get("writableRoots")
+            texts = [r for r in roots if isinstance(r, str)] if isinstance(roots, list) else []
+            policy["writableRoots"] = [*sorted(texts)]
+    return policy
+
+
+# What there is to choose.
+
+
+def models_of(result: JsonValue) -> Iterator[Model]:
+    """The entries in a page of ``model/list``."""
+    for entry in _entries(result):
+        slug = text_of(entry, "model") or text_of(entry, "id")
+        if slug is None or entry.get("hidden") is True:
+            continue
+        efforts = tuple(_efforts(entry))
+        yield Model(
+            slug=slug,
+            name=text_of(entry, "displayName") or slug,
+            description=text_of(entry, "description"),
+            efforts=efforts,
+            default_effort=text_of(entry, "defaultReasoningEffort") or "",
+            tiers=tuple(_tiers(entry)),
+            default_tier=text_of(entry, "defaultServiceTier"),
+        )
+
+
+def _efforts(entry: JsonObject) -> Iterator[Choice]:
+    for effort in _objects(entry.get("supportedReasoningEfforts")):
+        value = text_of(effort, "reasoningEffort")
+        if value is not None:
+            yield Choice(value, value, text_of(effort, "description"))
+
+
+def _tiers(entry: JsonObject) -> Iterator[Choice]:
+    for tier in _objects(entry.get("serviceTiers")):
+        value = text_of(tier, "id")
+        if value is not None and value != STANDARD_TIER:
+            yield Choice(value, text_of(tier, "name") or value, text_of(tier, "description"))
+
+
+def collaborations_of(result: JsonValue) -> Iterator[Collaboration]:
+    """The entries of ``collaborationMode/list``."""
+    for entry in _entries(result):
+        mode = text_of(entry, "mode")
+        if mode is not None:
+            yield Collaboration(
+                mode, text_of(entry, "name") or mode, text_of(entry, "reasoning_effort")
+            )
+
+
+def profiles_of(result: JsonValue) -> Iterator[Choice]:
+    """The entries in a page of ``permissionProfile/list`` that may be chosen."""
+    for entry in _entries(result):
+        profile = text_of(entry, "id")
+        if profile is not None and entry.get("allowed") is not False:
+            yield Choice(profile, profile, text_of(entry, "description"))
+
+
+def _entries(result: JsonValue) -> Iterator[JsonObject]:
+    return _objects(object_of(result).get("data"))
+
+
+def _objects(value: JsonValue) -> Iterator[JsonObject]:
+    for entry in value if isinstance(value, list) else ():
+        if isinstance(entry, dict):
+            yield entry
+
+
+def object_of(value: JsonValue) -> JsonObject:
+    """The value if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def text_of(source: JsonObject, name: str) -> str | None:
+    """A text that says something; the empty one of developer instructions means none, too."""
+    value = source.get(name)
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,1 @@
+"""Prompts to inputs of a turn, content blocks both ways, slash commands and their texts."""

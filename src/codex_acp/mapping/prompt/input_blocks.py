@@ -1,0 +1,96 @@
+"""The input of a Codex turn → content blocks of ACP: how a person's message is shown again.
+
+Source: Codex schema ``UserInput``; ACP page "Content". The other way is ``mapping.prompt.message``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, assert_never
+
+from codex_acp.acp._generated.v1.models import (
+    AudioContentBlock,
+    ImageContentBlock,
+    ResourceLinkContentBlock,
+    TextContentBlock,
+)
+from codex_acp.codex._generated.models import (
+    AudioUserInput,
+    FileIdAudioUserInput,
+    FileIdImageUserInput,
+    LocalAudioUserInput,
+    LocalImageUserInput,
+    MentionUserInput,
+    SkillUserInput,
+    TextUserInput,
+    UrlImageUserInput,
+)
+from codex_acp.wire.model import UnknownVariant
+
+if TYPE_CHECKING:
+    from codex_acp.acp._generated.v1.models import ContentBlock
+    from codex_acp.codex._generated.models import UserInput
+
+__all__ = ["content_block", "file_uri"]
+
+_DATA_URL: Final = re.compile(r"data:(?P<mime>[\w.+-]+/[\w.+-]+)(?:;[^,;]*)*;base64,", re.ASCII)
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+"""At least two characters: one would be the drive of a Windows path."""
+
+_PLAIN_IN_URI: Final = frozenset(
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/:@!$&'()*+,;="
+)
+"""What a URI's path may hold as it is. Source: RFC 3986, ``pchar``."""
+
+
+def content_block(part: UserInput) -> ContentBlock:
+    """One part of a message; a path becomes a link to it, since nothing is read here."""
+    match part:
+        case TextUserInput():
+            return TextContentBlock(text=part.text)
+        case UrlImageUserInput():
+            return _media(part.url, ImageContentBlock, "image")
+        case AudioUserInput():
+            return _media(part.url, AudioContentBlock, "audio")
+        case FileIdImageUserInput():
+            return TextContentBlock(text=f"[image {part.file_id}]")
+        case FileIdAudioUserInput():
+            return TextContentBlock(text=f"[audio {part.file_id}]")
+        case LocalImageUserInput() | LocalAudioUserInput():
+            return _link(_name_of(part.path), part.path)
+        case SkillUserInput():
+            return _link(f"${part.name}", part.path)
+        case MentionUserInput():
+            return _link(part.name, part.path)
+        case UnknownVariant():
+            return TextContentBlock(text=f"[{part.wire().get('type', 'unknown content')}]")
+        case _:
+            assert_never(part)
+
+
+def file_uri(path: str) -> str:
+    """An absolute path as a ``file:`` URI; what has a scheme already is left alone."""
+    if _SCHEME.match(path):
+        return path
+    slashed = path.replace("\\", "/") if re.match(r"[A-Za-z]:\\", path) else path
+    quoted = "".join(
+        chr(byte) if byte in _PLAIN_IN_URI else f"%{byte:02X}"
+        for byte in slashed.encode("utf-8", "surrogateescape")
+    )
+    return f"file://{quoted}" if quoted.startswith("/") else f"file:///{quoted}"
+
+
+def _media(url: str, block: type[ImageContentBlock | AudioContentBlock], name: str) -> ContentBlock:
+    """Data that the URL holds itself, or else a link."""
+    found = _DATA_URL.match(url)
+    if found is None:
+        return _link(name, url)
+    return block(data=url[found.end() :], mime_type=found["mime"])
+
+
+def _link(name: str, path: str) -> ResourceLinkContentBlock:
+    return ResourceLinkContentBlock(name=name, uri=file_uri(path))
+
+
+def _name_of(path: str) -> str:
+    return re.split(r"[/\\]", path)[-1] or path

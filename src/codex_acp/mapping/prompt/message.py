@@ -1,0 +1,151 @@
+"""The content blocks of a prompt → the input of a Codex turn.
+
+Source: ACP page "Content", Codex schema ``UserInput``. `mapping.agent.capabilities` says which
+blocks a client may send. What a file holds that a block names is an input; nothing is read here.
+"""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, assert_never
+
+from codex_acp.acp._generated.v1.models import (
+    AudioContentBlock,
+    BlobResourceContents,
+    ImageContentBlock,
+    ResourceContentBlock,
+    ResourceLinkContentBlock,
+    TextContentBlock,
+    TextResourceContents,
+)
+from codex_acp.codex._generated.models import TextUserInput
+from codex_acp.errors import RpcError
+from codex_acp.jsonrpc.message import INVALID_PARAMS
+from codex_acp.mapping.prompt.media import audio_input, decoded, image_input
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from codex_acp.acp._generated.v1.models import ContentBlock
+    from codex_acp.codex._generated.models import UserInput
+
+__all__ = ["has_audio", "local_path", "user_input", "wanted_images"]
+
+_NO_FILES: Final[Mapping[str, bytes]] = MappingProxyType({})
+_NO_AUDIO: Final = "a command takes no audio"
+
+_FENCE: Final = re.compile("`{3,}")
+_ESCAPED: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
+_PLAIN_TARGET: Final = re.compile(r"[^\s()<>]+")
+"""What may stand in a Markdown link as it is."""
+
+
+def user_input(
+    blocks: Sequence[ContentBlock],
+    files: Mapping[str, bytes] = _NO_FILES,
+    no_audio: str | None = _NO_AUDIO,
+) -> list[UserInput]:
+    """One input for each block, in order.
+
+    ``files`` holds the bytes of the `wanted_images` that could be read. ``no_audio`` says why
+    audio cannot be taken; None: it can. Raises RpcError -32602 for an empty prompt and for a block
+    that cannot be given to the model, naming it.
+    """
+    if not blocks:
+        raise RpcError(INVALID_PARAMS, "prompt: it has no content")
+    return [
+        _input(block, f"prompt.{number}", files, no_audio) for number, block in enumerate(blocks)
+    ]
+
+
+def wanted_images(blocks: Sequence[ContentBlock]) -> list[str]:
+    """Absolute paths of the images that blocks name beside, or instead of, their data."""
+    images = (block for block in blocks if isinstance(block, ImageContentBlock))
+    paths = (local_path(block.uri) for block in images if block.uri is not None)
+    return list(dict.fromkeys(path for path in paths if path is not None))
+
+
+def has_audio(blocks: Sequence[ContentBlock]) -> bool:
+    """Whether a block is a recording, which not every model takes."""
+    return any(isinstance(block, AudioContentBlock) for block in blocks)
+
+
+def local_path(uri: str) -> str | None:
+    """The absolute path that a ``file:`` URI names on this machine; None for any other."""
+    scheme, colon, rest = uri.partition(":")
+    if not colon or scheme.lower() != "file":
+        return None
+    rest = rest.partition("#")[0].partition("?")[0]
+    if rest.startswith("//"):
+        host, _, rest = rest[2:].partition("/")
+        if host.lower() not in ("", "localhost"):
+            return None
+        rest = f"/{rest}"
+    raw = _ESCAPED.sub(lambda match: bytes([int(match[1], 16)]), rest.encode(errors="replace"))
+    path = raw.decode(errors="surrogateescape")
+    return path if path.startswith("/") and "\0" not in path else None
+
+
+def _input(
+    block: ContentBlock, where: str, files: Mapping[str, bytes], no_audio: str | None
+) -> UserInput:
+    match block:
+        case TextContentBlock():
+            return TextUserInput(text=block.text)
+        case ResourceLinkContentBlock():
+            # Codex has a `mention` for this, but shows it to no model (0.163): a link it can read.
+            return TextUserInput(text=_link(block.title or block.name, block.uri))
+        case ImageContentBlock():
+            path = None if block.uri is None else local_path(block.uri)
+            return image_input(block.data, block.mime_type, path, files, where)
+        case AudioContentBlock():
+            if no_audio is not None:
+                raise RpcError(INVALID_PARAMS, f"{where}: {no_audio}")
+            return audio_input(block.data, block.mime_type, where)
+        case ResourceContentBlock():
+            return _resource(block.resource, where)
+        case _:
+            assert_never(block)
+
+
+def _resource(resource: TextResourceContents | BlobResourceContents, where: str) -> UserInput:
+    """A file's text below a link to it; an image as one; other bytes are only named."""
+    link = _link(_name_of(resource.uri), resource.uri)
+    if isinstance(resource, TextResourceContents):
+        return TextUserInput(text=f"{link}\n{_fenced(resource.text)}")
+    mime_type = (resource.mime_type or "").partition(";")[0].strip().lower()
+    if mime_type.startswith("image/"):
+        return image_input(resource.blob, mime_type, None, _NO_FILES, where)
+    content = decoded(resource.blob, where)
+    if mime_type.startswith("text/"):
+        try:
+            return TextUserInput(text=f"{link}\n{_fenced(content.decode())}")
+        except UnicodeDecodeError:
+            pass
+    kind = mime_type or "of unknown type"
+    return TextUserInput(text=f"{link} ({kind}, {len(content)} bytes, not shown)")
+
+
+def _link(name: str, uri: str) -> str:
+    """A Markdown link; to a local file by its path, which the model's tools take as it is."""
+    path = local_path(uri)
+    target = uri if path is None else path + uri[len(uri.partition("#")[0]) :]
+    if not _PLAIN_TARGET.fullmatch(target):
+        target = f"<{target.translate({ord('<'): '%3C', ord('>'): '%3E', ord(chr(10)): '%0A'})}>"
+    label = re.sub(r"([\[\]\\])", r"\\\1", " ".join(name.split()))
+    return f"[{label}]({target})"
+
+
+def _name_of(uri: str) -> str:
+    """The last part of a URI's path; the URI itself if that has none."""
+    path = local_path(uri)
+    plain = uri.partition("#")[0].partition("?")[0] if path is None else path
+    return plain.rstrip("/").rpartition("/")[2] or uri
+
+
+def _fenced(text: str) -> str:
+    """A fenced block; its fence is longer than any in the text, so the text cannot end it."""
+    longest = max((len(fence) for fence in _FENCE.findall(text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}"

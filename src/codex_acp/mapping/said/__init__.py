@@ -1,0 +1,1 @@
+"""What is told in words: messages, reasoning, plans, reviews, notices."""

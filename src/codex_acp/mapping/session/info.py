@@ -1,0 +1,96 @@
+"""What happens to a thread as a whole: its title, its goal, and what others do with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.acp._generated.v1.models import SessionInfoUpdateSessionUpdate
+from codex_acp.mapping.said.lines import say
+
+if TYPE_CHECKING:
+    from codex_acp.codex._generated.models import (
+        ThreadArchivedNotification,
+        ThreadDeletedNotification,
+        ThreadGoalClearedNotification,
+        ThreadGoalUpdatedNotification,
+        ThreadNameUpdatedNotification,
+        ThreadRevertedNotification,
+        ThreadUnarchivedNotification,
+    )
+    from codex_acp.mapping.said.lines import Severity
+    from codex_acp.mapping.state import SessionState
+    from codex_acp.mapping.step import Updates
+
+__all__ = [
+    "goal_cleared",
+    "goal_updated",
+    "thread_archived",
+    "thread_deleted",
+    "thread_name_updated",
+    "thread_reverted",
+    "thread_unarchived",
+]
+
+_GOAL: Final[dict[str, tuple[str, Severity]]] = {
+    "active": ("Goal", "info"),
+    "paused": ("Goal paused", "info"),
+    "blocked": ("Goal blocked", "warning"),
+    "usageLimited": ("Goal stopped by the usage limit", "warning"),
+    "budgetLimited": ("Goal stopped: its token budget is used up", "warning"),
+    "complete": ("Goal reached", "info"),
+}
+"""Status of a goal → how it is said."""
+
+
+def thread_name_updated(state: SessionState, params: ThreadNameUpdatedNotification) -> Updates:
+    """``thread/name/updated`` → the session's title; no name clears it."""
+    del state
+    return (SessionInfoUpdateSessionUpdate(title=params.thread_name),)
+
+
+def goal_updated(state: SessionState, params: ThreadGoalUpdatedNotification) -> Updates:
+    """``thread/goal/updated`` → a line if the goal or its status is another one.
+
+    Codex also sends it each time it has counted the tokens.
+    """
+    goal = params.goal
+    news = (goal.objective, str(goal.status))
+    if news == state.goal:
+        return ()
+    state.goal = news
+    words, severity = _GOAL.get(goal.status, (f"Goal {goal.status}", "info"))
+    return say(state, f"{words}: {goal.objective}", severity)
+
+
+def goal_cleared(state: SessionState, params: ThreadGoalClearedNotification) -> Updates:
+    """``thread/goal/cleared`` → a line if there was a goal: Codex says it without one, too."""
+    del params
+    if state.goal is None:
+        return ()
+    state.goal = None
+    return say(state, "The goal was cleared", "info")
+
+
+def thread_archived(state: SessionState, params: ThreadArchivedNotification) -> Updates:
+    """``thread/archived``: by another client, or the session would be gone."""
+    del params
+    return say(state, "This session was archived", "warning")
+
+
+def thread_unarchived(state: SessionState, params: ThreadUnarchivedNotification) -> Updates:
+    """``thread/unarchived``."""
+    del params
+    return say(state, "This session was taken out of the archive", "info")
+
+
+def thread_deleted(state: SessionState, params: ThreadDeletedNotification) -> Updates:
+    """``thread/deleted``: by another client, or the session would be gone."""
+    del params
+    return say(state, "This session was deleted; what is said now is not kept", "warning")
+
+
+def thread_reverted(state: SessionState, params: ThreadRevertedNotification) -> Updates:
+    """``thread/reverted``: what the person sees is more than what the model knows."""
+    del params
+    text = "This session was taken back to an earlier point; the model forgets what came after"
+    return say(state, text, "warning")
