@@ -13,14 +13,15 @@
     ├── TransportError           bytes can no longer travel
     │   ├── ConnectionClosed     the stream ended
     │   └── ProcessExited        the child process ended
-    ├── LaunchError              the Codex binary could not be started
+    ├── LaunchError              a program could not be started: Codex, or another agent
     │   ├── CodexNotFound
     │   └── CodexNotExecutable
     ├── TurnUnfinished           a turn of Codex did not end as it should: `codex_acp.codex` has
     │                            TurnFailed, TurnInterrupted, TurnSilent and OutputInvalid
     └── RpcError                 raised by a request handler: the error to answer with
 
-Each message says what happened and what to do next. Nothing here imports a model.
+`codex_acp.runtime.errors` has what is only of agents, under the same branches. Each message says
+what happened and what to do next. Nothing here imports a model.
 """
 
 from __future__ import annotations
