@@ -32,7 +32,7 @@ STATEMENTS = {
     "codex_acp.acp": "import codex_acp.acp",
     "cli.serve, until Codex is spawned": "import codex_acp.cli.serve",
     "adapter.serve, until initialize": "import codex_acp.adapter.serve",
-    "adapter.session, for a prompt": "import codex_acp.adapter.session",
+    "adapter.session, for a prompt": "import codex_acp.adapter.sessions.session",
     "models: acp handshake": "import codex_acp.acp._generated.v1.models.handshake",
     "models: acp turn": "import codex_acp.acp._generated.v1.models.turn",
     "models: codex handshake": "import codex_acp.codex._generated.models.handshake",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import anyio
 
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
-from codex_acp.adapter.config import Config
+from codex_acp.adapter.config.config import Config
 from codex_acp.codex.client import CodexClient
 from codex_acp.testing import AppServerScript, Expect, Notify, RawLine, ScriptedAppServer
 from codex_acp.wire.codec import plain

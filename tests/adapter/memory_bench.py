@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import anyio
 
-from codex_acp.adapter.app_server import AppServer
 from codex_acp.adapter.serve import serve_link
+from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.codex.launch import LaunchOptions
 from codex_acp.testing import AppServerScript, Notify, RawLine, ScriptedAppServer
 from codex_acp.testing.app_server_defaults import turn_object

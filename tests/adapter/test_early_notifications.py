@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from codex_acp.adapter.early import EarlyNotifications
+from codex_acp.adapter.server.early import EarlyNotifications
 from codex_acp.codex.sinks import NotificationRouter
 
 if TYPE_CHECKING:

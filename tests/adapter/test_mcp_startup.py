@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from codex_acp.adapter import mcp_startup
-from codex_acp.adapter.mcp_startup import McpStartups
+from codex_acp.adapter.server import mcp_startup
+from codex_acp.adapter.server.mcp_startup import McpStartups
 
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue

@@ -7,7 +7,7 @@ from itertools import permutations
 import anyio
 import pytest
 
-from codex_acp.adapter.prompt_run import PromptRun
+from codex_acp.adapter.prompts.run import PromptRun
 from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptFailure, PromptStop
 
 END = PromptStop("end_turn")

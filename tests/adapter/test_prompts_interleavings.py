@@ -14,15 +14,15 @@ import anyio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codex_acp.adapter.prompts import Prompts, TurnWork
+from codex_acp.adapter.prompts.prompts import Prompts, TurnWork
 from codex_acp.errors import ErrorReply
 from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from codex_acp.adapter.prompt_run import PromptRun
-    from codex_acp.adapter.turn_calls import TurnCalls
+    from codex_acp.adapter.prompts.run import PromptRun
+    from codex_acp.adapter.prompts.turn_calls import TurnCalls
     from codex_acp.mapping.session.stop_reasons import PromptEnd
 
 STEPS: Final = 12

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codex_acp.adapter.restarts import MAX_STARTS, WINDOW_SECONDS, Restarts
+from codex_acp.adapter.server.restarts import MAX_STARTS, WINDOW_SECONDS, Restarts
 
 
 def test_starts_are_free_until_there_are_too_many_and_again_when_they_are_old() -> None:

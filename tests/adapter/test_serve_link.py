@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast
 import anyio
 import pytest
 
-from codex_acp.adapter.app_server import AppServer
 from codex_acp.adapter.serve import serve_link
+from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.codex.launch import LaunchOptions
 from codex_acp.errors import ConnectionClosed
 from codex_acp.testing import (

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from codex_acp.adapter import turn_end
+from codex_acp.adapter.prompts import turn_end
 from codex_acp.testing import Expect, RawLine, agent_message, turn_completed, turn_started
 from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from codex_acp.adapter import turn_end
+from codex_acp.adapter.prompts import turn_end
 from codex_acp.testing import (
     Entry,
     Expect,

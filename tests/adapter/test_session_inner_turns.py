@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from codex_acp.adapter.prompt_run import PromptRun
+from codex_acp.adapter.prompts.run import PromptRun
 from codex_acp.mapping.session.stop_reasons import PromptStop
 
 if TYPE_CHECKING:

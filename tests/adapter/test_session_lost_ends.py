@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 import pytest
 
-from codex_acp.adapter import turn_end, turn_watch
-from codex_acp.adapter.prompt_run import PromptRun
-from codex_acp.adapter.turn_end import TurnEnd
+from codex_acp.adapter.prompts import turn_end, turn_watch
+from codex_acp.adapter.prompts.run import PromptRun
+from codex_acp.adapter.prompts.turn_end import TurnEnd
 from codex_acp.testing import (
     Entry,
     Expect,
@@ -26,7 +26,7 @@ from codex_acp.testing.app_server_defaults import default_result, turn_object
 from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note
 
 if TYPE_CHECKING:
-    from codex_acp.adapter.turn_calls import TurnCalls
+    from codex_acp.adapter.prompts.turn_calls import TurnCalls
 
 BEGUN: list[Entry] = [Expect("turn/start"), *turn_started()]
 LIST = "thread/turns/list"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from codex_acp.adapter import prompt_queue, turn_calls
+from codex_acp.adapter.prompts import queue, turn_calls
 from codex_acp.testing import (
     Entry,
     Expect,
@@ -277,7 +277,7 @@ async def test_a_waiting_prompt_that_is_given_up_never_reaches_codex() -> None:
 async def test_more_prompts_than_a_person_sends_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(prompt_queue, "MAX_PROMPTS", 2)
+    monkeypatch.setattr(queue, "MAX_PROMPTS", 2)
     async with MemoryBench(*BEGUN, *STEERED) as bench:
         bench.start_prompt("p1")
         bench.start_prompt("p2")

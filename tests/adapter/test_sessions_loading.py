@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-import codex_acp.adapter.replay
-import codex_acp.adapter.session
-import codex_acp.adapter.session_methods  # noqa: F401 - imported here, no wait below includes it
-from codex_acp.adapter import loading
+from codex_acp.adapter.sessions import loading
 from codex_acp.testing import Expect, Notify
 from codex_acp.testing.app_server_defaults import default_result, turn_object
 from tests.adapter.memory_bench import WAIT, MemoryBench

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import codex_acp.adapter.replay
-import codex_acp.adapter.session
-import codex_acp.adapter.session_methods  # noqa: F401 - imported here, no wait below includes it
 from codex_acp.testing import AskClient, Expect, Notify
 from codex_acp.testing.app_server_defaults import default_result, turn_object
 from tests.adapter.memory_bench import THREAD, MemoryBench

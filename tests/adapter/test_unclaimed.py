@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from codex_acp.adapter.unclaimed import MAX_KEPT, Unclaimed
+from codex_acp.adapter.server.unclaimed import MAX_KEPT, Unclaimed
 from codex_acp.codex.sinks import NotificationRouter
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-LOGGED = "codex_acp.adapter.app_server: Codex could not be started"
+LOGGED = "codex_acp.adapter.server.app_server: Codex could not be started"
 INITIALIZE: dict[str, object] = {"protocolVersion": 1, "clientCapabilities": {}}
 
 

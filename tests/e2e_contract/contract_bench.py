@@ -26,7 +26,7 @@ from codex_acp.acp.types import (
     TextContentBlock,
 )
 from codex_acp.adapter.agent import CodexAgent
-from codex_acp.adapter.app_server import AppServer
+from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.codex.launch import LaunchOptions, spawn_app_server
 from codex_acp.testing import CodexHome, ModelResponse, ModelScript, ScriptedModel
 from codex_acp.transcript.log import Transcript

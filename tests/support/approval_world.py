@@ -15,8 +15,8 @@ from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.acp.conventions import acp_connection
 from codex_acp.acp.types import InitializeRequest, InitializeResponse
-from codex_acp.adapter.codex_events import CodexEvents
-from codex_acp.adapter.server_requests import ServerRequestRunner
+from codex_acp.adapter.requests.server_requests import ServerRequestRunner
+from codex_acp.adapter.server.events import CodexEvents
 from codex_acp.codex.client import CodexClient
 from codex_acp.errors import TransportError
 from codex_acp.routing.route import RoutingContext

@@ -79,13 +79,14 @@ def _still(clock: _Clock) -> Iterator[None]:
     """The adapter's sources of time and chance, in the test's hand."""
     messages, others = count(1), count(1)
     with (
-        patch("codex_acp.adapter.session.monotonic", clock),
+        patch("codex_acp.adapter.sessions.session.monotonic", clock),
         patch(
-            "codex_acp.adapter.prompts.uuid4",
+            "codex_acp.adapter.prompts.prompts.uuid4",
             lambda: SimpleNamespace(hex=f"message-{next(messages)}"),
         ),
         patch(
-            "codex_acp.adapter.session.uuid4", lambda: SimpleNamespace(hex=f"said-{next(others)}")
+            "codex_acp.adapter.sessions.session.uuid4",
+            lambda: SimpleNamespace(hex=f"said-{next(others)}"),
         ),
     ):
         yield

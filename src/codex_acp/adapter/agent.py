@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final, cast
 from codex_acp._version import __version__
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
 from codex_acp.acp._generated.v1_unstable.methods import MODELS as UNSTABLE_MODELS
-from codex_acp.adapter.browser import can_open_pages
-from codex_acp.adapter.config import Config
-from codex_acp.adapter.opener import SessionOpener, Setup, unknown_session
-from codex_acp.adapter.readiness import Readiness
-from codex_acp.adapter.session_record import SessionRecord
-from codex_acp.adapter.sessions import Sessions
+from codex_acp.adapter.config.config import Config
+from codex_acp.adapter.logins.browser import can_open_pages
+from codex_acp.adapter.sessions.opener import SessionOpener, Setup, unknown_session
+from codex_acp.adapter.sessions.readiness import Readiness
+from codex_acp.adapter.sessions.record import SessionRecord
+from codex_acp.adapter.sessions.sessions import Sessions
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.encode import encode_json
 from codex_acp.mapping.agent import quick
@@ -70,13 +70,13 @@ if TYPE_CHECKING:
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.acp.side import QuickHandler
     from codex_acp.acp.unstable_handlers import UnstableAgentRequestHandlers
-    from codex_acp.adapter.app_server import AppServer
-    from codex_acp.adapter.auth import Authentication
     from codex_acp.adapter.extras import Extras
-    from codex_acp.adapter.opener import Opened
-    from codex_acp.adapter.session import Session
-    from codex_acp.adapter.session_methods import SessionMethods
-    from codex_acp.adapter.sessions import OpenSession
+    from codex_acp.adapter.logins.auth import Authentication
+    from codex_acp.adapter.server.app_server import AppServer
+    from codex_acp.adapter.sessions.methods import SessionMethods
+    from codex_acp.adapter.sessions.opener import Opened
+    from codex_acp.adapter.sessions.session import Session
+    from codex_acp.adapter.sessions.sessions import OpenSession
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
 
     Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
@@ -221,7 +221,7 @@ class CodexAgent:
     @property
     def _authentication(self) -> Authentication:
         if self._auth is None:
-            from codex_acp.adapter.auth import Authentication
+            from codex_acp.adapter.logins.auth import Authentication
 
             self._auth = Authentication(lambda: self._sessions.side, lambda: self.client)
         return self._auth
@@ -310,7 +310,7 @@ class CodexAgent:
     @property
     def _methods(self) -> SessionMethods:
         if self._session_methods is None:
-            from codex_acp.adapter.session_methods import SessionMethods
+            from codex_acp.adapter.sessions.methods import SessionMethods
 
             self._session_methods = SessionMethods(self._sessions, self._opener, self._config)
         return self._session_methods

@@ -8,15 +8,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.adapter.commands import SessionCommands
+from codex_acp.adapter.commands.commands import SessionCommands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from codex_acp.adapter.config import Config
-    from codex_acp.adapter.mcp_logins import McpLogins
-    from codex_acp.adapter.session import Session
-    from codex_acp.adapter.sessions import OpenSession, Sessions
+    from codex_acp.adapter.config.config import Config
+    from codex_acp.adapter.logins.mcp_logins import McpLogins
+    from codex_acp.adapter.sessions.session import Session
+    from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
     from codex_acp.codex.client import CodexClient
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
@@ -100,7 +100,7 @@ class Extras:
         self._of = codex
         codex.subscribe_all(self)
         if self._sessions.features.elicitation_url:
-            from codex_acp.adapter.mcp_logins import McpLogins
+            from codex_acp.adapter.logins.mcp_logins import McpLogins
 
             self._logins = McpLogins(
                 codex, self._sessions.side, self._spawn, self._known.__contains__, self._say

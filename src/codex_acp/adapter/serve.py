@@ -13,7 +13,7 @@ import anyio
 from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.conventions import acp_connection
 from codex_acp.adapter.agent import CodexAgent
-from codex_acp.adapter.app_server import AppServer
+from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.errors import TransportError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
 

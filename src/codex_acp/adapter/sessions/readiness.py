@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from anyio import CancelScope
 
 if TYPE_CHECKING:
-    from codex_acp.adapter.opener import SessionOpener
-    from codex_acp.adapter.sessions import Sessions
+    from codex_acp.adapter.sessions.opener import SessionOpener
+    from codex_acp.adapter.sessions.sessions import Sessions
 
 __all__ = ["Readiness"]
 

@@ -15,7 +15,7 @@ from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_REQUEST
 
 if TYPE_CHECKING:
-    from codex_acp.adapter.prompt_run import PromptRun
+    from codex_acp.adapter.prompts.run import PromptRun
 
 __all__ = ["PromptQueue", "QueuedPrompt"]
 

@@ -19,7 +19,7 @@ from codex_acp.acp._generated.v1.models import (
     RequestPermissionRequest,
     SelectedRequestPermissionOutcome,
 )
-from codex_acp.adapter.elicitations import ElicitationRunner
+from codex_acp.adapter.requests.elicitations import ElicitationRunner
 from codex_acp.codex import refusals
 from codex_acp.codex.classify import PermissionsApproval, refreshed
 from codex_acp.errors import CodexAcpError, RpcError
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.acp.agent_side import AgentSide
-    from codex_acp.adapter.session_view import SessionView
+    from codex_acp.adapter.requests.view import SessionView
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.requests import RefusedRequest
     from codex_acp.jsonrpc.message import RequestId

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from codex_acp.acp._generated.v1.models import PromptResponse
-    from codex_acp.adapter.opener import Opened
+    from codex_acp.adapter.sessions.opener import Opened
     from codex_acp.transcript.events import SessionRef
     from codex_acp.transcript.log import Transcript
 

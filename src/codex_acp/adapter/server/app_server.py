@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from codex_acp.adapter.restarts import MAX_STARTS, WINDOW_SECONDS, Restarts
+from codex_acp.adapter.server.restarts import MAX_STARTS, WINDOW_SECONDS, Restarts
 from codex_acp.codex.client import CodexClient
 from codex_acp.codex.launch import spawn_app_server
 from codex_acp.errors import CodexAcpError, LaunchError, RpcError

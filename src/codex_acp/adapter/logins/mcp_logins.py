@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codex_acp.adapter.mcp_startup import LOGIN_WANTED, STARTUP_STATUS
-from codex_acp.adapter.pages import Ends, open_until
+from codex_acp.adapter.logins.pages import Ends, open_until
+from codex_acp.adapter.server.mcp_startup import LOGIN_WANTED, STARTUP_STATUS
 from codex_acp.errors import CodexAcpError
 from codex_acp.routing.display import server_name
 

@@ -1,6 +1,6 @@
 """What each slash command of a session asks of Codex. Loaded when one was typed, not before.
 
-Owns the turns and the texts that they come to. Which commands there are is `adapter.commands`'.
+Owns the turns and the texts that they come to. Which commands there are is `commands`'.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.adapter.command import Says, StartsTurn
-from codex_acp.adapter.goal import pursue
-from codex_acp.adapter.working_tree import uncommitted
+from codex_acp.adapter.commands.command import Says, StartsTurn
+from codex_acp.adapter.commands.goal import pursue
+from codex_acp.adapter.commands.working_tree import uncommitted
 from codex_acp.codex._generated.models import (
     BaseBranchReviewTarget,
     CommitReviewTarget,
@@ -35,7 +35,7 @@ from codex_acp.mapping.prompt.commands import INIT_PROMPT
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from codex_acp.adapter.command import Command
+    from codex_acp.adapter.commands.command import Command
     from codex_acp.codex._generated.models import (
         McpServerStatus,
         ReviewTarget,

@@ -1,6 +1,6 @@
 """What a slash command of the client comes to: a turn of another kind, or a text.
 
-Owns the two shapes. Which commands there are is `adapter.commands`'; running them is `Session`'s.
+Owns the two shapes. Which commands there are is `commands`'; running them is `Session`'s.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from codex_acp.adapter.prompts import Prompts
+    from codex_acp.adapter.prompts.prompts import Prompts
     from codex_acp.jsonrpc.message import JsonValue
 
 __all__ = ["TURN_EVENTS", "turn_of"]

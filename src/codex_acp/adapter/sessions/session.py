@@ -13,11 +13,11 @@ from uuid import uuid4
 
 from codex_acp.acp._generated.v1.models import PromptResponse
 from codex_acp.acp.capabilities import ClientFeatures
-from codex_acp.adapter.command import Says, StartsTurn
+from codex_acp.adapter.commands.command import Says, StartsTurn
 from codex_acp.adapter.files import FileTexts, read_files
-from codex_acp.adapter.prompts import Prompts, Speech, TurnWork
-from codex_acp.adapter.turn_calls import TurnCalls, start_refused
-from codex_acp.adapter.turn_events import TURN_EVENTS, turn_of
+from codex_acp.adapter.prompts.prompts import Prompts, Speech, TurnWork
+from codex_acp.adapter.prompts.turn_calls import TurnCalls, start_refused
+from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, turn_of
 from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from codex_acp.acp._generated.v1.models import PromptRequest, ToolCallSessionUpdate
-    from codex_acp.adapter.command import Commands
+    from codex_acp.adapter.commands.command import Commands
     from codex_acp.adapter.outflow import Outflow
-    from codex_acp.adapter.prompt_run import PromptRun
+    from codex_acp.adapter.prompts.run import PromptRun
     from codex_acp.codex._generated.models import TokenUsageBreakdown, Turn, UserInput
     from codex_acp.codex.client import CodexClient
     from codex_acp.errors import TransportError
@@ -172,7 +172,7 @@ class Session:
         files = await read_files(wanted_images(request.prompt), MAX_MEDIA_BYTES)
         no_audio = None
         if has_audio(request.prompt):
-            from codex_acp.adapter.modalities import why_no_audio  # with models of its own
+            from codex_acp.adapter.config.modalities import why_no_audio  # with models of its own
 
             try:
                 no_audio = await why_no_audio(self._codex, self.id)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codex_acp.acp._generated.v1.models import SessionInfoUpdateSessionUpdate
-from codex_acp.adapter.loading import HistoryReader
+from codex_acp.adapter.sessions.loading import HistoryReader
 from codex_acp.mapping.replay import whole_item
 from codex_acp.mapping.said.lines import said
 from codex_acp.mapping.session.list import title_of
 from codex_acp.mapping.state import SessionState
 
 if TYPE_CHECKING:
-    from codex_acp.adapter.sessions import Sessions
+    from codex_acp.adapter.sessions.sessions import Sessions
     from codex_acp.codex._generated.models import ThreadItem
     from codex_acp.codex.client import CodexClient
     from codex_acp.jsonrpc.message import JsonValue

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 import anyio
 
-from codex_acp.adapter.login_check import LoginCheck
+from codex_acp.adapter.logins.check import LoginCheck
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
 from codex_acp.errors import CodexAcpError, ErrorReply, InvalidPayload, RpcError, TransportError
 from codex_acp.jsonrpc.message import (
@@ -26,11 +26,11 @@ from codex_acp.jsonrpc.message import (
 from codex_acp.mapping.agent.quick import started_thread
 
 if TYPE_CHECKING:
-    from codex_acp.adapter.app_server import AppServer
-    from codex_acp.adapter.config import Config, How
-    from codex_acp.adapter.config_catalogues import Place
-    from codex_acp.adapter.early import EarlyNotifications
-    from codex_acp.adapter.sessions import Sessions
+    from codex_acp.adapter.config.catalogues import Place
+    from codex_acp.adapter.config.config import Config, How
+    from codex_acp.adapter.server.app_server import AppServer
+    from codex_acp.adapter.server.early import EarlyNotifications
+    from codex_acp.adapter.sessions.sessions import Sessions
     from codex_acp.codex._generated.models import Thread
     from codex_acp.codex.client import CodexClient
     from codex_acp.jsonrpc.message import JsonValue
@@ -270,7 +270,7 @@ class SessionOpener:
         turns: list[JsonValue] = []
         status = thread.get("status")
         if isinstance(status, dict) and status.get("type") == "active":
-            from codex_acp.adapter.loading import running_turn
+            from codex_acp.adapter.sessions.loading import running_turn
 
             with suppress(CodexAcpError):
                 turns += [turn for turn in [await running_turn(codex, session_id)] if turn]
@@ -295,7 +295,7 @@ class SessionOpener:
         running = await self._learn(codex, session_id, result, early)
         if how != "load":
             return None
-        from codex_acp.adapter.replay import Replay
+        from codex_acp.adapter.sessions.replay import Replay
 
         history = Replay(self._sessions, session_id, result)
         await history.run(codex, running)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codex_acp.adapter.mcp_startup import STARTUP_STATUS, McpStartups
+from codex_acp.adapter.server.mcp_startup import STARTUP_STATUS, McpStartups
 from codex_acp.codex._generated.notifications import UnknownNotification
 from codex_acp.codex.items import FOLLOWED, Items
 from codex_acp.codex.refusals import refusal
@@ -22,7 +22,7 @@ from codex_acp.wire.model import UnknownVariant
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from codex_acp.adapter.server_requests import ServerRequestRunner
+    from codex_acp.adapter.requests.server_requests import ServerRequestRunner
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.client import CodexClient
     from codex_acp.codex.requests import RefusedRequest

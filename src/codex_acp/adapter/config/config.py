@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import anyio
 
 from codex_acp.acp._generated.v1.methods import MODELS
-from codex_acp.adapter.config_catalogues import Catalogues
-from codex_acp.adapter.config_session import ConfigSession
+from codex_acp.adapter.config.catalogues import Catalogues
+from codex_acp.adapter.config.session import ConfigSession
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.jsonrpc.message import RESOURCE_NOT_FOUND
 from codex_acp.mapping.config.changes import difference
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         SetSessionModeRequest,
         SetSessionModeResponse,
     )
-    from codex_acp.adapter.config_catalogues import Place
+    from codex_acp.adapter.config.catalogues import Place
     from codex_acp.codex.client import CodexClient
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.config.options import ConfigView

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codex_acp.adapter.turn_watch import TurnWatch
+from codex_acp.adapter.prompts.turn_watch import TurnWatch
 from codex_acp.errors import CodexAcpError, TransportError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop, end_of_turn
@@ -20,8 +20,8 @@ from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop, en
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from codex_acp.adapter.prompt_run import PromptRun
-    from codex_acp.adapter.turn_calls import TurnCalls
+    from codex_acp.adapter.prompts.run import PromptRun
+    from codex_acp.adapter.prompts.turn_calls import TurnCalls
     from codex_acp.codex._generated.models import Turn
     from codex_acp.mapping.session.stop_reasons import PromptEnd
 

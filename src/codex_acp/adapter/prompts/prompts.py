@@ -13,10 +13,10 @@ from uuid import uuid4
 
 import anyio
 
-from codex_acp.adapter.prompt_queue import PromptQueue
-from codex_acp.adapter.prompt_run import PromptRun
-from codex_acp.adapter.turn_calls import codex_gone, start_refused
-from codex_acp.adapter.turn_end import TurnEnd
+from codex_acp.adapter.prompts.queue import PromptQueue
+from codex_acp.adapter.prompts.run import PromptRun
+from codex_acp.adapter.prompts.turn_calls import codex_gone, start_refused
+from codex_acp.adapter.prompts.turn_end import TurnEnd
 from codex_acp.errors import CodexAcpError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop
@@ -24,8 +24,8 @@ from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from codex_acp.adapter.prompt_queue import QueuedPrompt
-    from codex_acp.adapter.turn_calls import TurnCalls
+    from codex_acp.adapter.prompts.queue import QueuedPrompt
+    from codex_acp.adapter.prompts.turn_calls import TurnCalls
     from codex_acp.codex._generated.models import UserInput
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue

@@ -1,6 +1,6 @@
 """The slash commands of one session: which there are, and which of them a prompt is.
 
-Owns the session's list of prompts and skills. What the built-in ones do is `command_runs`'; their
+Owns the session's list of prompts and skills. What the built-in ones do is `runs`'; their
 words are `mapping.prompt.commands`'; running one is `Session`'s.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codex_acp.acp._generated.v1.models import TextContentBlock
-from codex_acp.adapter.user_prompts import read_user_prompts
+from codex_acp.adapter.commands.user_prompts import read_user_prompts
 from codex_acp.codex._generated.models import TextUserInput
 from codex_acp.errors import CodexAcpError
 from codex_acp.mapping.prompt import commands as names
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         AvailableCommandsUpdateSessionUpdate,
         ContentBlock,
     )
-    from codex_acp.adapter.command import Command
-    from codex_acp.adapter.command_runs import CommandRuns
+    from codex_acp.adapter.commands.command import Command
+    from codex_acp.adapter.commands.runs import CommandRuns
     from codex_acp.codex._generated.models import (
         SkillMetadata,
         SkillsListEntry,
@@ -132,7 +132,7 @@ class SessionCommands:
     @property
     def _run(self) -> CommandRuns:
         if self._runs is None:
-            from codex_acp.adapter.command_runs import CommandRuns
+            from codex_acp.adapter.commands.runs import CommandRuns
 
             self._runs = CommandRuns(
                 self._session_id, self._cwd, self._codex, self._settings, self._skill_entries

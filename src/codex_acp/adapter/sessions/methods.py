@@ -20,7 +20,7 @@ from codex_acp.acp._generated.v1.models import (
     ResumeSessionRequest,
 )
 from codex_acp.acp._generated.v1_unstable.models import SetSessionTitleResponse
-from codex_acp.adapter.opener import Setup, unknown_session
+from codex_acp.adapter.sessions.opener import Setup, unknown_session
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS
 from codex_acp.mapping.session.list import list_params, session_info, updated_at
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
         ForkSessionRequest,
         SetSessionTitleRequest,
     )
-    from codex_acp.adapter.config import Config
-    from codex_acp.adapter.opener import Opened, SessionOpener
-    from codex_acp.adapter.sessions import Sessions
+    from codex_acp.adapter.config.config import Config
+    from codex_acp.adapter.sessions.opener import Opened, SessionOpener
+    from codex_acp.adapter.sessions.sessions import Sessions
     from codex_acp.codex.client import CodexClient
     from codex_acp.jsonrpc.message import JsonValue
 

@@ -25,7 +25,7 @@ from codex_acp.mapping.config.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.adapter.config_catalogues import Catalogues, Place
+    from codex_acp.adapter.config.catalogues import Catalogues, Place
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.config.values import Access, Settings

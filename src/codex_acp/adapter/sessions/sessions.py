@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codex_acp.adapter.early import EarlyNotifications
-from codex_acp.adapter.unclaimed import Unclaimed
+from codex_acp.adapter.server.early import EarlyNotifications
+from codex_acp.adapter.server.unclaimed import Unclaimed
 from codex_acp.mapping.session.setup import given_servers
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1.models import SessionUpdate
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.capabilities import ClientFeatures
-    from codex_acp.adapter.codex_events import CodexEvents
     from codex_acp.adapter.outflow import Outflow
-    from codex_acp.adapter.server_requests import ServerRequestRunner
-    from codex_acp.adapter.session import Session
+    from codex_acp.adapter.requests.server_requests import ServerRequestRunner
+    from codex_acp.adapter.server.events import CodexEvents
+    from codex_acp.adapter.sessions.session import Session
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.client import CodexClient
     from codex_acp.codex.items import Items
@@ -60,7 +60,7 @@ class _Connection:
     def events(self) -> CodexEvents:
         """What follows items, turns and requests; from now on."""
         if self._events is None:
-            from codex_acp.adapter.codex_events import CodexEvents
+            from codex_acp.adapter.server.events import CodexEvents
 
             self._events = CodexEvents(self.codex, self._make_runner)
             self._early.hand_over(self._events)
@@ -259,14 +259,14 @@ class Sessions:
 
     def load(self) -> None:
         """Import what a prompt needs, and read what the newest connection has reported."""
-        import codex_acp.adapter.session  # noqa: F401
+        import codex_acp.adapter.sessions.session  # noqa: F401
 
         self._loaded = True
         if self._connection is not None:
             _ = self._connection.events
 
     def _make(self, session_id: str, opened: OpenSession) -> Session:
-        from codex_acp.adapter.session import Session
+        from codex_acp.adapter.sessions.session import Session
 
         self._pace_with(opened.codex)
         session = opened.session = Session(
@@ -304,7 +304,7 @@ class Sessions:
         return [sink for each in opened if (sink := each.session or each.early) is not None]
 
     def _runner(self, generation: int, items: Items) -> ServerRequestRunner:
-        from codex_acp.adapter.server_requests import ServerRequestRunner
+        from codex_acp.adapter.requests.server_requests import ServerRequestRunner
         from codex_acp.routing.route import RoutingContext
 
         self.load()

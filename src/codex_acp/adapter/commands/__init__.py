@@ -1,0 +1,1 @@
+"""Slash commands: which there are, and what each asks of Codex."""

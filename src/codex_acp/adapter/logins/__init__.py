@@ -1,0 +1,1 @@
+"""Logins: of the account, and of MCP servers."""

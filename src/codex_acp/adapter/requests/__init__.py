@@ -1,0 +1,1 @@
+"""What Codex asks: given to the routing, asked of the person, answered once."""

@@ -1,0 +1,1 @@
+"""The sessions of one connection: opened, loaded, given their history, closed."""
