@@ -7,7 +7,15 @@ import json
 import pytest
 
 from codex_acp.adapter.prompts import turn_end
-from codex_acp.testing import Expect, RawLine, agent_message, turn_completed, turn_started
+from codex_acp.testing import (
+    Expect,
+    RawLine,
+    agent_message,
+    command_approval,
+    file_change_approval,
+    turn_completed,
+    turn_started,
+)
 from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note
 
 TOO_EARLY = {"code": -32600, "message": "no active turn to interrupt"}
@@ -29,6 +37,24 @@ async def test_a_cancel_while_the_turn_runs_interrupts_it() -> None:
         assert await bench.end_of() == "cancelled"
         (params,) = await bench.asked_codex("turn/interrupt")
         assert params == {"threadId": THREAD, "turnId": "turn-1"}
+
+
+async def test_3_5_codex_hears_of_the_cancel_before_its_questions_are_answered() -> None:
+    asked = [*command_approval(item_id="a"), *file_change_approval(item_id="b")]
+    turn = [Expect("turn/start"), *turn_started(), *asked]
+    interrupted = [Expect("turn/interrupt"), *turn_completed("interrupted")]
+    async with MemoryBench(*turn, *interrupted) as bench:
+        bench.start_prompt()
+        await bench.client.until(
+            lambda: sum("request_permission" in str(m) for m in bench.client.messages) == 2
+        )
+        bench.cancel()
+        assert await bench.end_of() == "cancelled"
+        received = bench.server.player.received
+        said = [m.get("method", m.get("result")) for m in received]
+    replies = [{"decision": "cancel"}] * 2
+    # Answered first, Codex would go on with the turn, and might ask the model once more.
+    assert [s for s in said if s in ("turn/interrupt", *replies)] == ["turn/interrupt", *replies]
 
 
 async def test_a_cancel_in_one_read_with_its_prompt_is_for_that_prompt() -> None:

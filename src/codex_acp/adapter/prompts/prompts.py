@@ -142,8 +142,8 @@ class Prompts:
             self._cancel_run(self._run)
         elif self._active is not None:  # a turn that Codex began by itself
             turn_id = self._active
-            self._host.prompt_cancelled()
             self._spawn(lambda: self._interrupt_turn(turn_id))
+            self._host.prompt_cancelled()
 
     def lost(self, error: TransportError | None) -> None:
         """Codex is gone: nothing runs any more."""
@@ -291,8 +291,10 @@ class Prompts:
         if run.cancelled or run.ended:
             return
         run.cancelled = True
-        self._host.prompt_cancelled()
+        # In this order, so that the interrupt is written before the replies to what Codex has
+        # asked: with these alone it would go on, and ask the model once more.
         self._spawn(lambda: self._interrupt(run))
+        self._host.prompt_cancelled()
 
     async def _interrupt(self, run: PromptRun) -> None:
         if await self._end.interrupt(run):

@@ -112,9 +112,9 @@ class TurnEnd:
             with anyio.move_on_after(CANCEL_SECONDS):
                 async with anyio.create_task_group() as tasks:
                     # Codex never answers an interrupt of a turn that has just ended.
-                    tasks.start_soon(self._try_to_interrupt, run)
-                    await run.wait()
-                    tasks.cancel_scope.cancel()
+                    tasks.start_soon(_until_ended, run, tasks.cancel_scope)
+                    # Not in a task of its own: the first step of this one has to write it.
+                    await self._try_to_interrupt(run)
             if not run.ended:
                 logger.warning("Codex did not end turn %s after a cancel", run.turn_id)
             return run.ended
@@ -208,3 +208,8 @@ class TurnEnd:
             run.finish(PromptFailure(INTERNAL_ERROR, why, {}))
         else:
             self._watch.expect_end()
+
+
+async def _until_ended(run: PromptRun, scope: anyio.CancelScope) -> None:
+    await run.wait()
+    scope.cancel()
