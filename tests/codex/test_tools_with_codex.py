@@ -192,6 +192,10 @@ async def test_a_handler_that_raises_declines_and_the_turn_goes_on(kind: str) ->
     assert "no screen" in told.reason
 
 
+SILENT_AFTER = 3.0
+"""Seconds; longer than a busy machine takes from a turn's start to its first question."""
+
+
 async def test_6_3_a_handler_that_never_answers_is_named_by_the_silence() -> None:
     async def hangs(
         _request: ItemCommandExecutionRequestApproval,
@@ -204,7 +208,7 @@ async def test_6_3_a_handler_that_never_answers_is_named_by_the_silence() -> Non
             bench.codex.handle("item/commandExecution/requestApproval", hangs)
             thread = await bench.thread()
             with pytest.raises(TurnSilent, match=COMMAND) as caught:
-                await thread.run("Make it.", silent_after=0.5)
+                await thread.run("Make it.", silent_after=SILENT_AFTER)
             (request,) = caught.value.open_requests
             assert (request.method, request.thread_id) == (COMMAND, thread.id)
 

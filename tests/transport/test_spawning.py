@@ -149,6 +149,24 @@ def test_what_cannot_be_started_is_an_error_and_leaves_nothing_open(
     assert open_descriptors() == before
 
 
+def test_a_program_that_is_out_of_descriptors_keeps_none_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipes = iter([os.pipe(), os.pipe()])
+    before = open_descriptors()
+
+    def pipe() -> tuple[int, int]:
+        found = next(pipes, None)
+        if found is None:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return found
+
+    monkeypatch.setattr(os, "pipe", pipe)
+    with pytest.raises(OSError, match="open files"):
+        start_process(["/bin/true"])
+    assert len(open_descriptors()) == len(before) - 4
+
+
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(
     ("code", "status"),

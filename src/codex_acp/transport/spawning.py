@@ -11,7 +11,6 @@ import time
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Mapping, Sequence
     from typing import IO
 
@@ -34,21 +33,13 @@ since the module that names them takes longer to import than the process to star
 class Process:
     """A process that was started; its pipes are unbuffered, and owned by whoever has this."""
 
-    def __init__(
-        self,
-        pid: int,
-        stdin: IO[bytes],
-        stdout: IO[bytes],
-        stderr: IO[bytes],
-        popen: subprocess.Popen[bytes] | None = None,
-    ) -> None:
+    def __init__(self, pid: int, stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes]) -> None:
         self.pid = pid
         self.stdin = stdin
         self.stdout = stdout
         self.stderr = stderr
         self.returncode: int | None = None
         """Exit status, negative for a signal; None while it is not collected, or if another did."""
-        self._popen = popen
         self._gone = False
 
     def poll(self) -> int | None:
@@ -80,8 +71,6 @@ class Process:
                 return
             self._gone = True
             self.returncode = os.waitstatus_to_exitcode(status)
-        if self._popen is not None:  # it need not look after the process any more
-            self._popen.returncode = self.returncode or 0
 
 
 def start_process(
@@ -103,10 +92,13 @@ class _CannotSpawn(Exception):
 
 
 def _spawned(argv: Sequence[str], env: Mapping[str, str]) -> Process:
-    pipes = [os.pipe(), os.pipe(), os.pipe()]
-    theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
-    ours = [pipes[0][1], pipes[1][0], pipes[2][0]]
+    theirs: list[int] = []
+    ours: list[int] = []
     try:
+        for number in range(FIRST_FREE_DESCRIPTOR):
+            read, write = os.pipe()
+            theirs.append(write if number else read)
+            ours.append(read if number else write)
         if min(theirs + ours) < FIRST_FREE_DESCRIPTOR:  # this program itself has none of its own
             raise _CannotSpawn
         actions: list[tuple[int, ...]]
@@ -170,4 +162,5 @@ def _opened(
     )
     stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
     assert stdin is not None and stdout is not None and stderr is not None  # noqa: PT018 - see PIPE
-    return Process(process.pid, stdin, stdout, stderr, process)
+    process.returncode = 0  # Popen need not look after it, nor warn: whoever gets it does
+    return Process(process.pid, stdin, stdout, stderr)
