@@ -31,6 +31,12 @@ def _short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn_end, "INTERRUPT_AGAIN_SECONDS", 0.05)
 
 
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For what is to end in good time: the first one to list commands loads their models."""
+    monkeypatch.setattr(turn_end, "CANCEL_SECONDS", 5.0)
+
+
 async def give_up(bench: MemoryBench) -> None:
     """Run a prompt that is cancelled, and answered without the end of its turn."""
     bench.start_prompt("p1")
@@ -108,6 +114,7 @@ async def test_a_prompt_that_codex_adds_to_the_given_up_turn_is_shown_again() ->
         assert bench.said() == "Still here."
 
 
+@pytest.mark.usefixtures("patience")
 async def test_an_interrupted_command_is_ended_before_the_prompt_is_answered() -> None:
     running = command_approval("make")[0]
     listed = {"itemId": "call-1", "processId": "77", "command": "make", "cwd": "/w"}
@@ -140,6 +147,7 @@ async def test_an_interrupted_command_is_ended_before_the_prompt_is_answered() -
         assert bench.updates_behind("p1") == []
 
 
+@pytest.mark.usefixtures("patience")
 async def test_a_command_that_cannot_be_ended_is_told() -> None:
     running = command_approval("make")[0]
     listed = {"itemId": "call-1", "processId": "77", "command": "make", "cwd": "/w"}
