@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -258,3 +259,21 @@ def test_4_3_every_prompt_ends_once_in_every_interleaving() -> None:
     print("\nreached:", dict(reached))  # noqa: T201 - shown with -s
     for kind in ("end_turn", "cancelled", "failed", "given up"):
         assert reached[kind] > 50, kind
+
+
+async def test_when_the_adapter_ends_a_cancelled_turn_is_given_up_like_any_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    monkeypatch.setattr(world.codex, "interrupt", lambda _turn_id: anyio.sleep_forever())
+    world.prompt()
+    await settle()
+    world.codex.answer_start(refuse=False)
+    await settle()
+    world.prompts.cancel()
+    await settle()
+    for task in world.tasks:
+        task.cancel()
+    await settle()
+    assert world.open["p0"].result() == PromptStop("cancelled")
+    assert world.prompts.stale == {"t1"}  # nothing of it is shown behind that

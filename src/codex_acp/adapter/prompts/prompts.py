@@ -297,9 +297,13 @@ class Prompts:
         self._host.prompt_cancelled()
 
     async def _interrupt(self, run: PromptRun) -> None:
-        if await self._end.interrupt(run):
-            return
-        self.stale |= {turn for turn in (run.turn_id, run.active_id) if turn is not None}
+        over = False
+        try:
+            over = await self._end.interrupt(run)
+        finally:  # also when the adapter ends: nothing of the turn may come behind the answer
+            if not over:
+                turns = (run.turn_id, run.active_id)
+                self.stale |= {turn for turn in turns if turn is not None}
 
     async def _interrupt_turn(self, turn_id: str) -> None:
         await self._calls.interrupt(turn_id)
