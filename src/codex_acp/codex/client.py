@@ -184,6 +184,8 @@ class CodexClient(AnswersRequests, HearsNotifications, CodexCalls):
         """
         import asyncio  # not anyio, which would be loaded before the first thread for this alone
 
+        from codex_acp.codex.handshake import note_version, user_agent_of
+
         if self._started:
             message = "a CodexClient can be started only once; make a new one"
             raise MisuseError(message)
@@ -194,7 +196,11 @@ class CodexClient(AnswersRequests, HearsNotifications, CodexCalls):
                 self._answer = await self._request(
                     "initialize", self._hello.params, written=self._hello.said
                 )
-            self._requests.peer_version = self._hello.greeted_by(self._answer)
+            user_agent = user_agent_of(self._answer)
+            if user_agent is None:  # says what does not fit
+                user_agent = self.decode_result("initialize", self._answer).user_agent
+            note_version(user_agent)
+            self._requests.peer_version = user_agent
             self._shaken = True
             self.initialized()
         except BaseException as error:

@@ -10,9 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final, cast
 
 from codex_acp._version import __version__
-from codex_acp.codex._generated.methods import CLIENT_REQUESTS, MODELS
 from codex_acp.codex._generated.version import OLDEST_VERSION, SCHEMA_VERSION
-from codex_acp.errors import InvalidPayload
 from codex_acp.jsonrpc.encode import encode_json, encode_request
 from codex_acp.transport.child import ChildProcess
 
@@ -31,6 +29,7 @@ __all__ = [
     "Hello",
     "initialize_params",
     "note_version",
+    "user_agent_of",
 ]
 
 logger = logging.getLogger(__name__)
@@ -67,20 +66,6 @@ class Hello:
                 encode_request(0, "initialize", self.params, version=False)
             )
 
-    def greeted_by(self, answer: JsonValue) -> str:
-        """What the server calls itself in its answer; a version that is not ours is logged.
-
-        Raises InvalidPayload if the answer does not say it.
-        """
-        user_agent = answer.get("userAgent") if isinstance(answer, dict) else None
-        if not isinstance(user_agent, str):
-            name = CLIENT_REQUESTS["initialize"].result
-            assert name is not None
-            MODELS.decode(name, answer, "the result of initialize")  # says what does not fit
-            raise InvalidPayload("the result of initialize", ("userAgent: it is missing",))
-        note_version(user_agent)
-        return user_agent
-
 
 def initialize_params(
     client_info: ClientInfo | dict[str, JsonValue] | None,
@@ -97,6 +82,12 @@ def initialize_params(
     if opt_out_notifications:
         can["optOutNotificationMethods"] = list(opt_out_notifications)
     return {"clientInfo": info, "capabilities": can}
+
+
+def user_agent_of(answer: JsonValue) -> str | None:
+    """What the server calls itself in its answer, read without a model; None: it does not say."""
+    user_agent = answer.get("userAgent") if isinstance(answer, dict) else None
+    return user_agent if isinstance(user_agent, str) else None
 
 
 def note_version(user_agent: str) -> None:
