@@ -8,11 +8,11 @@ import anyio
 import pytest
 
 from codex_acp.codex.client import CodexClient
-from codex_acp.codex.flow import ReadingGate
 from codex_acp.codex.streams import NotificationStream
 from codex_acp.codex.types import ItemAgentMessageDeltaEvent, SkillsChangedEvent
 from codex_acp.errors import ConnectionClosed, MisuseError, ProcessExited
 from codex_acp.testing import Expect, ExpectNotification, Notify, ScriptedAppServer
+from codex_acp.transport.reading_gate import ReadingGate
 
 if TYPE_CHECKING:
     from codex_acp.testing import Entry
@@ -170,7 +170,7 @@ async def test_the_end_of_the_client_ends_its_streams() -> None:
             await codex.thread_list()
 
 
-def test_the_gate_pauses_while_someone_holds_it_and_no_call_is_in_flight() -> None:
+def test_the_gate_pauses_while_someone_holds_it_and_nobody_waits() -> None:
     log: list[str] = []
     gate = ReadingGate(lambda: log.append("pause"), lambda: log.append("resume"))
     one, two = object(), object()
@@ -180,12 +180,10 @@ def test_the_gate_pauses_while_someone_holds_it_and_no_call_is_in_flight() -> No
     gate.hold(two)
     gate.release(one)
     assert log == ["pause"]
-    gate.call_begins()
-    gate.call_begins()
-    gate.hold(one)
-    gate.call_ended()
-    assert log == ["pause", "resume"]
-    gate.call_ended()
+    with gate:
+        with gate:
+            gate.hold(one)
+        assert log == ["pause", "resume"]
     assert (log, gate.paused) == (["pause", "resume", "pause"], True)
     gate.release(one)
     gate.release(two)

@@ -34,7 +34,7 @@ from codex_acp.runtime import (
     SessionClosed,
     Update,
 )
-from codex_acp.runtime.flow import HIGH_WATER
+from codex_acp.runtime.prompt import HIGH_WATER
 from tests.runtime.scripted_agent import ScriptedAgent, chunk
 
 WAIT = 10.0
@@ -386,10 +386,10 @@ async def test_a_slow_reader_pauses_the_agent_but_never_an_answer() -> None:
 
     agent.on(prompt=answer)
     async with AgentRuntime() as runtime, runtime.open(agent.spec(shared=True)) as session:
-        flow = session._process.flow
+        gate = session._process.gate
         with anyio.fail_after(WAIT):
             async with session.prompt("Count.") as prompt:
-                while not flow.paused:
+                while not gate.paused:
                     await anyio.lowlevel.checkpoint()
                 async with runtime.open(agent.spec(shared=True)) as other:
                     assert other.session_id == "s2"

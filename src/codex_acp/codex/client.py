@@ -99,11 +99,11 @@ class CodexClient(AnswersRequests, HearsNotifications, CodexCalls):
 
         self._hello = Hello(client_info, capabilities, opt_out_notifications)
         self._hello.say_early(link)  # before the next lines load an event loop
-        from codex_acp.codex.flow import ReadingGate
         from codex_acp.codex.requests import ServerRequests
         from codex_acp.codex.sinks import NotificationRouter
         from codex_acp.codex.unknown import UnknownParts
         from codex_acp.transport.connection import Connection
+        from codex_acp.transport.reading_gate import ReadingGate
 
         self._connection = Connection(
             link, name=NAME, version=False, peer_resends=True, on_line=on_line
@@ -298,19 +298,17 @@ class CodexClient(AnswersRequests, HearsNotifications, CodexCalls):
     ) -> JsonValue:
         if not self._started and not self.closed:
             raise MisuseError(NOT_CONNECTED)
-        self._gate.call_begins()
-        try:
-            value = await self._connection.call(method, params, written=written)
-        except ErrorReply as error:
-            from codex_acp.jsonrpc.message import OVERLOADED
+        with self._gate:
+            try:
+                value = await self._connection.call(method, params, written=written)
+            except ErrorReply as error:
+                from codex_acp.jsonrpc.message import OVERLOADED
 
-            if error.code != OVERLOADED:
-                raise
-            from codex_acp.codex.overload import call_again
+                if error.code != OVERLOADED:
+                    raise
+                from codex_acp.codex.overload import call_again
 
-            value = await call_again(lambda: self._connection.call(method, params), error)
-        finally:
-            self._gate.call_ended()
+                value = await call_again(lambda: self._connection.call(method, params), error)
         if self._policy is not None and method in BEGIN_A_THREAD:
             try:
                 begun = self.decode_result(method, value)

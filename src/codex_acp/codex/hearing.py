@@ -8,11 +8,11 @@ from __future__ import annotations
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
     from codex_acp.codex._generated.notifications import ServerNotification
-    from codex_acp.codex.flow import ReadingGate
     from codex_acp.codex.notifications import NotificationDecoder
     from codex_acp.codex.sinks import NotificationRouter, NotificationSink
     from codex_acp.codex.unknown import UnknownParts
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.transport.reading_gate import ReadingGate
 
 __all__ = ["HearsNotifications"]
 

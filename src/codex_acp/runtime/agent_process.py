@@ -32,10 +32,10 @@ from codex_acp.runtime.errors import (
     AuthenticationRequired,
     MethodNotOffered,
 )
-from codex_acp.runtime.flow import Flow
 from codex_acp.runtime.handlers import Answerer, Handlers
 from codex_acp.runtime.updates import unknown_update
 from codex_acp.transport.child import ChildProcess, spawn
+from codex_acp.transport.reading_gate import ReadingGate
 from codex_acp.transport.shielding import finish
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class AgentProcess:
         self, method: str, call: Awaitable[T], *, seconds: float | None = None, prompt: bool = False
     ) -> T:
         """Wait for the answer to a call of `client`, at most ``seconds``; for a prompt as long as
-        it takes, and without holding up `Flow`: its reader may be slow.
+        it takes, and without holding up `ReadingGate`: its reader may be slow.
 
         Raises as the call does, and AnswerTimeout, MethodNotOffered, AuthenticationRequired.
         """
@@ -165,7 +165,7 @@ class AgentProcess:
         try:
             if prompt:
                 return await call
-            with anyio.fail_after(limit), self.flow:
+            with anyio.fail_after(limit), self.gate:
                 return await call
         except TimeoutError:
             raise AnswerTimeout(self.agent, method, limit) from None
@@ -246,7 +246,7 @@ class AgentProcess:
             on_line=self._look_at_line,
         )
         self._connection = connection
-        self.flow = Flow(connection.pause_reading, connection.resume_reading)
+        self.gate = ReadingGate(connection.pause_reading, connection.resume_reading)
         handlers = Handlers(self.services, self._sessions.get, self._take)
         self.client = _Client(
             connection,

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codex_acp.errors import CodexAcpError
-from codex_acp.runtime.flow import HIGH_WATER, LOW_WATER
 from codex_acp.runtime.results import Record
 
 if TYPE_CHECKING:
@@ -23,13 +22,19 @@ if TYPE_CHECKING:
     from typing import Self
 
     from codex_acp.acp.types import PromptResponse, StopReason
-    from codex_acp.runtime.flow import Flow
     from codex_acp.runtime.results import PromptResult, ToolCall
     from codex_acp.runtime.updates import Update
+    from codex_acp.transport.reading_gate import ReadingGate
 
 __all__ = ["Prompt", "PromptRun"]
 
 logger = logging.getLogger(__name__)
+
+HIGH_WATER: Final = 1024
+"""Updates waiting in one prompt above which reading pauses."""
+
+LOW_WATER: Final = 256
+"""Updates at which it goes on."""
 
 CANCEL_SECONDS: Final = 10.0
 """For an agent to end a prompt that was cancelled; then its answer is no longer waited for."""
@@ -42,9 +47,12 @@ class PromptRun:
     """
 
     def __init__(
-        self, flow: Flow, send: Callable[[], Awaitable[PromptResponse]], cancel: Callable[[], None]
+        self,
+        gate: ReadingGate,
+        send: Callable[[], Awaitable[PromptResponse]],
+        cancel: Callable[[], None],
     ) -> None:
-        self._flow = flow
+        self._gate = gate
         self._send = send
         self._tell = cancel
         self.record = Record()
@@ -74,7 +82,7 @@ class PromptRun:
             self._unread.append(update)
             self._news.set()
             if len(self._unread) == HIGH_WATER:
-                self._flow.full(self)
+                self._gate.hold(self)
 
     async def next(self) -> Update | None:
         """The next update; None at the end. Raises what the prompt ended with."""
@@ -84,11 +92,11 @@ class PromptRun:
             if self.response is not None:
                 return None
             self._news.clear()
-            with self._flow:
+            with self._gate:
                 await self._news.wait()
         update = self._unread.popleft()
         if len(self._unread) == LOW_WATER:
-            self._flow.drained(self)
+            self._gate.release(self)
         return update
 
     def cancel(self) -> None:
@@ -102,7 +110,7 @@ class PromptRun:
         """Nobody reads any more: cancel, and keep no further update."""
         self._read = False
         self._unread.clear()
-        self._flow.drained(self)
+        self._gate.release(self)
         self.cancel()
 
     def abandon(self, error: Exception) -> None:
@@ -114,7 +122,7 @@ class PromptRun:
 
     async def ended(self) -> None:
         """Wait for its end, if it was cancelled no longer than the agent may take for that."""
-        with self._flow, suppress(Exception):
+        with self._gate, suppress(Exception):
             if not self.cancelled:
                 await asyncio.shield(self._task)
                 return
@@ -141,7 +149,7 @@ class PromptRun:
             self.error = error
         finally:
             self._news.set()
-            self._flow.drained(self)
+            self._gate.release(self)
 
 
 class Prompt:

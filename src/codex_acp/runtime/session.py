@@ -163,7 +163,7 @@ class Session:
             finally:
                 self._state.answers.settle()  # nobody waits for the answers any more
 
-        run = PromptRun(self._process.flow, send, self._cancel)
+        run = PromptRun(self._process.gate, send, self._cancel)
         if before is None or before.done:
             self._state.run = run
         return Prompt(run)

@@ -1,13 +1,12 @@
-"""When to read from the app-server: back-pressure that cannot lock up a call.
+"""When to read from a peer: back-pressure that cannot lock up a call.
 
 Owns the counting; whoever makes it gives it the two functions. Answers come on the same stream as
-notifications: while a call waits for its answer, reading goes on whoever asked to pause it.
+notifications: while somebody waits for one, reading goes on whoever asked to pause it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -15,19 +14,15 @@ __all__ = ["ReadingGate"]
 
 
 class ReadingGate:
-    """Pauses reading while someone holds it and no call is in flight."""
+    """Pauses reading while someone holds it and nobody waits: ``with gate:`` is around a wait."""
 
     def __init__(self, pause: Callable[[], None], resume: Callable[[], None]) -> None:
         self._pause = pause
         self._resume = resume
         self._holders: set[int] = set()
-        self._calls = 0
-        self._paused = False
-
-    @property
-    def paused(self) -> bool:
+        self._waiting = 0
+        self.paused = False
         """Whether reading is paused now."""
-        return self._paused
 
     def hold(self, holder: object) -> None:
         """``holder`` cannot take more; again is fine."""
@@ -39,22 +34,18 @@ class ReadingGate:
         self._holders.discard(id(holder))
         self._update()
 
-    def call_begins(self) -> None:
-        """A call waits for its answer from now on."""
-        self._calls += 1
+    def __enter__(self) -> None:
+        """Somebody waits for an answer of the peer from now on."""
+        self._waiting += 1
         self._update()
 
-    def call_ended(self) -> None:
-        """A call got its answer, or waits no more."""
-        self._calls -= 1
+    def __exit__(self, *_: object) -> None:
+        """They have it, or wait no more."""
+        self._waiting -= 1
         self._update()
 
     def _update(self) -> None:
-        paused = bool(self._holders) and not self._calls
-        if paused == self._paused:
-            return
-        self._paused = paused
-        if paused:
-            self._pause()
-        else:
-            self._resume()
+        paused = bool(self._holders) and not self._waiting
+        if paused != self.paused:
+            self.paused = paused
+            (self._pause if paused else self._resume)()
