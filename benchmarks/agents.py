@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from codex_acp.codex.find import find_codex
+from codex_acp.codex.connection.codex_binary import find_codex
 
 if TYPE_CHECKING:
     import argparse

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from benchmarks.agents import add_agent_options, agents_from
 from benchmarks.process import AgentProcess
 from benchmarks.report import as_json, table, write_json
-from codex_acp.codex.find import find_codex
+from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.testing import CodexHome, ModelResponse, ModelScript, ScriptedModel, Text, When
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from codegen.exposure import SourceFile
 from codegen.ir import Protocol
 from codegen.render import discriminators
 
-REFUSALS = "src/codex_acp/codex/refusals.py"
+REFUSALS = "src/codex_acp/codex/approvals/refusals.py"
 ROUTES = "src/codex_acp/routing/table.py"
 NOTIFICATIONS = "src/codex_acp/mapping/notifications.py"
 

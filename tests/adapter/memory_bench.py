@@ -9,7 +9,7 @@ import anyio
 
 from codex_acp.adapter.serve import serve_link
 from codex_acp.adapter.server.app_server import AppServer
-from codex_acp.codex.launch import LaunchOptions
+from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.testing import AppServerScript, Notify, RawLine, ScriptedAppServer
 from codex_acp.testing.app_server_defaults import turn_object
 from codex_acp.transport.memory import memory_pair

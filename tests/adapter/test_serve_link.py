@@ -10,7 +10,7 @@ import pytest
 
 from codex_acp.adapter.serve import serve_link
 from codex_acp.adapter.server.app_server import AppServer
-from codex_acp.codex.launch import LaunchOptions
+from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.errors import ConnectionClosed
 from codex_acp.testing import (
     AppServerScript,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from codex_acp.adapter.server.unclaimed import MAX_KEPT, Unclaimed
-from codex_acp.codex.sinks import NotificationRouter
+from codex_acp.adapter.server.threadless_notifications import MAX_KEPT, ThreadlessNotifications
+from codex_acp.codex.connection.notification_router import NotificationRouter
 
 if TYPE_CHECKING:
     from codex_acp.codex.client import CodexClient
-    from codex_acp.codex.sinks import NotificationSink
+    from codex_acp.codex.connection.notification_router import NotificationSink
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
@@ -30,9 +30,9 @@ class Heard:
         del error
 
 
-def unclaimed(*everyone: NotificationSink) -> tuple[NotificationRouter, Unclaimed]:
+def unclaimed(*everyone: NotificationSink) -> tuple[NotificationRouter, ThreadlessNotifications]:
     router = NotificationRouter()
-    return router, Unclaimed(cast("CodexClient", router), lambda: everyone)
+    return router, ThreadlessNotifications(cast("CodexClient", router), lambda: everyone)
 
 
 def test_what_has_no_thread_goes_to_all_open_sessions() -> None:

@@ -14,7 +14,7 @@ import codex_acp.cli.serve as serve_module
 from codex_acp.cli.arguments import run
 from codex_acp.cli.main import main
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
-from codex_acp.codex.launch import LaunchOptions
+from codex_acp.codex.connection.launch import LaunchOptions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ import pytest
 
 from codex_acp.cli.arguments import demo_parser, serve_parser
 from codex_acp.cli.logs import LEVEL_VARIABLE, LEVELS
-from codex_acp.codex.find import CODEX_PATH_VARIABLE
+from codex_acp.codex.connection.codex_binary import CODEX_PATH_VARIABLE
 from codex_acp.testing import CodexHome, ScriptedModel, Text
 from tests.cli.command import WAIT_SECONDS
 

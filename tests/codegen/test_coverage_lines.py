@@ -132,6 +132,6 @@ def test_an_import_of_what_is_gone_is_named() -> None:
     definitions = {n: d for n, d in codex.definitions.items() if n != "FileChangeThreadItem"}
     found = missing(Protocol("codex", definitions, codex.methods), ROOT)
     gone = [m for m in found if m.text.startswith("FileChangeThreadItem is gone")]
-    assert "src/codex_acp/codex/items.py" in {m.path for m in gone}
+    assert "src/codex_acp/codex/approvals/running_items.py" in {m.path for m in gone}
     assert isinstance(gone[0], Missing)
     assert gone[0].line > 0

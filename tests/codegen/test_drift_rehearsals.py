@@ -173,7 +173,7 @@ def test_from_0_163_to_0_169_a_new_kind_and_what_is_gone_are_named(rehearse: Reh
     assert stop.change.area == "generator"
     assert "'accountSession/list': '…Response'," in stop.meaning
     assert found.of("member", "audio").meaning == "closed matches lack it"
-    assert "src/codex_acp/codex/inputs.py" in found.of("type", "AudioUserInput").places
+    assert "src/codex_acp/codex/threads/inputs.py" in found.of("type", "AudioUserInput").places
     assert int(found.report.verdict) == 4
 
 
@@ -181,9 +181,9 @@ def test_from_0_163_to_0_169_a_new_kind_and_what_is_gone_are_named(rehearse: Reh
     ("steps", "wanted"),
     [
         (("0.133.0", "0.147.0"), "routing/table.py", ),
-        (("0.133.0", "0.147.0"), "codex/refusals.py"),
+        (("0.133.0", "0.147.0"), "codex/approvals/refusals.py"),
         (("0.147.0", "0.163.0"), "mapping/notifications.py"),
-        (("0.163.0", "0.169.0"), "codex/classify.py"),
+        (("0.163.0", "0.169.0"), "codex/approvals/classify.py"),
     ],
 )  # fmt: skip
 def test_regen_prints_the_very_line_to_add(
@@ -193,9 +193,9 @@ def test_regen_prints_the_very_line_to_add(
     lines = [line for line in found.lines if line.startswith(f"src/codex_acp/{wanted}:")]
     rows = {
         "routing/table.py": "add to SERVER_REQUEST_ROUTES:  'currentTime/read': _",
-        "codex/refusals.py": "add to REFUSALS:  'currentTime/read': _",
+        "codex/approvals/refusals.py": "add to REFUSALS:  'currentTime/read': _",
         "mapping/notifications.py": "add to NOTIFICATION_HANDLERS:  'thread/reverted': Ignored(",
-        "codex/classify.py": 'add before this line:  case "humanCommand":',
+        "codex/approvals/classify.py": 'add before this line:  case "humanCommand":',
     }
     assert any(rows[wanted] in line for line in lines), found.lines
 

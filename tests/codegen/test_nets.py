@@ -37,7 +37,7 @@ class Copy:
 
     def imported(self) -> str:
         """Standard error of importing the routing and the refusals; empty when it works."""
-        code = "import codex_acp.routing.table, codex_acp.codex.refusals"
+        code = "import codex_acp.routing.table, codex_acp.codex.approvals.refusals"
         env = {**os.environ, "PYTHONPATH": str(self.root / "src")}
         done = subprocess.run(
             [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False
@@ -45,7 +45,12 @@ class Copy:
         return done.stderr
 
     def type_errors(self, cache: Path) -> str:
-        files = ["routing/table.py", "codex/classify.py", "codex/grants.py", "codex/refusals.py"]
+        files = [
+            "routing/table.py",
+            "codex/approvals/classify.py",
+            "codex/approvals/grants.py",
+            "codex/approvals/refusals.py",
+        ]
         command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml")]
         command += ["--cache-dir", str(cache), "--no-error-summary"]
         command += [f"src/codex_acp/{file}" for file in files]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from codex_acp.codex import ApprovalQuestion, Policy, RefusedRequest
-    from codex_acp.codex.grants import Grant
+    from codex_acp.codex.approvals.grants import Grant
     from codex_acp.testing import Entry
 
 COMMAND: Final = "item/commandExecution/requestApproval"

@@ -35,9 +35,9 @@ GENERATED = "codex_acp.codex._generated"
     "statement",
     [
         "import codex_acp.codex",
-        "import codex_acp.codex.launch",
-        "import codex_acp.codex.launch as l, codex_acp.codex.find as f; f.find_codex('/bin/sh')",
-        "import codex_acp.codex.launch as l; l.spawn_app_server(l.LaunchOptions('/bin/true'))",
+        "import codex_acp.codex.connection.launch",
+        "from codex_acp.codex.connection import codex_binary as f; f.find_codex('/bin/sh')",
+        "import codex_acp.codex as c; c.spawn_app_server(c.LaunchOptions('/bin/true'))",
     ],
 )
 def test_the_start_of_the_process_loads_nothing_heavy(statement: str) -> None:
@@ -54,7 +54,7 @@ def test_the_start_of_the_process_loads_nothing_heavy(statement: str) -> None:
 
 def test_the_client_loads_no_model_until_one_is_used() -> None:
     code = (
-        "import sys, codex_acp.codex.client, codex_acp.codex.streams\n"
+        "import sys, codex_acp.codex.client, codex_acp.codex.threads.notification_stream\n"
         f"print([m for m in sys.modules if m.startswith('{GENERATED}.models.')])"
     )
     command = [sys.executable, "-c", code]

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from codex_acp.codex.client import CodexClient
-from codex_acp.codex.launch import LaunchOptions, codex_version, spawn_app_server
+from codex_acp.codex.connection.launch import LaunchOptions, codex_version, spawn_app_server
 from codex_acp.errors import (
     CodexNotExecutable,
     CodexNotFound,
@@ -101,7 +101,7 @@ async def test_the_helpers_of_the_wheel_come_first_on_the_path(
     tell = TELL.format(python=sys.executable).replace("__file__", repr(str(tmp_path / "x")))
     script(package / "bin" / "codex", tell)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("codex_acp.codex.find.WHEEL_MODULE", "fake_codex_wheel")
+    monkeypatch.setattr("codex_acp.codex.connection.codex_binary.WHEEL_MODULE", "fake_codex_wheel")
     monkeypatch.delenv("CODEX_PATH", raising=False)
     said = await told(tmp_path, LaunchOptions(env=env))
     first, *rest = str(said["path"]).split(os.pathsep)

@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from codex_acp.codex import CodexClient, answering
+from codex_acp.codex import CodexClient
+from codex_acp.codex import request_api as answering
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
 from codex_acp.codex.types import (
     CurrentTimeRead,

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from codex_acp.codex.client import CodexClient
-from codex_acp.codex.notifications import MAX_KINDS, NotificationDecoder, decode_notification
-from codex_acp.codex.sinks import NotificationRouter, thread_of
+from codex_acp.codex.connection.notification_decoding import (
+    MAX_KINDS,
+    NotificationDecoder,
+    decode_notification,
+)
+from codex_acp.codex.connection.notification_router import NotificationRouter, thread_of
 from codex_acp.codex.types import (
     ItemAgentMessageDeltaEvent,
     SkillsChangedEvent,

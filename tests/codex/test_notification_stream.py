@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from codex_acp.codex.client import CodexClient
-from codex_acp.codex.streams import NotificationStream
+from codex_acp.codex.threads.notification_stream import NotificationStream
 from codex_acp.codex.types import ItemAgentMessageDeltaEvent, SkillsChangedEvent
 from codex_acp.errors import ConnectionClosed, MisuseError, ProcessExited
 from codex_acp.testing import Expect, ExpectNotification, Notify, ScriptedAppServer

@@ -13,15 +13,15 @@ import anyio
 import pytest
 
 import codex_acp
-from codex_acp.codex import policies
 from codex_acp.codex._generated.methods import MODELS, SERVER_REQUESTS
 from codex_acp.codex._generated.server_requests import (
     REQUEST_CLASSES,
     ItemCommandExecutionRequestApproval,
     McpServerElicitationRequest,
 )
-from codex_acp.codex.classify import Approval, CommandApproval, McpToolApproval
-from codex_acp.codex.grants import (
+from codex_acp.codex.approvals import policies
+from codex_acp.codex.approvals.classify import Approval, CommandApproval, McpToolApproval
+from codex_acp.codex.approvals.grants import (
     Always,
     Grant,
     Once,
@@ -31,7 +31,7 @@ from codex_acp.codex.grants import (
     digest_of,
     offered,
 )
-from codex_acp.codex.policies import (
+from codex_acp.codex.approvals.policies import (
     Allow,
     ApprovalQuestion,
     Decision,
@@ -149,7 +149,7 @@ def test_2_3_accepting_replies_are_made_in_two_places_only() -> None:
             attribute = isinstance(node, ast.Attribute) and node.attr == "granted"
             if named or attribute:
                 makers.add(path.relative_to(SOURCES).as_posix())
-    assert makers == {"routing/ledger.py", "codex/policies.py"}
+    assert makers == {"routing/ledger.py", "codex/approvals/policies.py"}
 
 
 def test_policies_are_values() -> None:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from codex_acp.codex import ApprovalQuestion, Policy
-    from codex_acp.codex.grants import Grant
+    from codex_acp.codex.approvals.grants import Grant
     from codex_acp.testing import Step
 
 pytestmark = pytest.mark.e2e

@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from codex_acp.codex import (
-    Allow,
-    Deny,
-    Once,
-    ask,
-    callbacks,
-    policy_runner,
-)
-from codex_acp.codex.policies import ApprovalQuestion, Policy
+from codex_acp.codex import Allow, Deny, Once, ask
+from codex_acp.codex.approvals import callbacks, policy_runner
+from codex_acp.codex.approvals.policies import ApprovalQuestion, Policy
 from codex_acp.testing import (
     Notify,
     RawLine,
@@ -36,7 +30,7 @@ from tests.codex.policy_bench import (
 )
 
 if TYPE_CHECKING:
-    from codex_acp.codex.grants import Grant
+    from codex_acp.codex.approvals.grants import Grant
     from codex_acp.testing import Entry
 
 # --- while a callback runs ---------------------------------------------------------------------

@@ -15,7 +15,7 @@ from codex_acp.codex import (
     deny_all,
     trust_mcp_servers,
 )
-from codex_acp.codex.policies import Policy
+from codex_acp.codex.approvals.policies import Policy
 from codex_acp.codex.types import CommandExecutionRequestApprovalResponse
 from codex_acp.errors import MisuseError
 from codex_acp.testing import (
@@ -46,7 +46,7 @@ from tests.codex.server_request_samples import SAMPLES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.codex.grants import Grant
+    from codex_acp.codex.approvals.grants import Grant
     from codex_acp.testing import Entry
 
 NOTES = trust_mcp_servers({"notes"})

@@ -8,7 +8,7 @@ import pytest
 from jsonschema import ValidationError
 
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
-from codex_acp.codex.refusals import REFUSALS, has_negative_form, refusal
+from codex_acp.codex.approvals.refusals import REFUSALS, has_negative_form, refusal
 from codex_acp.errors import MisuseError, RpcError
 from codex_acp.wire.codec import encode
 from codex_acp.wire.registry import require_rows

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import anyio
 import pytest
 
-from codex_acp.codex import requests as requests_module
+from codex_acp.codex.approvals.refusals import has_negative_form, refusal
 from codex_acp.codex.client import CodexClient
-from codex_acp.codex.refusals import has_negative_form, refusal
-from codex_acp.codex.requests import RefusedRequest
+from codex_acp.codex.connection import server_requests as requests_module
+from codex_acp.codex.connection.server_requests import RefusedRequest
 from codex_acp.codex.types import (
     ClientInfo,
     CommandExecutionRequestApprovalResponse,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import pytest
 
-from codex_acp.codex import requests as requests_module
 from codex_acp.codex.client import CodexClient
+from codex_acp.codex.connection import server_requests as requests_module
 from codex_acp.codex.types import CommandExecutionRequestApprovalResponse
 from codex_acp.testing import AskClient, Expect, ExpectNotification, ScriptedAppServer
 from tests.codex.server_request_samples import SAMPLES

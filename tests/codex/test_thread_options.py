@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from codex_acp.codex import options, types
-from codex_acp.codex.options import params_of, wire_name
+from codex_acp.codex import types
+from codex_acp.codex.threads import options
+from codex_acp.codex.threads.options import params_of, wire_name
 
 PAIRS = [
     ("StartOptions", "ThreadStartParams"),

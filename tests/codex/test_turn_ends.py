@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from codex_acp.codex import CodexClient, Thread, TurnInterrupted, TurnSilent, image
-from codex_acp.codex import turn as turn_module
-from codex_acp.codex.inputs import user_input
+from codex_acp.codex.threads import turn as turn_module
+from codex_acp.codex.threads.inputs import user_input
 from codex_acp.codex.types import (
     ItemAgentMessageDeltaEvent,
     TextUserInput,

@@ -10,10 +10,10 @@ import pytest
 from codex_acp.codex import CodexClient
 from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS
 from codex_acp.codex._generated.version import OLDEST_VERSION, SCHEMA_VERSION
-from codex_acp.codex.handshake import initialize_params, note_version
-from codex_acp.codex.notifications import NotificationDecoder
+from codex_acp.codex.connection.handshake import initialize_params, note_version
+from codex_acp.codex.connection.notification_decoding import NotificationDecoder
+from codex_acp.codex.connection.unknown_parts import MAX_KINDS, MAX_PARTS, OTHER_KINDS, UnknownParts
 from codex_acp.codex.types import ItemStartedEvent, ThreadListParams
-from codex_acp.codex.unknown import MAX_KINDS, MAX_PARTS, OTHER_KINDS, UnknownParts
 from codex_acp.testing import AskClient, AwaitAnswer, Expect, Notify, ScriptedAppServer
 from codex_acp.wire.model import UnknownVariant
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Self
 
-from codex_acp.codex.find import find_codex
+from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.testing import CodexHome, ScriptedModel
 from tests.e2e.raw_adapter import Message, RawAdapter
 from tests.e2e_contract.codex_tee import tee_command

@@ -27,7 +27,7 @@ from codex_acp.acp.types import (
 )
 from codex_acp.adapter.agent import CodexAgent
 from codex_acp.adapter.server.app_server import AppServer
-from codex_acp.codex.launch import LaunchOptions, spawn_app_server
+from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
 from codex_acp.testing import CodexHome, ModelResponse, ModelScript, ScriptedModel
 from codex_acp.transcript.log import Transcript
 from codex_acp.transport.memory import memory_pair

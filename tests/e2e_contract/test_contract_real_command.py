@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from codex_acp.codex.find import find_codex
+from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.testing import (
     CodexHome,
     McpTool,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codex_acp.codex.types import HookPromptFragment, HookPromptThreadItem
-from codex_acp.mapping.said.hooks import hook_prompt
+from codex_acp.mapping.messages.hooks import hook_prompt
 from codex_acp.mapping.state import SessionState
 from tests.support.updates import ALL, Json, said, step, wired
 

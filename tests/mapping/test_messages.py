@@ -16,7 +16,7 @@ from codex_acp.codex.types import (
     TurnCompletedNotification,
 )
 from codex_acp.mapping.items import item_completed
-from codex_acp.mapping.said.messages import agent_message_completed, agent_message_delta
+from codex_acp.mapping.messages.message_chunks import agent_message_completed, agent_message_delta
 from codex_acp.mapping.session.turns import turn_completed
 from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.step import TextChunk, Updates

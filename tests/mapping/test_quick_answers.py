@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from codex_acp.acp._generated.v1.methods import MODELS
 from codex_acp.adapter.agent import CodexAgent
 from codex_acp.adapter.server.app_server import AppServer
-from codex_acp.codex.launch import LaunchOptions
+from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.errors import InvalidPayload
 from codex_acp.mapping.agent.quick import (
     client_info,

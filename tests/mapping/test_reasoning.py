@@ -12,7 +12,7 @@ from codex_acp.codex.types import (
     ReasoningTextDeltaNotification,
     ReasoningThreadItem,
 )
-from codex_acp.mapping.said.reasoning import reasoning_completed, summary_text_delta, text_delta
+from codex_acp.mapping.messages.reasoning import reasoning_completed, summary_text_delta, text_delta
 from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.step import ThoughtChunk, Updates
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codex_acp.codex._generated.methods import SERVER_NOTIFICATIONS
-from codex_acp.codex.items import FOLLOWED
+from codex_acp.codex.approvals.running_items import FOLLOWED
 from codex_acp.mapping.unwanted import (
     UNWANTED_FAMILIES,
     UNWANTED_METHODS,

@@ -19,11 +19,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "acp": {"jsonrpc", "wire", "transport"},
     "routing": {
         "jsonrpc.message", "wire", "codex._generated", "acp._generated", "acp.capabilities",
-        "codex.classify", "codex.grants", "codex.items", "codex.refusals", "transcript.events",
+        "codex.approvals.classify", "codex.approvals.grants", "codex.approvals.refusals",
+        "codex.approvals.running_items", "transcript.events",
     },
     "mapping": {
         "jsonrpc.message", "wire", "codex._generated", "acp._generated", "acp.capabilities",
-        "codex.classify", "codex.grants", "codex.items", "codex.refusals", "transcript.events",
+        "codex.approvals.classify", "codex.approvals.grants", "codex.approvals.refusals",
+        "codex.approvals.running_items", "transcript.events",
         # What an approval and the item it asks about show is the same text, made the same way.
         "routing.changes", "routing.content", "routing.display",
     },

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from codex_acp.codex.classify import Approval
-from codex_acp.codex.grants import Once, RememberHost, Session
+from codex_acp.codex.approvals.classify import Approval
+from codex_acp.codex.approvals.grants import Once, RememberHost, Session
 from codex_acp.routing.announce import item_of, tool_call_id
 from codex_acp.routing.approvals import choices, identity_of
 from codex_acp.routing.display import is_plain

@@ -10,7 +10,7 @@ import pytest
 from codex_acp.codex._generated.discriminators import COMMAND_KINDS, ELICITATION_MODES
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
 from codex_acp.codex._generated.server_requests import ServerRequest
-from codex_acp.codex.classify import (
+from codex_acp.codex.approvals.classify import (
     Approval,
     Classified,
     CommandApproval,
@@ -28,7 +28,7 @@ from codex_acp.codex.classify import (
     classify,
     refreshed,
 )
-from codex_acp.codex.items import Items
+from codex_acp.codex.approvals.running_items import Items
 from tests.support.routing_samples import (
     APPROVAL_KIND,
     EMPTY_FORM,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from codex_acp.codex._generated.models import McpToolCallThreadItem
 from codex_acp.codex._generated.server_requests import ServerRequest
-from codex_acp.codex.classify import (
+from codex_acp.codex.approvals.classify import (
     Approval,
     McpForm,
     McpToolApproval,
@@ -19,7 +19,7 @@ from codex_acp.codex.classify import (
     Refused,
     classify,
 )
-from codex_acp.codex.items import Items
+from codex_acp.codex.approvals.running_items import Items
 from tests.support.routing_samples import (
     APPROVAL_KIND,
     EMPTY_FORM,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from codex_acp.codex.classify import Approval
-from codex_acp.codex.grants import (
+from codex_acp.codex.approvals.classify import Approval
+from codex_acp.codex.approvals.grants import (
     Always,
     Grant,
     Once,

@@ -12,8 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codex_acp.codex.classify import Approval, classify
-from codex_acp.codex.grants import Once, Session, arguments_of, digest_of, granted, offered
+from codex_acp.codex.approvals.classify import Approval, classify
+from codex_acp.codex.approvals.grants import (
+    Once,
+    Session,
+    arguments_of,
+    digest_of,
+    granted,
+    offered,
+)
 from codex_acp.wire.canonical import digest, same_json
 from codex_acp.wire.codec import encode
 from tests.support.routing_samples import (
@@ -178,8 +185,8 @@ def _importers(name: str) -> set[str]:
     [
         (
             "granted",
-            {"routing/ledger.py", "codex/policies.py"},
-            {"routing/ledger.py", "codex/policies.py"},
+            {"routing/ledger.py", "codex/approvals/policies.py"},
+            {"routing/ledger.py", "codex/approvals/policies.py"},
         ),
         ("ApprovalReply", {"routing/ledger.py"}, set()),
         ("ElicitationReply", {"routing/elicitations.py"}, set()),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from codex_acp.codex.grants import Once, Session, granted, offered
+from codex_acp.codex.approvals.grants import Once, Session, granted, offered
 from codex_acp.routing.approvals import choices, shown
 from tests.support.routing_samples import approval_of, command, reply_of
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_acp.codex import items as module
 from codex_acp.codex._generated.models import FileChangeThreadItem, McpToolCallThreadItem
 from codex_acp.codex._generated.notifications import NOTIFICATION_CLASSES, ServerNotification
-from codex_acp.codex.items import FOLLOWED, Items
+from codex_acp.codex.approvals import running_items as module
+from codex_acp.codex.approvals.running_items import FOLLOWED, Items
 from tests.support.routing_samples import (
     change,
     collab_item,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from codex_acp.codex.items import Items
+from codex_acp.codex.approvals.running_items import Items
 from codex_acp.routing.ledger import (
     Answer,
     Failed,

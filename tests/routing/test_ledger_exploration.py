@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-from codex_acp.codex.classify import refreshed
+from codex_acp.codex.approvals.classify import refreshed
 from codex_acp.routing.ledger import (
     Answer,
     Entry,

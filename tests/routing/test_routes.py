@@ -17,14 +17,14 @@ import pytest
 from codex_acp.acp._generated.v1.models import RequestPermissionRequest
 from codex_acp.codex._generated.discriminators import COMMAND_KINDS, ELICITATION_MODES
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
-from codex_acp.codex.classify import (
+from codex_acp.codex.approvals.classify import (
     FileChangeApproval,
     McpToolApproval,
     McpToolQuestion,
     PermissionsApproval,
 )
-from codex_acp.codex.grants import allows
-from codex_acp.codex.items import Items
+from codex_acp.codex.approvals.grants import allows
+from codex_acp.codex.approvals.running_items import Items
 from codex_acp.routing.approvals import choices
 from codex_acp.routing.catalogue import as_json, as_markdown, catalogue
 from codex_acp.routing.route import Approval, Decline, Elicitation

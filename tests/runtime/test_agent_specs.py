@@ -9,7 +9,7 @@ import pytest
 
 from codex_acp.errors import MisuseError
 from codex_acp.runtime import AgentRuntime, AgentSpec, CrashLoop, RestartLimit
-from codex_acp.runtime.supervision import Restarts
+from codex_acp.runtime.restart_limit import Restarts
 from codex_acp.transport.memory import memory_pair
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from codex_acp.codex.find import find_codex
+from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.errors import ErrorReply
 from codex_acp.runtime import AgentRuntime, AgentSpec, Permission, allow_kinds, kind_of
 from codex_acp.testing import (

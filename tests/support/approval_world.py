@@ -1,7 +1,7 @@
 """Three concurrent server requests on real connections in memory, and an oracle beside them.
 
 The Codex side and the client side speak raw JSON; between them run the real `CodexClient`,
-`CodexEvents`, `ServerRequestRunner`, ledger and `AgentSide`. The oracle knows only what was sent.
+`RequestIntake`, `ServerRequestRunner`, ledger and `AgentSide`. The oracle knows only what was sent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.acp.conventions import acp_connection
 from codex_acp.acp.types import InitializeRequest, InitializeResponse
 from codex_acp.adapter.requests.server_requests import ServerRequestRunner
-from codex_acp.adapter.server.events import CodexEvents
+from codex_acp.adapter.server.request_intake import RequestIntake
 from codex_acp.codex.client import CodexClient
 from codex_acp.errors import TransportError
 from codex_acp.routing.route import RoutingContext
@@ -129,7 +129,7 @@ class World:
             cast("Any", table),
             {"session/cancel": None, "$/cancel_request": None},
         )
-        self.events = CodexEvents(
+        self.events = RequestIntake(
             self._codex_client,
             lambda items: ServerRequestRunner(
                 self._side,

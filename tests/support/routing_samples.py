@@ -6,7 +6,6 @@ import json
 from typing import Any, cast
 
 from codex_acp.acp.capabilities import ClientFeatures
-from codex_acp.codex import classify as kinds
 from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS, SERVER_REQUESTS
 from codex_acp.codex._generated.models import Thread
 from codex_acp.codex._generated.notifications import (
@@ -22,8 +21,9 @@ from codex_acp.codex._generated.server_requests import (
     McpServerElicitationRequest,
     ServerRequest,
 )
-from codex_acp.codex.grants import Grant, granted
-from codex_acp.codex.items import Items
+from codex_acp.codex.approvals import classify as kinds
+from codex_acp.codex.approvals.grants import Grant, granted
+from codex_acp.codex.approvals.running_items import Items
 from codex_acp.jsonrpc.message import RequestId
 from codex_acp.routing.route import Approval, RoutingContext
 from codex_acp.routing.table import route

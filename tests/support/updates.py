@@ -11,9 +11,9 @@ from typing import Any, Final, cast
 
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS
+from codex_acp.mapping.messages.message_chunks import message_chunk
+from codex_acp.mapping.messages.reasoning import thought_chunk
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
-from codex_acp.mapping.said.messages import message_chunk
-from codex_acp.mapping.said.reasoning import thought_chunk
 from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.step import Ignored, TextChunk, ThoughtChunk, Update, Updates
 from codex_acp.wire.codec import encode

@@ -13,8 +13,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from codex_acp.codex.find import find_codex
-from codex_acp.codex.launch import LaunchOptions, spawn_app_server
+from codex_acp.codex.connection.codex_binary import find_codex
+from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
 from codex_acp.testing import CodexHome, ScriptedMcpServer, ScriptedModel
 from tests.e2e_contract.codex_wire import CodexWire, TapLink
 from tests.transcripts.normalise import Names, normalised

@@ -13,7 +13,7 @@ import anyio
 
 from codex_acp.adapter.serve import serve_link
 from codex_acp.adapter.server.app_server import AppServer
-from codex_acp.codex.launch import LaunchOptions
+from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.transport.memory import memory_pair
 from tests.acp.raw_peer import RawPeer
 from tests.support.adapter_tap import AdapterTap

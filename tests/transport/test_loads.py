@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_acp.transport.loads import default_loads, fast_loads, standard_loads
+from codex_acp.transport.json_decoding import default_loads, fast_loads, standard_loads
 
 Loads = Callable[[bytes], object]
 
@@ -86,7 +86,7 @@ def test_both_take_the_same_depth(depth: int) -> None:
 def test_the_default_changes_once_pydantic_core_is_loaded() -> None:
     code = (
         "import sys\n"
-        "from codex_acp.transport.loads import default_loads, fast_loads, standard_loads\n"
+        "from codex_acp.transport.json_decoding import default_loads, fast_loads, standard_loads\n"
         "assert default_loads() is standard_loads\n"
         "assert default_loads()(b'[1]') == [1] and 'pydantic_core' not in sys.modules\n"
         "import pydantic_core\n"

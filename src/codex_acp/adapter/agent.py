@@ -17,8 +17,8 @@ from codex_acp.acp._generated.v1_unstable.methods import MODELS as UNSTABLE_MODE
 from codex_acp.adapter.config.config import Config
 from codex_acp.adapter.logins.browser import can_open_pages
 from codex_acp.adapter.sessions.opener import SessionOpener, Setup, unknown_session
-from codex_acp.adapter.sessions.readiness import Readiness
-from codex_acp.adapter.sessions.record import SessionRecord
+from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
+from codex_acp.adapter.sessions.session_transcript import SessionTranscript
 from codex_acp.adapter.sessions.sessions import Sessions
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.encode import encode_json
@@ -70,12 +70,12 @@ if TYPE_CHECKING:
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.acp.side import QuickHandler
     from codex_acp.acp.unstable_handlers import UnstableAgentRequestHandlers
-    from codex_acp.adapter.extras import Extras
     from codex_acp.adapter.logins.auth import Authentication
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.sessions.methods import SessionMethods
     from codex_acp.adapter.sessions.opener import Opened
     from codex_acp.adapter.sessions.session import Session
+    from codex_acp.adapter.sessions.session_services import SessionServices
     from codex_acp.adapter.sessions.sessions import OpenSession
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
 
@@ -108,12 +108,12 @@ class CodexAgent:
         self._when_loaded = when_loaded
         transcript = transcript or Transcript()
         self._sessions = Sessions(spawn, lambda: self.client, transcript)
-        self._record = SessionRecord(transcript, lambda: self._sessions.generation)
+        self._record = SessionTranscript(transcript, lambda: self._sessions.generation)
         self._config = Config(spawn, self._sessions.send, self._takes_booleans)
         self._opener = SessionOpener(app_server, self._sessions, self._config)
-        self._readiness = Readiness(self._sessions, self._opener)
+        self._readiness = PromptPreconditions(self._sessions, self._opener)
         self._session_methods: SessionMethods | None = None
-        self._extras: Extras | None = None
+        self._extras: SessionServices | None = None
         self._auth: Authentication | None = None
         self._sessions.when_made(self._made)
         app_server.when_started(self._sessions.codex_started)
@@ -353,9 +353,9 @@ class CodexAgent:
 
     def _made(self, session: Session, opened: OpenSession) -> None:
         if self._extras is None:
-            from codex_acp.adapter.extras import Extras
+            from codex_acp.adapter.sessions.session_services import SessionServices
 
-            self._extras = Extras(self._sessions, self._config, self._spawn)
+            self._extras = SessionServices(self._sessions, self._config, self._spawn)
         self._extras.made(session, opened)
 
     # Prompts.

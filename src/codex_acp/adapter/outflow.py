@@ -22,8 +22,8 @@ from codex_acp.acp._generated.v1.models import (
 )
 from codex_acp.errors import TransportError
 from codex_acp.jsonrpc.message import EncodedJson
-from codex_acp.mapping.said.messages import message_chunk
-from codex_acp.mapping.said.reasoning import thought_chunk
+from codex_acp.mapping.messages.message_chunks import message_chunk
+from codex_acp.mapping.messages.reasoning import thought_chunk
 from codex_acp.mapping.step import TextChunk, ThoughtChunk
 from codex_acp.wire.codec import encode
 

@@ -20,7 +20,7 @@ from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.codex.launch import LaunchOptions
+    from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.errors import LaunchError
     from codex_acp.transcript.log import Transcript
     from codex_acp.transport.child import ChildProcess

@@ -77,7 +77,7 @@ def run(argv: Sequence[str]) -> int:
     if options.command == "run":
         parser.error("run has options of its own; write them behind it: run [options] PROMPT")
     from codex_acp.cli.serve import serve
-    from codex_acp.codex.launch import LaunchOptions
+    from codex_acp.codex.connection.launch import LaunchOptions
 
     return serve(
         LaunchOptions(codex=options.codex, args=_settings(options.config)),

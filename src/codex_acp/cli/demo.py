@@ -15,7 +15,7 @@ from codex_acp.cli.demo_screen import Screen
 from codex_acp.cli.demo_script import COMMAND, EXPECTED_MESSAGES, SCRIPT, WORKSPACE_FILES
 from codex_acp.cli.interrupts import EndSignals
 from codex_acp.cli.version import binary_text
-from codex_acp.codex.find import find_codex
+from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.errors import CodexAcpError, LaunchError
 from codex_acp.testing import CodexHome, ScriptedModel
 from codex_acp.transport.child import spawn

@@ -25,7 +25,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if args in ([], ["serve"]):
             from codex_acp.cli.serve import serve
-            from codex_acp.codex.launch import LaunchOptions
+            from codex_acp.codex.connection.launch import LaunchOptions
 
             return serve(LaunchOptions())
         from codex_acp.cli.arguments import run

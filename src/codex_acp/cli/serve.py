@@ -10,7 +10,7 @@ import os
 import sys
 
 from codex_acp.cli.logs import chosen_level, open_log, start_logging
-from codex_acp.codex.launch import LaunchOptions, spawn_app_server
+from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
 from codex_acp.errors import LaunchError, MisuseError, TransportError
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned

@@ -8,8 +8,8 @@ from codex_acp.acp._generated.version import SCHEMA_VERSION as ACP_VERSION
 from codex_acp.acp.capabilities import PROTOCOL_VERSION
 from codex_acp.codex._generated.version import SCHEMA_PACKAGE as CODEX_PACKAGE
 from codex_acp.codex._generated.version import SCHEMA_VERSION as CODEX_VERSION
-from codex_acp.codex.find import find_codex
-from codex_acp.codex.launch import codex_version
+from codex_acp.codex.connection.codex_binary import find_codex
+from codex_acp.codex.connection.launch import codex_version
 from codex_acp.errors import LaunchError
 
 __all__ = ["binary_text", "version_text"]

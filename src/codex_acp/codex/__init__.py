@@ -17,62 +17,66 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
+    from codex_acp.codex.approvals.grants import Always as Always
+    from codex_acp.codex.approvals.grants import Grant as Grant
+    from codex_acp.codex.approvals.grants import Once as Once
+    from codex_acp.codex.approvals.grants import RememberHost as RememberHost
+    from codex_acp.codex.approvals.grants import RememberPrefix as RememberPrefix
+    from codex_acp.codex.approvals.grants import Session as Session
+    from codex_acp.codex.approvals.policies import Allow as Allow
+    from codex_acp.codex.approvals.policies import ApprovalQuestion as ApprovalQuestion
+    from codex_acp.codex.approvals.policies import Deny as Deny
+    from codex_acp.codex.approvals.policies import Policy as Policy
+    from codex_acp.codex.approvals.policies import ask as ask
+    from codex_acp.codex.approvals.policies import deny_all as deny_all
+    from codex_acp.codex.approvals.policies import first_of as first_of
+    from codex_acp.codex.approvals.policies import trust_mcp_servers as trust_mcp_servers
+    from codex_acp.codex.approvals.policy_warnings import warn_if_never_asked as warn_if_never_asked
+    from codex_acp.codex.approvals.policy_warnings import why_never_asked as why_never_asked
+    from codex_acp.codex.approvals.refusals import REFUSALS as REFUSALS
+    from codex_acp.codex.approvals.refusals import has_negative_form as has_negative_form
+    from codex_acp.codex.approvals.refusals import refusal as refusal
     from codex_acp.codex.client import CodexClient as CodexClient
-    from codex_acp.codex.find import CodexBinary as CodexBinary
-    from codex_acp.codex.find import find_codex as find_codex
-    from codex_acp.codex.grants import Always as Always
-    from codex_acp.codex.grants import Grant as Grant
-    from codex_acp.codex.grants import Once as Once
-    from codex_acp.codex.grants import RememberHost as RememberHost
-    from codex_acp.codex.grants import RememberPrefix as RememberPrefix
-    from codex_acp.codex.grants import Session as Session
-    from codex_acp.codex.inputs import Input as Input
-    from codex_acp.codex.inputs import image as image
-    from codex_acp.codex.launch import LaunchOptions as LaunchOptions
-    from codex_acp.codex.launch import codex_version as codex_version
-    from codex_acp.codex.launch import spawn_app_server as spawn_app_server
-    from codex_acp.codex.notifications import NotificationDecoder as NotificationDecoder
-    from codex_acp.codex.notifications import decode_notification as decode_notification
-    from codex_acp.codex.policies import Allow as Allow
-    from codex_acp.codex.policies import ApprovalQuestion as ApprovalQuestion
-    from codex_acp.codex.policies import Deny as Deny
-    from codex_acp.codex.policies import Policy as Policy
-    from codex_acp.codex.policies import ask as ask
-    from codex_acp.codex.policies import deny_all as deny_all
-    from codex_acp.codex.policies import first_of as first_of
-    from codex_acp.codex.policies import trust_mcp_servers as trust_mcp_servers
-    from codex_acp.codex.policy_warnings import warn_if_never_asked as warn_if_never_asked
-    from codex_acp.codex.policy_warnings import why_never_asked as why_never_asked
-    from codex_acp.codex.refusals import REFUSALS as REFUSALS
-    from codex_acp.codex.refusals import has_negative_form as has_negative_form
-    from codex_acp.codex.refusals import refusal as refusal
-    from codex_acp.codex.remote import Token as Token
-    from codex_acp.codex.remote import signed_bearer_token as signed_bearer_token
-    from codex_acp.codex.requests import OpenRequest as OpenRequest
-    from codex_acp.codex.requests import RefusedRequest as RefusedRequest
-    from codex_acp.codex.results import RunResult as RunResult
-    from codex_acp.codex.sinks import NotificationSink as NotificationSink
-    from codex_acp.codex.streams import NotificationStream as NotificationStream
-    from codex_acp.codex.thread import Thread as Thread
-    from codex_acp.codex.threads import Threads as Threads
-    from codex_acp.codex.tools import Tool as Tool
-    from codex_acp.codex.tools import tool as tool
-    from codex_acp.codex.turn import Turn as Turn
-    from codex_acp.codex.turn_errors import OutputInvalid as OutputInvalid
-    from codex_acp.codex.turn_errors import TurnFailed as TurnFailed
-    from codex_acp.codex.turn_errors import TurnInterrupted as TurnInterrupted
-    from codex_acp.codex.turn_errors import TurnSilent as TurnSilent
-    from codex_acp.codex.turn_errors import TurnUnfinished as TurnUnfinished
-    from codex_acp.codex.watchdog import SilentTurn as SilentTurn
-    from codex_acp.codex.watchdog import TurnWatchdog as TurnWatchdog
+    from codex_acp.codex.connection.codex_binary import CodexBinary as CodexBinary
+    from codex_acp.codex.connection.codex_binary import find_codex as find_codex
+    from codex_acp.codex.connection.launch import LaunchOptions as LaunchOptions
+    from codex_acp.codex.connection.launch import codex_version as codex_version
+    from codex_acp.codex.connection.launch import spawn_app_server as spawn_app_server
+    from codex_acp.codex.connection.notification_decoding import (
+        NotificationDecoder as NotificationDecoder,
+    )
+    from codex_acp.codex.connection.notification_decoding import (
+        decode_notification as decode_notification,
+    )
+    from codex_acp.codex.connection.notification_router import NotificationSink as NotificationSink
+    from codex_acp.codex.connection.remote import Token as Token
+    from codex_acp.codex.connection.remote import signed_bearer_token as signed_bearer_token
+    from codex_acp.codex.connection.server_requests import OpenRequest as OpenRequest
+    from codex_acp.codex.connection.server_requests import RefusedRequest as RefusedRequest
+    from codex_acp.codex.threads.inputs import Input as Input
+    from codex_acp.codex.threads.inputs import image as image
+    from codex_acp.codex.threads.notification_stream import NotificationStream as NotificationStream
+    from codex_acp.codex.threads.results import RunResult as RunResult
+    from codex_acp.codex.threads.thread import Thread as Thread
+    from codex_acp.codex.threads.threads import Threads as Threads
+    from codex_acp.codex.threads.tools import Tool as Tool
+    from codex_acp.codex.threads.tools import tool as tool
+    from codex_acp.codex.threads.turn import Turn as Turn
+    from codex_acp.codex.threads.turn_errors import OutputInvalid as OutputInvalid
+    from codex_acp.codex.threads.turn_errors import TurnFailed as TurnFailed
+    from codex_acp.codex.threads.turn_errors import TurnInterrupted as TurnInterrupted
+    from codex_acp.codex.threads.turn_errors import TurnSilent as TurnSilent
+    from codex_acp.codex.threads.turn_errors import TurnUnfinished as TurnUnfinished
+    from codex_acp.codex.threads.watchdog import SilentTurn as SilentTurn
+    from codex_acp.codex.threads.watchdog import TurnWatchdog as TurnWatchdog
 
 _MODULES = {
     "client": ("CodexClient",),
-    "find": (
+    "connection.codex_binary": (
         "CodexBinary",
         "find_codex",
     ),
-    "grants": (
+    "approvals.grants": (
         "Always",
         "Grant",
         "Once",
@@ -80,17 +84,17 @@ _MODULES = {
         "RememberPrefix",
         "Session",
     ),
-    "inputs": ("Input", "image"),
-    "launch": (
+    "threads.inputs": ("Input", "image"),
+    "connection.launch": (
         "LaunchOptions",
         "codex_version",
         "spawn_app_server",
     ),
-    "notifications": (
+    "connection.notification_decoding": (
         "NotificationDecoder",
         "decode_notification",
     ),
-    "policies": (
+    "approvals.policies": (
         "Allow",
         "ApprovalQuestion",
         "Deny",
@@ -100,38 +104,38 @@ _MODULES = {
         "first_of",
         "trust_mcp_servers",
     ),
-    "policy_warnings": (
+    "approvals.policy_warnings": (
         "warn_if_never_asked",
         "why_never_asked",
     ),
-    "refusals": (
+    "approvals.refusals": (
         "REFUSALS",
         "has_negative_form",
         "refusal",
     ),
-    "remote": ("Token", "signed_bearer_token"),
-    "requests": (
+    "connection.remote": ("Token", "signed_bearer_token"),
+    "connection.server_requests": (
         "OpenRequest",
         "RefusedRequest",
     ),
-    "results": ("RunResult",),
-    "sinks": ("NotificationSink",),
-    "streams": ("NotificationStream",),
-    "thread": ("Thread",),
-    "threads": ("Threads",),
-    "tools": (
+    "threads.results": ("RunResult",),
+    "connection.notification_router": ("NotificationSink",),
+    "threads.notification_stream": ("NotificationStream",),
+    "threads.thread": ("Thread",),
+    "threads.threads": ("Threads",),
+    "threads.tools": (
         "Tool",
         "tool",
     ),
-    "turn": ("Turn",),
-    "turn_errors": (
+    "threads.turn": ("Turn",),
+    "threads.turn_errors": (
         "OutputInvalid",
         "TurnFailed",
         "TurnInterrupted",
         "TurnSilent",
         "TurnUnfinished",
     ),
-    "watchdog": (
+    "threads.watchdog": (
         "SilentTurn",
         "TurnWatchdog",
     ),

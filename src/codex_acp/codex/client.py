@@ -9,9 +9,9 @@ Source: the app-server's README, "Initialization"; ``schema/codex/experimental.j
 from __future__ import annotations
 
 from codex_acp.codex._generated.calls import CodexCalls
-from codex_acp.codex.answering import AnswersRequests
-from codex_acp.codex.hearing import HearsNotifications
-from codex_acp.codex.launch import LaunchOptions, spawn_app_server
+from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
+from codex_acp.codex.connection.notification_api import NotificationApi
+from codex_acp.codex.request_api import RequestApi
 from codex_acp.errors import ErrorReply, InvalidPayload, MisuseError, TransportError
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
         InitializeCapabilities,
         InitializeResponse,
     )
-    from codex_acp.codex.policies import Policy
-    from codex_acp.codex.remote import Token
-    from codex_acp.codex.requests import RefusedRequest
-    from codex_acp.codex.threads import Threads
-    from codex_acp.codex.tools import Tool
+    from codex_acp.codex.approvals.policies import Policy
+    from codex_acp.codex.connection.remote import Token
+    from codex_acp.codex.connection.server_requests import RefusedRequest
+    from codex_acp.codex.threads.threads import Threads
+    from codex_acp.codex.threads.tools import Tool
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Notification, Request
     from codex_acp.transport.connection import Direction, Responder
     from codex_acp.transport.link import Link
@@ -63,7 +63,7 @@ BEGIN_A_THREAD: Final = frozenset({"thread/start", "thread/resume", "thread/fork
 """Methods whose result tells the settings of a thread: whether Codex will ask at all."""
 
 
-class CodexClient(AnswersRequests, HearsNotifications, CodexCalls):
+class CodexClient(RequestApi, NotificationApi, CodexCalls):
     """A connection to one app-server. Every method of the protocol is a typed coroutine of it.
 
     ``async with CodexClient.start() as codex:`` launches an app-server, `connect_to` joins a
@@ -95,13 +95,13 @@ class CodexClient(AnswersRequests, HearsNotifications, CodexCalls):
         on_refused: Callable[[RefusedRequest], None] | None = None,
         on_line: Callable[[Direction, bytes], None] | None = None,
     ) -> None:
-        from codex_acp.codex.handshake import Hello
+        from codex_acp.codex.connection.handshake import Hello
 
         self._hello = Hello(client_info, capabilities, opt_out_notifications)
         self._hello.say_early(link)  # before the next lines load an event loop
-        from codex_acp.codex.requests import ServerRequests
-        from codex_acp.codex.sinks import NotificationRouter
-        from codex_acp.codex.unknown import UnknownParts
+        from codex_acp.codex.connection.notification_router import NotificationRouter
+        from codex_acp.codex.connection.server_requests import ServerRequests
+        from codex_acp.codex.connection.unknown_parts import UnknownParts
         from codex_acp.transport.connection import Connection
         from codex_acp.transport.reading_gate import ReadingGate
 
@@ -157,7 +157,7 @@ class CodexClient(AnswersRequests, HearsNotifications, CodexCalls):
         Raises MisuseError for another URL, for a token that would travel unencrypted to another
         machine, or if the extra is missing.
         """
-        from codex_acp.codex.remote import remote_link
+        from codex_acp.codex.connection.remote import remote_link
 
         return cls(remote_link(url, token), **settings)
 
@@ -184,7 +184,7 @@ class CodexClient(AnswersRequests, HearsNotifications, CodexCalls):
         """
         import asyncio  # not anyio, which would be loaded before the first thread for this alone
 
-        from codex_acp.codex.handshake import note_version, user_agent_of
+        from codex_acp.codex.connection.handshake import note_version, user_agent_of
 
         if self._started:
             message = "a CodexClient can be started only once; make a new one"
@@ -251,7 +251,7 @@ class CodexClient(AnswersRequests, HearsNotifications, CodexCalls):
     def threads(self) -> Threads:
         """The threads of the app-server: start, resume, fork, list."""
         if self._threads is None:
-            from codex_acp.codex.threads import Threads
+            from codex_acp.codex.threads.threads import Threads
 
             self._threads = Threads(self)
         return self._threads
@@ -306,7 +306,7 @@ class CodexClient(AnswersRequests, HearsNotifications, CodexCalls):
 
                 if error.code != OVERLOADED:
                     raise
-                from codex_acp.codex.overload import call_again
+                from codex_acp.codex.connection.overload import call_again
 
                 value = await call_again(lambda: self._connection.call(method, params), error)
         if self._policy is not None and method in BEGIN_A_THREAD:

@@ -30,12 +30,12 @@ from codex_acp.codex._generated.models import (
     WebSearchThreadItem,
 )
 from codex_acp.mapping.calls.tool_calls import call_completed, call_started, whole_call
-from codex_acp.mapping.said.compaction import compaction_completed, compaction_started
-from codex_acp.mapping.said.hooks import hook_prompt
-from codex_acp.mapping.said.messages import agent_message_completed, user_message
-from codex_acp.mapping.said.plans import plan_completed
-from codex_acp.mapping.said.reasoning import reasoning_completed
-from codex_acp.mapping.said.reviews import review_mode
+from codex_acp.mapping.messages.compaction import compaction_completed, compaction_started
+from codex_acp.mapping.messages.hooks import hook_prompt
+from codex_acp.mapping.messages.message_chunks import agent_message_completed, user_message
+from codex_acp.mapping.messages.plans import plan_completed
+from codex_acp.mapping.messages.reasoning import reasoning_completed
+from codex_acp.mapping.messages.reviews import review_mode
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:

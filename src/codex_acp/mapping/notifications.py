@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from codex_acp.codex._generated.methods import SERVER_NOTIFICATIONS
 from codex_acp.mapping import items
 from codex_acp.mapping.calls import running_calls
-from codex_acp.mapping.said import hooks, messages, notices, plans, reasoning, reviews
+from codex_acp.mapping.messages import hooks, notices, plans, reasoning, reviews
+from codex_acp.mapping.messages import message_chunks as messages
 from codex_acp.mapping.session import info, mcp_status, rate_limits, turns, usage
 from codex_acp.mapping.step import Ignored
 from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS

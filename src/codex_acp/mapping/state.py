@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated.models import TokenUsageBreakdown, TurnError
     from codex_acp.mapping.calls.open_calls import OpenCall
-    from codex_acp.mapping.sent import SentThought
+    from codex_acp.mapping.streamed_text import SentThought
 
 __all__ = ["SessionState"]
 
@@ -47,7 +47,7 @@ class SessionState:
     """``clientUserMessageId`` of what the client said itself; the caller adds to it."""
 
     said: dict[tuple[str | None, ...], None] = field(default_factory=dict)
-    """What is not to be said again, oldest first; see `mapping.said.lines`."""
+    """What is not to be said again, oldest first; see `mapping.messages.lines`."""
 
     review_text: str | None = None
     """The review that was shown last in this turn; Codex sends it as a message, too."""

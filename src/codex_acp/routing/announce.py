@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from codex_acp.acp._generated.v1.models import ToolCallSessionUpdate
-from codex_acp.codex.classify import (
+from codex_acp.codex.approvals.classify import (
     CommandApproval,
     FileChangeApproval,
     LegacyCommandApproval,
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codex_acp.acp._generated.v1.models import ToolCallContent, ToolCallUpdate
-    from codex_acp.codex.classify import Approval
+    from codex_acp.codex.approvals.classify import Approval
 
 __all__ = ["announcement", "item_of", "tool_call_id"]
 

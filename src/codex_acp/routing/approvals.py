@@ -21,7 +21,7 @@ from codex_acp.codex._generated.models import (
     PathFileSystemPath,
     SpecialFileSystemPath,
 )
-from codex_acp.codex.classify import (
+from codex_acp.codex.approvals.classify import (
     CommandApproval,
     FileChangeApproval,
     LegacyCommandApproval,
@@ -30,7 +30,7 @@ from codex_acp.codex.classify import (
     McpToolQuestion,
     PermissionsApproval,
 )
-from codex_acp.codex.grants import (
+from codex_acp.codex.approvals.grants import (
     Always,
     Once,
     RememberHost,
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
         FileChangeThreadItem,
         FileSystemPath,
     )
-    from codex_acp.codex.classify import Approval
-    from codex_acp.codex.grants import Grant, OfferedGrants
+    from codex_acp.codex.approvals.classify import Approval
+    from codex_acp.codex.approvals.grants import Grant, OfferedGrants
 
 __all__ = ["Choice", "announced_content", "choices", "identity_of", "shown"]
 

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, assert_never
 
-from codex_acp.codex.refusals import cancelled, refusal
+from codex_acp.codex.approvals.refusals import cancelled, refusal
 from codex_acp.errors import RpcError
 from codex_acp.routing import elicitations
 from codex_acp.routing.approvals import choices

@@ -12,7 +12,7 @@ from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS, SERVER_REQUESTS
 from codex_acp.codex._generated.notifications import NOTIFICATION_CLASSES
 from codex_acp.codex._generated.server_requests import REQUEST_CLASSES
-from codex_acp.codex.items import Items
+from codex_acp.codex.approvals.running_items import Items
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

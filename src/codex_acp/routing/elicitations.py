@@ -28,7 +28,7 @@ from codex_acp.codex._generated.models import (
     McpServerElicitationRequestResponse,
     ToolRequestUserInputResponse,
 )
-from codex_acp.codex.classify import APPROVAL_QUESTION
+from codex_acp.codex.approvals.classify import APPROVAL_QUESTION
 from codex_acp.errors import MisuseError
 from codex_acp.routing.display import quotation, quoted_words, server_name, shortened, visible
 from codex_acp.routing.form_answers import InvalidContent, validate

@@ -12,16 +12,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from codex_acp.codex.grants import allows, digest_of, granted
-from codex_acp.codex.refusals import cancelled, refusal
+from codex_acp.codex.approvals.grants import allows, digest_of, granted
+from codex_acp.codex.approvals.refusals import cancelled, refusal
 from codex_acp.routing.approvals import choices
 from codex_acp.wire.canonical import same_json
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
-    from codex_acp.codex import classify
     from codex_acp.codex._generated.server_requests import ServerRequest
-    from codex_acp.codex.grants import Grant
+    from codex_acp.codex.approvals import classify
+    from codex_acp.codex.approvals.grants import Grant
     from codex_acp.errors import RpcError
     from codex_acp.jsonrpc.message import RequestId
     from codex_acp.routing.approvals import Choice

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.codex.classify import APPROVAL_KIND
-from codex_acp.codex.grants import RememberHost
+from codex_acp.codex.approvals.classify import APPROVAL_KIND
+from codex_acp.codex.approvals.grants import RememberHost
 from codex_acp.routing.elicitations import FormElicitation
 from codex_acp.routing.route import asking_thread
 from codex_acp.transcript.events import (

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
     from codex_acp.acp._generated.v1.models import ToolCallSessionUpdate, ToolCallUpdate
     from codex_acp.acp.capabilities import ClientFeatures
-    from codex_acp.codex import classify
     from codex_acp.codex._generated.server_requests import ServerRequest
-    from codex_acp.codex.grants import OfferedGrants
-    from codex_acp.codex.items import Items
+    from codex_acp.codex.approvals import classify
+    from codex_acp.codex.approvals.grants import OfferedGrants
+    from codex_acp.codex.approvals.running_items import Items
     from codex_acp.routing.elicitations import FormElicitation, UrlElicitation
     from codex_acp.transcript.events import ToolIdentity
 

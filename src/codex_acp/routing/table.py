@@ -1,7 +1,7 @@
 """Every server request and its route: one row each, checked to be complete (contract 1.1, 1.2).
 
-What a request really is decides `codex.classify`; a row here turns that into an approval, an
-elicitation or a decline. A new method, mode, kind or decision upstream fails the type check, the
+What a request really is decides `codex.approvals.classify`; a row here turns that into an approval,
+an elicitation or a decline. A new method, mode, kind or decision upstream fails the type check, the
 import of this module, and ``nox -s regen``, which names the row to add.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, assert_never
 
-from codex_acp.codex import classify as kinds
 from codex_acp.codex._generated.discriminators import (
     COMMAND_DECISIONS,
     COMMAND_KINDS,
@@ -20,11 +19,12 @@ from codex_acp.codex._generated.discriminators import (
     REVIEW_DECISIONS,
 )
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
-from codex_acp.codex.classify import classify
-from codex_acp.codex.grants import allows, digest_of, offered
+from codex_acp.codex.approvals import classify as kinds
+from codex_acp.codex.approvals.classify import classify
+from codex_acp.codex.approvals.grants import allows, digest_of, offered
 from codex_acp.routing.announce import announcement, item_of, tool_call_id
 from codex_acp.routing.approvals import announced_content, identity_of, shown
-from codex_acp.routing.asked import Unaskable, asked_of
+from codex_acp.routing.askability import Unaskable, asked_of
 from codex_acp.routing.display import visible
 from codex_acp.routing.route import (
     Approval,

@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from codex_acp.runtime.permissions import allow_kinds as allow_kinds
     from codex_acp.runtime.permissions import reject_all as reject_all
     from codex_acp.runtime.prompt import Prompt as Prompt
+    from codex_acp.runtime.restart_limit import RestartLimit as RestartLimit
     from codex_acp.runtime.results import PromptResult as PromptResult
     from codex_acp.runtime.results import ToolCall as ToolCall
     from codex_acp.runtime.resume import Opened as Opened
     from codex_acp.runtime.session import Session as Session
     from codex_acp.runtime.session_store import SessionStore as SessionStore
     from codex_acp.runtime.session_store import StoredSession as StoredSession
-    from codex_acp.runtime.supervision import RestartLimit as RestartLimit
     from codex_acp.runtime.terminals import TerminalAccess as TerminalAccess
     from codex_acp.runtime.updates import Update as Update
     from codex_acp.runtime.updates import kind_of as kind_of

@@ -22,11 +22,11 @@ from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec
 from codex_acp.runtime.errors import MethodNotOffered, StoreError
 from codex_acp.runtime.handlers import answering
 from codex_acp.runtime.permissions import reject_all
+from codex_acp.runtime.restart_limit import RestartLimit, Restarts
 from codex_acp.runtime.resume import Wanted, open_session
 from codex_acp.runtime.services import Services
 from codex_acp.runtime.session import Session
 from codex_acp.runtime.session_store import StoredSession
-from codex_acp.runtime.supervision import RestartLimit, Restarts
 from codex_acp.transport.shielding import finish
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from codex_acp.jsonrpc.message import (
     Response,
     decode,
 )
-from codex_acp.transport.loads import default_loads
+from codex_acp.transport.json_decoding import default_loads
 from codex_acp.transport.outbox import Outbox
 from codex_acp.transport.responder import Responder
 

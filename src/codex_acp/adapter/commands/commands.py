@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         AvailableCommandsUpdateSessionUpdate,
         ContentBlock,
     )
+    from codex_acp.adapter.commands.built_in import CommandRuns
     from codex_acp.adapter.commands.command import Command
-    from codex_acp.adapter.commands.runs import CommandRuns
     from codex_acp.codex._generated.models import (
         SkillMetadata,
         SkillsListEntry,
@@ -132,7 +132,7 @@ class SessionCommands:
     @property
     def _run(self) -> CommandRuns:
         if self._runs is None:
-            from codex_acp.adapter.commands.runs import CommandRuns
+            from codex_acp.adapter.commands.built_in import CommandRuns
 
             self._runs = CommandRuns(
                 self._session_id, self._cwd, self._codex, self._settings, self._skill_entries

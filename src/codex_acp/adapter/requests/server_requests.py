@@ -20,8 +20,8 @@ from codex_acp.acp._generated.v1.models import (
     SelectedRequestPermissionOutcome,
 )
 from codex_acp.adapter.requests.elicitations import ElicitationRunner
-from codex_acp.codex import refusals
-from codex_acp.codex.classify import PermissionsApproval, refreshed
+from codex_acp.codex.approvals import refusals
+from codex_acp.codex.approvals.classify import PermissionsApproval, refreshed
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.routing import records
 from codex_acp.routing.display import shortened, visible
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.acp.agent_side import AgentSide
-    from codex_acp.adapter.requests.view import SessionView
+    from codex_acp.adapter.requests.session_protocol import SessionProtocol
     from codex_acp.codex._generated.server_requests import ServerRequest
-    from codex_acp.codex.requests import RefusedRequest
+    from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.jsonrpc.message import RequestId
     from codex_acp.routing.ledger import Answer, Entry, Settlement
     from codex_acp.transcript.log import Transcript
@@ -71,7 +71,7 @@ class ServerRequestRunner:
         side: AgentSide,
         generation: int,
         context: Callable[[], RoutingContext],
-        session: Callable[[str], SessionView | None],
+        session: Callable[[str], SessionProtocol | None],
         transcript: Transcript,
     ) -> None:
         self._side = side

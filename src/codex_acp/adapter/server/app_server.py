@@ -10,7 +10,7 @@ import anyio
 
 from codex_acp.adapter.server.restarts import MAX_STARTS, WINDOW_SECONDS, Restarts
 from codex_acp.codex.client import CodexClient
-from codex_acp.codex.launch import spawn_app_server
+from codex_acp.codex.connection.launch import spawn_app_server
 from codex_acp.errors import CodexAcpError, LaunchError, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.codex._generated.models import ClientInfo
-    from codex_acp.codex.launch import LaunchOptions
-    from codex_acp.codex.requests import RefusedRequest
+    from codex_acp.codex.connection.launch import LaunchOptions
+    from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.transport.child import ChildProcess

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.config.catalogues import Place
     from codex_acp.adapter.config.config import Config, How
     from codex_acp.adapter.server.app_server import AppServer
-    from codex_acp.adapter.server.early import EarlyNotifications
+    from codex_acp.adapter.server.held_notifications import HeldNotifications
     from codex_acp.adapter.sessions.sessions import Sessions
     from codex_acp.codex._generated.models import Thread
     from codex_acp.codex.client import CodexClient
@@ -258,7 +258,7 @@ class SessionOpener:
             return True  # nothing is known; the first error is the better answer
 
     async def _learn(
-        self, codex: CodexClient, session_id: str, result: JsonValue, early: EarlyNotifications
+        self, codex: CodexClient, session_id: str, result: JsonValue, early: HeldNotifications
     ) -> str | None:
         """The turn that runs in a resumed thread, if one does.
 
@@ -288,7 +288,7 @@ class SessionOpener:
         codex: CodexClient,
         session_id: str,
         result: JsonValue,
-        early: EarlyNotifications,
+        early: HeldNotifications,
         how: How,
     ) -> SessionState | None:
         """Learn what runs, and for a load show the history: what the mapping remembers of it."""

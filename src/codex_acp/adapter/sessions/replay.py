@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from codex_acp.acp._generated.v1.models import SessionInfoUpdateSessionUpdate
 from codex_acp.adapter.sessions.loading import HistoryReader
+from codex_acp.mapping.messages.lines import said
 from codex_acp.mapping.replay import whole_item
-from codex_acp.mapping.said.lines import said
 from codex_acp.mapping.session.list import title_of
 from codex_acp.mapping.state import SessionState
 

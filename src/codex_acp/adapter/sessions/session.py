@@ -30,12 +30,12 @@ from codex_acp.mapping.calls.tool_calls import (
     call_ended,
     close_open_calls,
 )
+from codex_acp.mapping.messages.compaction import close_compactions
+from codex_acp.mapping.messages.lines import said
+from codex_acp.mapping.messages.message_chunks import message_chunk
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
 from codex_acp.mapping.prompt.media import MAX_MEDIA_BYTES
 from codex_acp.mapping.prompt.message import has_audio, user_input, wanted_images
-from codex_acp.mapping.said.compaction import close_compactions
-from codex_acp.mapping.said.lines import said
-from codex_acp.mapping.said.messages import message_chunk
 from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop, end_of_turn
 from codex_acp.mapping.session.usage import turn_usage
 from codex_acp.mapping.state import SessionState
@@ -228,31 +228,31 @@ class Session:
 
     @property
     def cancelling(self) -> bool:
-        """See `SessionView`."""
+        """See `SessionProtocol`."""
         return self._prompts.cancelling
 
     def given_up(self, thread_id: str, turn_id: str | None) -> bool:
-        """See `SessionView`; a sub-agent's turn is given up with the one that it works for."""
+        """See `SessionProtocol`; a sub-agent's turn is given up with the one that it works for."""
         if not self._stale or turn_id is None:
             return False
         return turn_id in self._stale or (thread_id != self.id and not self._prompts.running)
 
     def announce_tool_call(self, call: ToolCallSessionUpdate) -> None:
-        """See `SessionView`: the tool call comes before the question that refers to it."""
+        """See `SessionProtocol`: the tool call comes before the question that refers to it."""
         self._state.now = monotonic()
         self._send(announce(self._state, call))
         self._outflow.flush()
 
     def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
-        """See `SessionView`."""
+        """See `SessionProtocol`."""
         self._send(approval_settled(self._state, tool_call_id, accepted=accepted))
 
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
-        """See `SessionView`."""
+        """See `SessionProtocol`."""
         self._send(call_ended(self._state, tool_call_id, ended_well=ended_well))
 
     def say(self, text: str) -> None:
-        """See `SessionView`."""
+        """See `SessionProtocol`."""
         self._outflow.send(self.id, said(text, self._state.client))
 
     def _send(self, updates: Updates) -> None:

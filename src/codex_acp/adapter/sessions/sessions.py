@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codex_acp.adapter.server.early import EarlyNotifications
-from codex_acp.adapter.server.unclaimed import Unclaimed
+from codex_acp.adapter.server.held_notifications import HeldNotifications
+from codex_acp.adapter.server.threadless_notifications import ThreadlessNotifications
 from codex_acp.mapping.session.setup import given_servers
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.outflow import Outflow
     from codex_acp.adapter.requests.server_requests import ServerRequestRunner
-    from codex_acp.adapter.server.events import CodexEvents
+    from codex_acp.adapter.server.request_intake import RequestIntake
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.codex._generated.server_requests import ServerRequest
+    from codex_acp.codex.approvals.running_items import Items
     from codex_acp.codex.client import CodexClient
-    from codex_acp.codex.items import Items
-    from codex_acp.codex.requests import RefusedRequest
-    from codex_acp.codex.sinks import NotificationSink
+    from codex_acp.codex.connection.notification_router import NotificationSink
+    from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.state import SessionState
     from codex_acp.transcript.log import Transcript
@@ -51,18 +51,18 @@ class _Connection:
     ) -> None:
         self.codex = codex
         self._make_runner = make_runner
-        self._events: CodexEvents | None = None
-        self._early = EarlyNotifications(codex, None)
-        self.unclaimed = Unclaimed(codex, lambda: everyone(self))
+        self._events: RequestIntake | None = None
+        self._early = HeldNotifications(codex, None)
+        self.unclaimed = ThreadlessNotifications(codex, lambda: everyone(self))
         codex.handle_others(self._handle)
 
     @property
-    def events(self) -> CodexEvents:
+    def events(self) -> RequestIntake:
         """What follows items, turns and requests; from now on."""
         if self._events is None:
-            from codex_acp.adapter.server.events import CodexEvents
+            from codex_acp.adapter.server.request_intake import RequestIntake
 
-            self._events = CodexEvents(self.codex, self._make_runner)
+            self._events = RequestIntake(self.codex, self._make_runner)
             self._early.hand_over(self._events)
         return self._events
 
@@ -80,7 +80,7 @@ class OpenSession:
     """What the client gave it, as the params of a thread: see `mapping.session.setup`."""
     servers: frozenset[str] = frozenset()
     """Names of the client's MCP servers that the first turn still has to wait for."""
-    early: EarlyNotifications | None = None
+    early: HeldNotifications | None = None
     """Until the session's object is made."""
     state: SessionState | None = None
     """The same: what the mapping remembers."""
@@ -138,7 +138,7 @@ class Sessions:
             self._connection.events.refused(refused)
 
     @property
-    def events(self) -> CodexEvents:
+    def events(self) -> RequestIntake:
         """Those of the newest connection."""
         return self._newest().events
 
@@ -176,13 +176,13 @@ class Sessions:
             yield
 
     @contextmanager
-    def resuming(self, thread_id: str) -> Iterator[EarlyNotifications]:
+    def resuming(self, thread_id: str) -> Iterator[HeldNotifications]:
         """While a thread is resumed: what is said of it is kept, and what it asks waits.
 
         Give what this gives to `open` or to a session; if neither comes to pass it is forgotten.
         """
         connection = self._newest()
-        early = EarlyNotifications(connection.codex, thread_id)
+        early = HeldNotifications(connection.codex, thread_id)
         with connection.unclaimed.opening(), connection.events.opening(thread_id):
             try:
                 yield early
@@ -197,7 +197,7 @@ class Sessions:
         params: dict[str, JsonValue],
         servers: frozenset[str] = frozenset(),
         *,
-        early: EarlyNotifications | None = None,
+        early: HeldNotifications | None = None,
         state: SessionState | None = None,
     ) -> None:
         """A session on the newest connection to Codex; its notifications count from now on.
@@ -206,7 +206,7 @@ class Sessions:
         """
         connection = self._newest()
         self.forget(session_id)
-        early = early or EarlyNotifications(connection.codex, session_id)
+        early = early or HeldNotifications(connection.codex, session_id)
         early.keep(connection.unclaimed.take(session_id))
         self._open[session_id] = OpenSession(connection, params, servers, early, state)
 

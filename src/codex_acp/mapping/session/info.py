@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp._generated.v1.models import SessionInfoUpdateSessionUpdate
-from codex_acp.mapping.said.lines import say
+from codex_acp.mapping.messages.lines import say
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import (
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         ThreadRevertedNotification,
         ThreadUnarchivedNotification,
     )
-    from codex_acp.mapping.said.lines import Severity
+    from codex_acp.mapping.messages.lines import Severity
     from codex_acp.mapping.state import SessionState
     from codex_acp.mapping.step import Updates
 

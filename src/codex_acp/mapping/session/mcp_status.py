@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codex_acp.mapping.said.lines import say_once
+from codex_acp.mapping.messages.lines import say_once
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import McpServerStatusUpdatedNotification

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codex_acp.mapping.calls.tool_calls import close_open_calls
-from codex_acp.mapping.said.compaction import close_compactions
-from codex_acp.mapping.said.lines import say_once
+from codex_acp.mapping.messages.compaction import close_compactions
+from codex_acp.mapping.messages.lines import say_once
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import ErrorNotification, TurnCompletedNotification

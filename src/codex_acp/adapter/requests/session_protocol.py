@@ -1,0 +1,33 @@
+"""What the running of server requests may do with the session that a request belongs to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from codex_acp.acp._generated.v1.models import ToolCallSessionUpdate
+
+__all__ = ["SessionProtocol"]
+
+
+class SessionProtocol(Protocol):
+    """What a runner may do with the session that a request belongs to."""
+
+    @property
+    def cancelling(self) -> bool:
+        """Whether its prompt was cancelled and has not ended."""
+
+    def given_up(self, thread_id: str, turn_id: str | None) -> bool:
+        """Whether the prompt of this turn, or of the one above it, was answered without its end."""
+
+    def announce_tool_call(self, call: ToolCallSessionUpdate) -> None:
+        """Send the tool call unless it was sent before; all that waits goes out first."""
+
+    def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
+        """Show what became of it."""
+
+    def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
+        """Show that it is over, if no item of the session's own thread shows that."""
+
+    def say(self, text: str) -> None:
+        """One line for the person: something was declined without asking."""

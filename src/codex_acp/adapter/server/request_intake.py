@@ -1,0 +1,149 @@
+"""What one app-server connection reports about its items, turns and requests, for the routing.
+
+A sink of all threads, sub-agents' included. The runner of server requests is made when the first
+request comes: most turns ask nothing, and its models take their time to load.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codex_acp.adapter.server.mcp_startup import STARTUP_STATUS, McpStartups
+from codex_acp.codex._generated.notifications import UnknownNotification
+from codex_acp.codex.approvals.refusals import refusal
+from codex_acp.codex.approvals.running_items import FOLLOWED, Items
+from codex_acp.errors import RpcError
+from codex_acp.wire.model import UnknownVariant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from codex_acp.adapter.requests.server_requests import ServerRequestRunner
+    from codex_acp.codex._generated.server_requests import ServerRequest
+    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.server_requests import RefusedRequest
+    from codex_acp.errors import TransportError
+    from codex_acp.jsonrpc.message import JsonValue, RequestId
+    from codex_acp.wire.model import WireModel
+
+__all__ = ["RequestIntake"]
+
+logger = logging.getLogger(__name__)
+
+RESOLVED: Final = "serverRequest/resolved"
+
+_COMPLETED: Final = "completed"
+
+
+class RequestIntake:
+    """Joins a client to the routing; ``make_runner`` is called at the first server request."""
+
+    def __init__(
+        self, client: CodexClient, make_runner: Callable[[Items], ServerRequestRunner]
+    ) -> None:
+        self.items = Items()
+        self.mcp = McpStartups()
+        self._openings: dict[str, anyio.Event] = {}
+        self._client = client
+        self._make_runner = make_runner
+        self._runner: ServerRequestRunner | None = None
+        self._begun: set[tuple[type, RequestId]] = set()
+        self._settled_early: set[tuple[type, RequestId]] = set()
+        client.subscribe_all(self)
+        client.handle_others(self.handle)
+
+    def prompt_cancelled(self, session_id: str) -> None:
+        """The client cancelled the session's prompt."""
+        if self._runner is not None:
+            self._runner.prompt_cancelled(session_id)
+
+    @contextmanager
+    def opening(self, thread_id: str) -> Iterator[None]:
+        """While a thread is opened: what it asks again waits until the client can know of it."""
+        opened = self._openings[thread_id] = anyio.Event()
+        try:
+            yield
+        finally:
+            del self._openings[thread_id]
+            opened.set()
+
+    def refused(self, refused: RefusedRequest) -> None:
+        """The client refused a request by itself; the runner says so."""
+        self._ready_runner().refused(refused)
+
+    async def handle(self, request: ServerRequest) -> WireModel:
+        """Answer one request of the app-server."""
+        key = (type(request.id), request.id)
+        await self._until_opened(request)
+        if key in self._settled_early:
+            self._settled_early.discard(key)
+            reply = refusal(request.method, request.params, "Codex settled it itself")
+            if isinstance(reply, RpcError):
+                raise reply
+            return reply
+        self._begun.add(key)
+        try:
+            return await self._ready_runner().handle(request)
+        finally:
+            self._begun.discard(key)
+
+    async def _until_opened(self, request: ServerRequest) -> None:
+        if not self._openings:
+            return
+        from codex_acp.routing.route import asking_thread
+
+        thread_id = asking_thread(request)
+        opening = self._openings.get(self.items.root_of(thread_id)) if thread_id else None
+        if opening is not None:
+            await opening.wait()
+
+    def _ready_runner(self) -> ServerRequestRunner:
+        if self._runner is None:
+            self._runner = self._make_runner(self.items)
+        return self._runner
+
+    # NotificationSink
+
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        """See `NotificationSink`."""
+        if method == RESOLVED:
+            self._resolved(params)
+        elif method == STARTUP_STATUS:
+            self.mcp.note(params)
+        elif method in FOLLOWED:
+            event = self._client.decode_notification(method, params)
+            if isinstance(event, UnknownNotification):
+                return
+            self.items.apply(event)
+            if self._runner is None:
+                return
+            if event.method == "item/completed":
+                item = event.params.item
+                if not isinstance(item, UnknownVariant):  # none of those is ever asked about
+                    well = getattr(item, "status", _COMPLETED) == _COMPLETED
+                    self._runner.item_ended(event.params.thread_id, item.id, ended_well=well)
+            elif event.method == "turn/completed":
+                self._runner.turn_ended(event.params.thread_id, event.params.turn.id)
+
+    def on_batch_end(self) -> None:
+        """See `NotificationSink`."""
+
+    def on_closed(self, error: TransportError | None) -> None:
+        """See `NotificationSink`."""
+        del error
+        if self._runner is not None:
+            self._runner.codex_lost()
+
+    def _resolved(self, params: JsonValue) -> None:
+        request_id = params.get("requestId") if isinstance(params, dict) else None
+        if not isinstance(request_id, str | int):
+            return
+        key = (type(request_id), request_id)
+        if key in self._begun and self._runner is not None:
+            self._runner.resolved(request_id)
+        elif any((type(r.id), r.id) == key for r in self._client.open_requests):
+            self._settled_early.add(key)  # it came in one read with its request

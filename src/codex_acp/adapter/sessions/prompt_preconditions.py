@@ -1,0 +1,67 @@
+"""What has to be true before a prompt goes to its session, and how long that may take.
+
+Codex has the session's thread loaded (again, if it was lost), and the MCP servers that the client
+gave the session have started. A ``session/cancel`` ends the waiting, as it would end the turn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anyio import CancelScope
+
+if TYPE_CHECKING:
+    from codex_acp.adapter.sessions.opener import SessionOpener
+    from codex_acp.adapter.sessions.sessions import Sessions
+
+__all__ = ["PromptPreconditions"]
+
+
+class PromptPreconditions:
+    """Of all sessions of one agent."""
+
+    def __init__(self, sessions: Sessions, opener: SessionOpener) -> None:
+        self._sessions = sessions
+        self._opener = opener
+        self._waiting: dict[str, list[CancelScope]] = {}
+
+    async def live(self, session_id: str) -> None:
+        """Codex has the thread loaded when this returns.
+
+        Raises RpcError -32603 if there is no Codex, -32002 if it does not have the thread.
+        """
+        if not self._sessions.is_live(session_id):
+            await self._opener.revive(session_id)
+
+    async def for_prompt(self, session_id: str) -> bool:
+        """Wait until a prompt can be run; False if it was cancelled. Raises as `live`."""
+        opened = self._sessions.opened(session_id)
+        if opened is None or (self._sessions.is_live(session_id) and not opened.servers):
+            return True
+        scope = CancelScope()
+        self._waiting.setdefault(session_id, []).append(scope)
+        try:
+            with scope:
+                await self.live(session_id)
+                await self._servers(session_id)
+        finally:
+            self._waiting[session_id].remove(scope)
+            if not self._waiting[session_id]:
+                del self._waiting[session_id]
+        return not scope.cancel_called
+
+    def cancel(self, session_id: str) -> None:
+        """The client cancelled the session's prompts, or closes it."""
+        for scope in self._waiting.get(session_id, ()):
+            scope.cancel()
+
+    async def _servers(self, session_id: str) -> None:
+        opened = self._sessions.opened(session_id)
+        if opened is None or not opened.servers:
+            return
+        slow = await self._sessions.events.mcp.started(session_id, opened.servers)
+        waited, opened.servers = opened.servers, frozenset()
+        session = self._sessions.get(session_id)
+        if waited and slow and session is not None:
+            names = ", ".join(f'"{name}"' for name in slow)
+            session.say(f"Still starting, so their tools come later: the MCP servers {names}")

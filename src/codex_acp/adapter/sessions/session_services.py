@@ -1,0 +1,136 @@
+"""What a session has besides its thread: its slash commands, and the logins of its MCP servers.
+
+Owns which session has which. Loaded with the sessions, never before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.adapter.commands.commands import SessionCommands
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from codex_acp.adapter.config.config import Config
+    from codex_acp.adapter.logins.mcp_logins import McpLogins
+    from codex_acp.adapter.sessions.session import Session
+    from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
+    from codex_acp.codex.client import CodexClient
+    from codex_acp.errors import TransportError
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.prompt.reports import Fact
+
+    Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
+
+__all__ = ["SessionServices"]
+
+SKILLS_CHANGED: Final = "skills/changed"
+
+SETTLE_SECONDS: Final = 0.3
+"""Skills change file by file; the list is read once they have been quiet for so long."""
+
+
+class SessionServices:
+    """Of all sessions of one agent. ``spawn`` starts a task that may outlive its request."""
+
+    def __init__(self, sessions: Sessions, config: Config, spawn: Spawn) -> None:
+        self._sessions = sessions
+        self._config = config
+        self._spawn = spawn
+        self._commands: dict[str, SessionCommands] = {}
+        self._known: set[str] = set()
+        """Sessions whose opening the client has been answered."""
+        self._of: CodexClient | None = None
+        self._logins: McpLogins | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def made(self, session: Session, opened: OpenSession) -> None:
+        """A session's object was made: give it its commands."""
+        session_id = session.id
+        cwd = opened.params.get("cwd")
+        commands = SessionCommands(
+            session_id,
+            cwd if isinstance(cwd, str) else "/",
+            lambda: opened.codex,
+            lambda: self._settings(session_id),
+        )
+        session.commands = self._commands[session_id] = commands
+        self._follow(opened.codex)
+        self._spawn(lambda: self._announce(session_id))
+
+    def opened(self, session_id: str) -> None:
+        """The client knows the session now."""
+        self._known.add(session_id)
+        self._spawn(lambda: self._announce(session_id))
+        if self._logins is not None:
+            wanted = self._sessions.events.mcp.logins_wanted(session_id)
+            self._logins.session_opened(session_id, wanted)
+
+    def closed(self, session_id: str) -> None:
+        """The session is not open any more."""
+        self._commands.pop(session_id, None)
+        self._known.discard(session_id)
+
+    # NotificationSink of the newest connection.
+
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        """See `NotificationSink`."""
+        del params
+        if method == SKILLS_CHANGED:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._reread)
+
+    def on_batch_end(self) -> None:
+        """See `NotificationSink`."""
+
+    def on_closed(self, error: TransportError | None) -> None:
+        """See `NotificationSink`."""
+        del error
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # The steps.
+
+    def _follow(self, codex: CodexClient) -> None:
+        if self._of is codex:
+            return
+        self._of = codex
+        codex.subscribe_all(self)
+        if self._sessions.features.elicitation_url:
+            from codex_acp.adapter.logins.mcp_logins import McpLogins
+
+            self._logins = McpLogins(
+                codex, self._sessions.side, self._spawn, self._known.__contains__, self._say
+            )
+
+    def _reread(self) -> None:
+        self._timer = None
+        for commands in self._commands.values():
+            commands.outdated()
+        self._spawn(self._announce_all)
+
+    async def _announce_all(self) -> None:
+        for session_id in list(self._commands):
+            await self._announce(session_id)
+
+    async def _announce(self, session_id: str) -> None:
+        """Send the list of commands, if it is not the one that the client has."""
+        commands = self._commands.get(session_id)
+        if commands is None:
+            return
+        update = await commands.load()
+        if session_id in self._known and commands.news(update):
+            self._sessions.send(session_id, update)
+
+    def _say(self, session_id: str, text: str) -> None:
+        session = self._sessions.get(session_id)
+        if session is not None:
+            session.say(text)
+
+    def _settings(self, session_id: str) -> Sequence[Fact]:
+        from codex_acp.mapping.prompt.reports import setting_facts
+
+        return setting_facts(self._config.shown(session_id))

@@ -1,0 +1,65 @@
+"""What the transcript hears of sessions and prompts: when they began, and how they ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codex_acp.errors import RpcError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from codex_acp.acp._generated.v1.models import PromptResponse
+    from codex_acp.adapter.sessions.opener import Opened
+    from codex_acp.transcript.events import SessionRef
+    from codex_acp.transcript.log import Transcript
+
+__all__ = ["SessionTranscript"]
+
+
+class SessionTranscript:
+    """``generation`` tells which connection to Codex it is now. Loads the events when needed."""
+
+    def __init__(self, transcript: Transcript, generation: Callable[[], int]) -> None:
+        self._transcript = transcript
+        self._generation = generation
+
+    def opened(self, opened: Opened) -> None:
+        """A session was joined with its thread."""
+        if self._transcript.active:
+            from codex_acp.transcript.events import SessionOpened
+
+            event = SessionOpened(ref=self._ref(opened.session_id), how=opened.how)
+            self._transcript.record(event)
+
+    def closed(self, session_id: str, reason: str) -> None:
+        """A session is not open any more."""
+        if self._transcript.active:
+            from codex_acp.transcript.events import SessionClosed
+
+            event = SessionClosed(ref=self._ref(session_id), reason=reason)
+            self._transcript.record(event)
+
+    async def prompt(self, session_id: str, running: Awaitable[PromptResponse]) -> PromptResponse:
+        """Wait for a prompt's answer, or error, and note both ends."""
+        if not self._transcript.active:
+            return await running
+        from codex_acp.transcript.events import PromptEnded, PromptStarted
+
+        ref = self._ref(session_id)
+        self._transcript.record(PromptStarted(ref=ref))
+        try:
+            response = await running
+        except RpcError as error:
+            ended = PromptEnded(ref=ref, stop_reason=None, error=error.message)
+            self._transcript.record(ended)
+            raise
+        self._transcript.record(PromptEnded(ref=ref, stop_reason=response.stop_reason))
+        return response
+
+    def _ref(self, session_id: str) -> SessionRef:
+        from codex_acp.transcript.events import SessionRef
+
+        return SessionRef(
+            session_id=session_id, thread_id=session_id, generation=self._generation()
+        )

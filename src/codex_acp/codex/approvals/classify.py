@@ -1,0 +1,376 @@
+"""PURE: a server request and what is known of running items → what it really is.
+
+The one classifier, shared by the adapter's routing and by headless policies (contract 1.1). It is
+total over the methods and over what changes their meaning inside: the elicitation ``mode``, the
+approval kind, ``_meta.codex_approval_kind``. ``_meta`` alone never proves anything: an MCP
+server's own elicitation reaches the client with its ``_meta`` untouched (contract 2.7).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, assert_never
+
+from codex_acp.codex._generated.models import (
+    FileChangeThreadItem,
+    McpFormElicitationParams,
+    McpOpenaiFormElicitationParams,
+    McpOpenaiFormLegacyElicitationParams,
+    McpToolCallThreadItem,
+    McpUrlElicitationParams,
+    McpUserVerificationElicitationParams,
+)
+from codex_acp.codex._generated.server_requests import (
+    AccountChatgptAuthTokensRefresh,
+    ApplyPatchApproval,
+    AttestationGenerate,
+    CurrentTimeRead,
+    ExecCommandApproval,
+    ItemCommandExecutionRequestApproval,
+    ItemFileChangeRequestApproval,
+    ItemPermissionsRequestApproval,
+    ItemToolCall,
+    ItemToolRequestUserInput,
+    McpServerElicitationRequest,
+)
+from codex_acp.wire.canonical import same_json
+from codex_acp.wire.model import UnknownValue, UnknownVariant
+
+if TYPE_CHECKING:
+    from codex_acp.codex._generated.server_requests import ServerRequest
+    from codex_acp.codex.approvals.running_items import Items, RunningItem
+
+__all__ = [
+    "Approval",
+    "Classified",
+    "CommandApproval",
+    "Elicitation",
+    "FileChangeApproval",
+    "LegacyCommandApproval",
+    "LegacyPatchApproval",
+    "McpForm",
+    "McpToolApproval",
+    "McpToolQuestion",
+    "McpUrl",
+    "PermissionsApproval",
+    "ProgramOnly",
+    "Refused",
+    "UserInput",
+    "classify",
+    "refreshed",
+]
+
+APPROVAL_KIND: Final = "codex_approval_kind"
+"""The key of ``_meta`` by which a request says that it is an approval, whatever its value."""
+
+TOOL_CALL: Final = "mcp_tool_call"
+"""The only value of ``_meta.codex_approval_kind`` that can be an approval."""
+
+_MAX_QUOTED: Final = 80
+"""Characters of a name that a reason repeats: enough to know it, whatever a peer sends."""
+
+APPROVAL_QUESTION: Final = "mcp_tool_call_approval"
+"""How the id of a question begins that is Codex's older way to ask for a tool call."""
+
+
+class CommandApproval(NamedTuple):
+    """May this command run, may this be written to a running one, may this host be reached."""
+
+    request: ItemCommandExecutionRequestApproval
+
+
+class FileChangeApproval(NamedTuple):
+    """May these files change; ``item`` holds the changes as last patched."""
+
+    request: ItemFileChangeRequestApproval
+    item: FileChangeThreadItem
+
+
+class PermissionsApproval(NamedTuple):
+    """May the turn, or the session, have these permissions."""
+
+    request: ItemPermissionsRequestApproval
+
+
+class McpToolApproval(NamedTuple):
+    """May this running call of an MCP tool go on; ``item`` is Codex's word for what it is."""
+
+    request: McpServerElicitationRequest
+    params: McpFormElicitationParams
+    item: McpToolCallThreadItem
+
+
+class McpToolQuestion(NamedTuple):
+    """The same, asked in Codex's older way: as one question with fixed labels."""
+
+    request: ItemToolRequestUserInput
+    item: McpToolCallThreadItem
+
+
+class LegacyCommandApproval(NamedTuple):
+    """May this command run, in the protocol's first version."""
+
+    request: ExecCommandApproval
+
+
+class LegacyPatchApproval(NamedTuple):
+    """May these files change, in the protocol's first version."""
+
+    request: ApplyPatchApproval
+
+
+class McpForm(NamedTuple):
+    """An MCP server asks a person for input: a form, or with no properties a yes or no."""
+
+    request: McpServerElicitationRequest
+    params: (
+        McpFormElicitationParams
+        | McpOpenaiFormElicitationParams
+        | McpOpenaiFormLegacyElicitationParams
+    )
+
+
+class McpUrl(NamedTuple):
+    """An MCP server asks a person to open a page."""
+
+    request: McpServerElicitationRequest
+    params: McpUrlElicitationParams
+
+
+class UserInput(NamedTuple):
+    """The model asks the person questions."""
+
+    request: ItemToolRequestUserInput
+
+
+class ProgramOnly(NamedTuple):
+    """Only the embedding program can answer, with a handler: no person is asked."""
+
+    request: ItemToolCall | AccountChatgptAuthTokensRefresh | AttestationGenerate | CurrentTimeRead
+    reason: str
+
+
+class Refused(NamedTuple):
+    """To be declined; ``reason`` is one sentence for the person and the log."""
+
+    request: ServerRequest
+    reason: str
+
+
+Approval: TypeAlias = (
+    CommandApproval
+    | FileChangeApproval
+    | PermissionsApproval
+    | McpToolApproval
+    | McpToolQuestion
+    | LegacyCommandApproval
+    | LegacyPatchApproval
+)
+"""Asks whether one pending action may run."""
+
+Elicitation: TypeAlias = McpForm | McpUrl | UserInput
+"""Asks a person for input."""
+
+Classified: TypeAlias = Approval | Elicitation | ProgramOnly | Refused
+
+
+def classify(request: ServerRequest, items: Items) -> Classified:
+    """What ``request`` is, given the running items. Never raises for what Codex sent."""
+    match request:
+        case ItemCommandExecutionRequestApproval():
+            return _command(request, items)
+        case ItemFileChangeRequestApproval():
+            return _file_change(request, items)
+        case ItemPermissionsRequestApproval():
+            refused = _without_turn(request, items)
+            return refused or PermissionsApproval(request)
+        case McpServerElicitationRequest():
+            return _elicitation(request, items)
+        case ItemToolRequestUserInput():
+            return _user_input(request, items)
+        case ItemToolCall():
+            message = (
+                f"the tool {_quoted(request.params.tool)} belongs to a program that is not there"
+            )
+            return ProgramOnly(request, message)
+        case AccountChatgptAuthTokensRefresh() | AttestationGenerate() | CurrentTimeRead():
+            return ProgramOnly(request, f"{request.method} is not offered by this client")
+        case ExecCommandApproval():
+            return _legacy(request, items) or LegacyCommandApproval(request)
+        case ApplyPatchApproval():
+            return _legacy(request, items) or LegacyPatchApproval(request)
+        case _:
+            assert_never(request)
+
+
+def refreshed(approval: Approval, items: Items) -> Approval | None:
+    """The same action as Codex last reported it; None if it is no longer in progress."""
+    match approval:
+        case FileChangeApproval(request=change):
+            running = items.get(change.params.thread_id, change.params.item_id)
+            if running is None or not isinstance(running.item, FileChangeThreadItem):
+                return None
+            return FileChangeApproval(change, running.item)
+        case McpToolApproval(request=request, params=params, item=call):
+            running = items.get(params.thread_id, call.id)
+            if running is None or not isinstance(running.item, McpToolCallThreadItem):
+                return None
+            return McpToolApproval(request, params, running.item)
+        case McpToolQuestion(request=question, item=call):
+            running = items.get(question.params.thread_id, call.id)
+            if running is None or not isinstance(running.item, McpToolCallThreadItem):
+                return None
+            return McpToolQuestion(question, running.item)
+        case (
+            CommandApproval()
+            | PermissionsApproval()
+            | LegacyCommandApproval()
+            | LegacyPatchApproval()
+        ):
+            return approval  # what is asked stands in the request itself
+        case _:
+            assert_never(approval)
+
+
+def _command(request: ItemCommandExecutionRequestApproval, items: Items) -> Classified:
+    kind = request.params.kind
+    match kind:
+        case "command" | "writeStdin" | "humanCommand":
+            return _without_turn(request, items) or CommandApproval(request)
+        case UnknownValue():
+            return Refused(request, f"Codex asks for an unknown kind of approval, {_quoted(kind)}")
+        case _:
+            assert_never(kind)
+
+
+def _file_change(request: ItemFileChangeRequestApproval, items: Items) -> Classified:
+    refused = _without_turn(request, items)
+    if refused is not None:
+        return refused
+    running = items.get(request.params.thread_id, request.params.item_id)
+    if running is None or not isinstance(running.item, FileChangeThreadItem):
+        return Refused(request, "Codex asks about file changes that it has not reported")
+    return FileChangeApproval(request, running.item)
+
+
+def _without_turn(
+    request: (
+        ItemCommandExecutionRequestApproval
+        | ItemFileChangeRequestApproval
+        | ItemPermissionsRequestApproval
+    ),
+    items: Items,
+) -> Refused | None:
+    params = request.params
+    if items.is_running(params.thread_id, params.turn_id):
+        return None
+    return Refused(request, "Codex asks for an approval in a turn that is not running")
+
+
+def _legacy(request: ExecCommandApproval | ApplyPatchApproval, items: Items) -> Refused | None:
+    if items.running_turn(request.params.conversation_id) is not None:
+        return None
+    return Refused(request, "Codex asks for an approval while no turn is running")
+
+
+# --- elicitations of MCP servers ---------------------------------------------------------------
+
+
+def _elicitation(request: McpServerElicitationRequest, items: Items) -> Classified:
+    params = request.params
+    if isinstance(params, UnknownVariant):
+        mode = params.wire().get("mode")
+        return Refused(request, f"an MCP server asks in an unknown mode, {_quoted(mode)}")
+    meta = _meta_of(params)
+    if APPROVAL_KIND in meta:
+        return _claimed_approval(request, meta[APPROVAL_KIND], items)
+    match params:
+        case McpUserVerificationElicitationParams():
+            reason = "a proof by this device cannot be given over ACP"
+            return Refused(request, f"{params.server_name}: {reason}")
+        case (
+            McpFormElicitationParams()
+            | McpOpenaiFormElicitationParams()
+            | McpOpenaiFormLegacyElicitationParams()
+        ):
+            return McpForm(request, params)
+        case McpUrlElicitationParams():
+            return McpUrl(request, params)
+        case _:
+            assert_never(params)
+
+
+def _quoted(value: object) -> str:
+    """Words of others in a reason: on one line, and short."""
+    return f"{value!r:.{_MAX_QUOTED}}"
+
+
+def _meta_of(params: Any) -> dict[str, Any]:
+    return params.meta if isinstance(params.meta, dict) else {}
+
+
+def _claimed_approval(
+    request: McpServerElicitationRequest, kind: object, items: Items
+) -> Classified:
+    """Contract 2.7: a server may claim this; believed only if Codex's own items bear it out."""
+    params = request.params
+    server = getattr(params, "server_name", "an MCP server")
+    if kind != TOOL_CALL:
+        return Refused(request, f"{server}: an approval of the unknown kind {_quoted(kind)}")
+    if not isinstance(params, McpFormElicitationParams):
+        return Refused(request, f"{server}: claims to be a tool approval but is no plain form")
+    if params.requested_schema.properties:
+        return Refused(request, f"{server}: claims to be a tool approval but asks for input")
+    if not items.is_running(params.thread_id, params.turn_id) or params.turn_id is None:
+        return Refused(request, f"{server}: claims to be a tool approval outside a running turn")
+    candidates = [
+        running
+        for running in items.mcp_calls(params.thread_id, params.turn_id, params.server_name)
+        if _bears_out(running, _meta_of(params))
+    ]
+    item = _only(candidates)
+    if item is None:
+        what = "several different calls" if candidates else "no call"
+        return Refused(request, f"{server}: claims to be a tool approval, but {what} would fit it")
+    return McpToolApproval(request, params, item)
+
+
+def _bears_out(running: RunningItem, meta: dict[str, Any]) -> bool:
+    item = running.item
+    if not isinstance(item, McpToolCallThreadItem):
+        return False
+    if "tool_name" in meta and meta["tool_name"] != item.tool:
+        return False
+    claimed, actual = meta.get("tool_params"), item.arguments
+    # A call without arguments is reported as null, as {} or not at all.
+    return same_json({} if claimed is None else claimed, {} if actual is None else actual)
+
+
+def _only(candidates: list[RunningItem]) -> McpToolCallThreadItem | None:
+    """The oldest, if all are the same call; None if there is none or they differ."""
+    calls = [r.item for r in candidates if isinstance(r.item, McpToolCallThreadItem)]
+    if not calls:
+        return None
+    first = calls[0]
+    same = all(c.tool == first.tool and same_json(c.arguments, first.arguments) for c in calls)
+    return first if same else None
+
+
+# --- questions of the model --------------------------------------------------------------------
+
+
+def _user_input(request: ItemToolRequestUserInput, items: Items) -> Classified:
+    params = request.params
+    if not any(q.id.startswith(APPROVAL_QUESTION) for q in params.questions):
+        return UserInput(request)
+    if len(params.questions) != 1:
+        return Refused(request, "a question claims to be a tool approval among others")
+    running = items.get(params.thread_id, params.item_id)
+    if (
+        running is None
+        or running.asked
+        or not isinstance(running.item, McpToolCallThreadItem)
+        or running.turn_id != params.turn_id
+        or not items.is_running(params.thread_id, params.turn_id)
+    ):
+        return Refused(request, "a question claims to be a tool approval, but no call would fit it")
+    return McpToolQuestion(request, running.item)

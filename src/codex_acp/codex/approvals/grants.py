@@ -1,0 +1,337 @@
+"""PURE: the ways in which an approval can be granted, and the one maker of accepting replies.
+
+`granted` is called from two places only: by the routing's ledger with a person's answer, and by a
+policy with its own. A test holds that. Everything else can only refuse.
+
+Which grants are offered (contract 2.6, 3.6): those that the request itself offers; where its kind
+has no way to list them, those that its response schema has. Codex does not check that what it gets
+was offered: only this does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, assert_never
+
+from codex_acp.codex._generated import models
+from codex_acp.codex.approvals.classify import (
+    CommandApproval,
+    FileChangeApproval,
+    LegacyCommandApproval,
+    LegacyPatchApproval,
+    McpToolApproval,
+    McpToolQuestion,
+    PermissionsApproval,
+)
+from codex_acp.wire.canonical import digest
+from codex_acp.wire.codec import plain
+from codex_acp.wire.model import UnknownValue, UnknownVariant
+
+if TYPE_CHECKING:
+    from codex_acp.codex._generated.server_requests import ItemFileChangeRequestApproval
+    from codex_acp.codex.approvals.classify import Approval
+    from codex_acp.wire.model import WireModel
+
+__all__ = [
+    "Always",
+    "Grant",
+    "Once",
+    "OfferedGrants",
+    "RememberHost",
+    "RememberPrefix",
+    "Session",
+    "allows",
+    "arguments_of",
+    "digest_of",
+    "granted",
+    "offered",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """This one action."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """This action, and what Codex takes for the same, for the rest of the session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """Every call of this tool, in later sessions too."""
+
+
+@dataclass(frozen=True, slots=True)
+class RememberPrefix:
+    """This command, and from now on every command that begins like this."""
+
+    prefix: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RememberHost:
+    """A lasting rule for a host: ``allow``, and then this is a grant, or ``deny``."""
+
+    host: str
+    action: str
+
+
+Grant: TypeAlias = Once | Session | Always | RememberPrefix | RememberHost
+
+
+def allows(grant: Grant) -> bool:
+    """Whether the action runs: all grants but a rule that denies a host from now on."""
+    return not (isinstance(grant, RememberHost) and grant.action != "allow")
+
+
+class OfferedGrants(NamedTuple):
+    """What may be chosen, in Codex's order, and what Codex listed that cannot be offered."""
+
+    grants: tuple[Grant, ...]
+    unknown: tuple[str, ...] = ()
+
+
+_QUESTION_LABELS: Final[dict[str, Grant]] = {
+    "Allow": Once(),
+    "Approve Once": Once(),
+    "Allow for this session": Session(),
+    "Approve this Session": Session(),
+    "Allow and don't ask me again": Always(),
+}
+"""Labels of Codex's older question for a tool call that grant it; all others do not."""
+
+
+def offered(approval: Approval) -> OfferedGrants:
+    """The grants that this request leaves to the person; each once, in Codex's order."""
+    listed = _listed(approval)
+    return OfferedGrants(tuple(dict.fromkeys(listed.grants)), listed.unknown)
+
+
+def _listed(approval: Approval) -> OfferedGrants:
+    match approval:
+        case CommandApproval(request=request):
+            return _of_command(request.params)
+        case FileChangeApproval() | PermissionsApproval():
+            return OfferedGrants((Once(), Session()))
+        case LegacyCommandApproval() | LegacyPatchApproval():
+            return OfferedGrants((Once(), Session()))
+        case McpToolApproval(params=params):
+            return _of_tool(params.meta)
+        case McpToolQuestion(request=question):
+            labels = [o.label for o in question.params.questions[0].options or ()]
+            known = [_QUESTION_LABELS[label] for label in labels if label in _QUESTION_LABELS]
+            return OfferedGrants(tuple(known))
+        case _:
+            assert_never(approval)
+
+
+def _of_command(params: models.CommandExecutionRequestApprovalParams) -> OfferedGrants:
+    found = _of_decisions(params)
+    if params.kind != "humanCommand":
+        return found
+    # A checkpoint that wants a fresh decision of a person each time: nothing that lasts.
+    lasting = tuple(f"{grant}: not for humanCommand" for grant in found.grants if grant != Once())
+    once = tuple(grant for grant in found.grants if grant == Once())
+    return OfferedGrants(once, found.unknown + lasting)
+
+
+def _of_decisions(params: models.CommandExecutionRequestApprovalParams) -> OfferedGrants:
+    if params.available_decisions is None:
+        return OfferedGrants(tuple(_default_grants(params)))
+    grants: list[Grant] = []
+    unknown: list[str] = []
+    for decision in params.available_decisions:
+        match decision:
+            case "accept":
+                grants.append(Once())
+            case "acceptForSession":
+                grants.append(Session())
+            case "decline" | "cancel":
+                pass
+            case models.AcceptWithExecpolicyAmendmentDecision():
+                prefix = decision.accept_with_execpolicy_amendment.execpolicy_amendment
+                proposed = [g for g in _prefixes(params) if list(g.prefix) == prefix]
+                grants += proposed
+                unknown += [] if proposed else [_not_proposed(decision)]
+            case models.ApplyNetworkPolicyAmendmentDecision():
+                rule = decision.apply_network_policy_amendment.network_policy_amendment
+                hosts = [
+                    h for h in _hosts(params) if (h.host, h.action) == (rule.host, rule.action)
+                ]
+                grants += hosts
+                unknown += [] if hosts else [_not_proposed(decision)]
+            case UnknownValue() | UnknownVariant():
+                unknown.append(str(plain(decision)))
+            case _:
+                assert_never(decision)
+    return OfferedGrants(tuple(grants), tuple(unknown))
+
+
+def _not_proposed(decision: WireModel) -> str:
+    return f"an amendment that was not proposed: {plain(decision)}"
+
+
+def _default_grants(params: models.CommandExecutionRequestApprovalParams) -> list[Grant]:
+    if params.additional_permissions is not None or params.kind == "humanCommand":
+        return [Once()]
+    if params.network_approval_context is not None:
+        return [Once(), Session(), *_hosts(params)]
+    return [Once(), Session(), *_prefixes(params)]
+
+
+def _prefixes(params: models.CommandExecutionRequestApprovalParams) -> list[RememberPrefix]:
+    proposed = params.proposed_execpolicy_amendment
+    return [RememberPrefix(tuple(proposed))] if proposed else []
+
+
+def _hosts(params: models.CommandExecutionRequestApprovalParams) -> list[RememberHost]:
+    context = params.network_approval_context
+    if context is None:
+        return []
+    return [
+        RememberHost(rule.host, rule.action)
+        for rule in params.proposed_network_policy_amendments or ()
+        if rule.host == context.host and rule.action in ("allow", "deny")
+    ]
+
+
+def _of_tool(meta: Any) -> OfferedGrants:
+    persist = meta.get("persist") if isinstance(meta, dict) else None
+    values = [persist] if isinstance(persist, str) else persist
+    grants: list[Grant] = [Once()]
+    unknown: list[str] = []
+    for value in values if isinstance(values, list) else ():
+        if value == "session":
+            grants.append(Session())
+        elif value == "always":
+            grants.append(Always())
+        else:
+            unknown.append(str(value))
+    return OfferedGrants(tuple(grants), tuple(unknown))
+
+
+def arguments_of(approval: Approval) -> dict[str, object]:
+    """What is approved, as JSON: shown to the person, and digested (contract 3.2)."""
+    match approval:
+        case CommandApproval(request=command):
+            return _object(command.params)
+        case FileChangeApproval(request=asked, item=change):
+            return {"changes": plain(change.changes), "id": change.id, **_root(asked)}
+        case PermissionsApproval(request=permissions):
+            return {"permissions": plain(permissions.params.permissions)}
+        case McpToolApproval(item=call) | McpToolQuestion(item=call):
+            return {"server": call.server, "tool": call.tool, "arguments": plain(call.arguments)}
+        case LegacyCommandApproval(request=legacy):
+            return _object(legacy.params)
+        case LegacyPatchApproval(request=patch):
+            return _object(patch.params)
+        case _:
+            assert_never(approval)
+
+
+def _root(asked: ItemFileChangeRequestApproval) -> dict[str, object]:
+    """Where accepting the changes lets more be written; nothing for a plain change."""
+    root = asked.params.grant_root
+    return {} if root is None else {"grantRoot": root}
+
+
+def _object(model: object) -> dict[str, object]:
+    value = plain(model)
+    assert isinstance(value, dict)
+    return value
+
+
+def digest_of(approval: Approval) -> str:
+    """SHA-256 of the canonical JSON of `arguments_of`."""
+    return digest(arguments_of(approval))
+
+
+def granted(approval: Approval, grant: Grant) -> WireModel:
+    """The accepting reply. Raises ValueError for a grant that was not offered.
+
+    Only the ledger and policies may call this: see the module's text.
+    """
+    if grant not in offered(approval).grants:
+        msg = f"{grant!r} was not offered for {approval.request.method}"
+        raise ValueError(msg)
+    match approval:
+        case CommandApproval():
+            return models.CommandExecutionRequestApprovalResponse(decision=_decision(grant))
+        case FileChangeApproval():
+            accept: models.FileChangeApprovalDecision = (
+                "accept" if isinstance(grant, Once) else "acceptForSession"
+            )
+            return models.FileChangeRequestApprovalResponse(decision=accept)
+        case PermissionsApproval(request=request):
+            return _permissions(request.params.permissions, grant)
+        case McpToolApproval():
+            return models.McpServerElicitationRequestResponse(
+                action="accept", content=None, meta=_persist(grant)
+            )
+        case McpToolQuestion(request=question):
+            return _answer(question.params, grant)
+        case LegacyCommandApproval():
+            return models.ExecCommandApprovalResponse(decision=_legacy(grant))
+        case LegacyPatchApproval():
+            return models.ApplyPatchApprovalResponse(decision=_legacy(grant))
+        case _:
+            assert_never(approval)
+
+
+def _decision(grant: Grant) -> models.CommandExecutionApprovalDecision:
+    match grant:
+        case Once():
+            return "accept"
+        case Session() | Always():
+            return "acceptForSession"
+        case RememberPrefix(prefix=prefix):
+            return models.AcceptWithExecpolicyAmendmentDecision(
+                accept_with_execpolicy_amendment=models.AcceptWithExecpolicyAmendmentDetails(
+                    execpolicy_amendment=list(prefix)
+                )
+            )
+        case RememberHost(host=host, action=action):
+            rule = models.NetworkPolicyAmendment(
+                host=host, action="allow" if action == "allow" else "deny"
+            )
+            return models.ApplyNetworkPolicyAmendmentDecision(
+                apply_network_policy_amendment=models.ApplyNetworkPolicyAmendmentDetails(
+                    network_policy_amendment=rule
+                )
+            )
+        case _:
+            assert_never(grant)
+
+
+def _permissions(
+    asked: models.RequestPermissionProfile, grant: Grant
+) -> models.PermissionsRequestApprovalResponse:
+    given = models.GrantedPermissionProfile()
+    if asked.file_system is not None:
+        given.file_system = asked.file_system
+    if asked.network is not None:
+        given.network = asked.network
+    return models.PermissionsRequestApprovalResponse(
+        permissions=given, scope="turn" if isinstance(grant, Once) else "session"
+    )
+
+
+def _persist(grant: Grant) -> dict[str, str] | None:
+    if isinstance(grant, Session):
+        return {"persist": "session"}
+    return {"persist": "always"} if isinstance(grant, Always) else None
+
+
+def _answer(
+    params: models.ToolRequestUserInputParams, grant: Grant
+) -> models.ToolRequestUserInputResponse:
+    (question,) = params.questions
+    labels = [o.label for o in question.options or () if _QUESTION_LABELS.get(o.label) == grant]
+    answer = models.ToolRequestUserInputAnswer(answers=labels[:1])
+    return models.ToolRequestUserInputResponse(answers={question.id: answer})
+
+
+def _legacy(grant: Grant) -> models.ReviewDecision:
+    return "approved" if isinstance(grant, Once) else "approved_for_session"

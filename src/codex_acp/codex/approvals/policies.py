@@ -1,0 +1,246 @@
+"""Policies: who answers an approval in a program without an ACP client (contract 6.2).
+
+A policy is a value. It gets a question and grants, denies or has no opinion; policies combine, and
+whatever nobody granted is denied. No policy here grants anything that the program did not name.
+
+The second and last place that makes accepting replies (contract 2.3): `accepting_reply`, after the
+checks of rule 3.2. Elicitations never come here. Nothing here knows the connection.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from codex_acp.codex.approvals.callbacks import Failed, answer_of
+from codex_acp.codex.approvals.classify import McpToolApproval, McpToolQuestion
+from codex_acp.codex.approvals.grants import (
+    Always,
+    Once,
+    RememberHost,
+    RememberPrefix,
+    Session,
+    digest_of,
+    granted,
+)
+from codex_acp.errors import MisuseError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Mapping
+
+    from codex_acp.codex.approvals.classify import Approval
+    from codex_acp.codex.approvals.grants import Grant
+    from codex_acp.wire.model import WireModel
+
+__all__ = [
+    "Allow",
+    "ApprovalQuestion",
+    "Decision",
+    "Deny",
+    "Interest",
+    "Policy",
+    "accepting_reply",
+    "ask",
+    "deny_all",
+    "first_of",
+    "trust_mcp_servers",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalQuestion:
+    """One pending action that Codex wants to run, as a policy sees it."""
+
+    approval: Approval
+    """What it is, with Codex's request: match on its class."""
+    arguments: Mapping[str, object]
+    """What would run, as plain JSON: a copy."""
+    offered: tuple[Grant, ...]
+    """The grants to choose from, in Codex's order; never empty."""
+    thread_id: str
+    root_thread_id: str
+    """The thread at the top, if a sub-agent asks; else the same as ``thread_id``."""
+    turn_id: str
+    item_id: str
+    digest: str
+    """SHA-256 of the arguments' canonical JSON at the time of asking."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """Let it run, this far. Holds only if ``grant`` is among those offered."""
+
+    grant: Grant
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """Do not let it run; the turn goes on. ``reason`` is one sentence for the log."""
+
+    reason: str
+    answered: bool = False
+    """Whether someone was asked and said no. Otherwise the denial is a warning (contract 1.6)."""
+
+
+Decision: TypeAlias = Allow | Deny
+
+
+class Interest(NamedTuple):
+    """What a policy could ever grant: used to warn when Codex will never ask (contract 6.2)."""
+
+    anything: bool = False
+    servers: frozenset[str] = frozenset()
+    """MCP servers whose tools it could grant."""
+
+
+class Policy(ABC):
+    """A value that decides approvals. ``a | b`` asks ``b`` where ``a`` has no opinion."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    async def decide(self, question: ApprovalQuestion) -> Decision | None:
+        """Grant, deny, or None for no opinion. What it raises is a denial."""
+
+    @property
+    def interest(self) -> Interest:
+        """What it could ever grant."""
+        return Interest(anything=True)
+
+    def __or__(self, other: Policy) -> Policy:
+        """See `first_of`."""
+        return first_of(self, other)
+
+
+@dataclass(frozen=True, slots=True)
+class _DenyAll(Policy):
+    async def decide(self, question: ApprovalQuestion) -> Decision | None:
+        del question
+        return Deny("no policy allows it")
+
+    @property
+    def interest(self) -> Interest:
+        return Interest()
+
+
+deny_all: Final[Policy] = _DenyAll()
+"""Denies every approval: the default, and what follows the last policy of every combination."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask(Policy):
+    callback: Callable[[ApprovalQuestion], Awaitable[Grant | None] | Grant | None]
+    timeout: float | None
+
+    async def decide(self, question: ApprovalQuestion) -> Decision | None:
+        # Callbacks are not always typed: what comes back may be anything.
+        answer: object = await answer_of(self.callback, question, self.timeout)
+        match answer:
+            case Failed(reason=reason):
+                return Deny(reason)
+            case None:
+                return Deny("the callback said no", answered=True)
+            case Once() | Session() | Always() | RememberPrefix() | RememberHost():
+                return Allow(answer)
+        return Deny(f"the callback must return an offered grant or None, not {answer!r}")
+
+
+def ask(
+    callback: Callable[[ApprovalQuestion], Awaitable[Grant | None] | Grant | None],
+    timeout: float | None = None,
+) -> Policy:
+    """Ask the program about every approval.
+
+    The callback gets the question and returns one of ``question.offered``, or None for no. An
+    async one runs on the client's event loop, any other one in a thread of its own: it may block.
+    One that raises, returns something else or takes longer than ``timeout`` seconds (None: as long
+    as the turn runs) is a denial. If the turn ends or Codex settles the request itself, an async
+    callback is cancelled, and a blocking one's answer is not used any more.
+    Raises MisuseError for a timeout that is not positive.
+    """
+    if timeout is not None and not timeout > 0:
+        message = f"a timeout must be a positive number of seconds, not {timeout!r}"
+        raise MisuseError(message)
+    return _Ask(callback, timeout)
+
+
+@dataclass(frozen=True, slots=True)
+class _TrustMcpServers(Policy):
+    names: frozenset[str]
+    persist: bool
+
+    async def decide(self, question: ApprovalQuestion) -> Decision | None:
+        approval = question.approval
+        if not isinstance(approval, McpToolApproval | McpToolQuestion):
+            return None
+        if approval.item.server not in self.names:
+            return None
+        wanted: tuple[Grant, ...] = (Session(), Once()) if self.persist else (Once(),)
+        grant = next((g for g in wanted if g in question.offered), None)
+        return None if grant is None else Allow(grant)
+
+    @property
+    def interest(self) -> Interest:
+        return Interest(servers=self.names)
+
+
+def trust_mcp_servers(names: Collection[str], *, persist: bool = False) -> Policy:
+    """Let the tools of these MCP servers run, by their names in Codex's configuration.
+
+    Only calls that Codex itself reports as running (contract 2.7), each once; with ``persist`` for
+    the session where Codex offers that. Never the servers' forms or pages: those are elicitations.
+    What remains: a server can imitate the approval of a running call of its own that Codex did not
+    ask about, and so have its own elicitation accepted, empty.
+
+    Raises MisuseError for one string instead of a collection.
+    """
+    if isinstance(names, str):
+        message = f"trust_mcp_servers wants a collection of names: {{{names!r}}}"
+        raise MisuseError(message)
+    return _TrustMcpServers(frozenset(names), persist)
+
+
+@dataclass(frozen=True, slots=True)
+class _FirstOf(Policy):
+    policies: tuple[Policy, ...]
+
+    async def decide(self, question: ApprovalQuestion) -> Decision | None:
+        for policy in self.policies:
+            decision = await policy.decide(question)
+            if decision is not None:
+                return decision
+        return None
+
+    @property
+    def interest(self) -> Interest:
+        all_of_them = [policy.interest for policy in self.policies]
+        return Interest(
+            anything=any(i.anything for i in all_of_them),
+            servers=frozenset().union(*(i.servers for i in all_of_them)),
+        )
+
+
+def first_of(*policies: Policy) -> Policy:
+    """The first policy with an opinion decides; if none has one, it is denied. ``a | b``."""
+    flat: list[Policy] = []
+    for policy in policies:
+        flat += policy.policies if isinstance(policy, _FirstOf) else [policy]
+    return _FirstOf(tuple(flat))
+
+
+def accepting_reply(
+    question: ApprovalQuestion, grant: Grant, now: Approval | None, *, running: bool
+) -> WireModel | Deny:
+    """The reply that lets it run; a denial if any check of contract 3.2 fails.
+
+    ``now`` is the action as Codex last reported it, None if it is gone; ``running`` says whether
+    its turn still runs.
+    """
+    if grant not in question.offered:
+        return Deny(f"{grant!r} was not offered")
+    if not running:
+        return Deny("its turn is over")
+    if now is None or digest_of(now) != question.digest:
+        return Deny("what would run is no longer what was asked about")
+    return granted(now, grant)

@@ -1,0 +1,142 @@
+"""The negative reply of every server request: what is sent when nobody said yes.
+
+Pure, and total over the generated registry. Owns the table; must not know why something is
+refused. Rows do not look at the params: params that could not be read can be refused, too.
+A model loads when its row is first used.
+
+Source: the response definitions of ``schema/codex/experimental.json``. What Codex makes of each:
+a declined action is told to the model and the turn goes on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from codex_acp.codex._generated import models
+from codex_acp.codex._generated.methods import SERVER_REQUESTS
+from codex_acp.errors import RpcError
+from codex_acp.jsonrpc.message import METHOD_NOT_FOUND
+from codex_acp.wire.registry import require_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codex_acp.codex._generated.server_requests import Refusals
+    from codex_acp.wire.model import WireModel
+
+__all__ = ["REFUSALS", "cancelled", "has_negative_form", "refusal"]
+
+
+def _command(
+    _params: models.CommandExecutionRequestApprovalParams, _reason: str
+) -> models.CommandExecutionRequestApprovalResponse:
+    return models.CommandExecutionRequestApprovalResponse(decision="decline")
+
+
+def _file_change(
+    _params: models.FileChangeRequestApprovalParams, _reason: str
+) -> models.FileChangeRequestApprovalResponse:
+    return models.FileChangeRequestApprovalResponse(decision="decline")
+
+
+def _user_input(
+    _params: models.ToolRequestUserInputParams, _reason: str
+) -> models.ToolRequestUserInputResponse:
+    return models.ToolRequestUserInputResponse(answers={})
+
+
+def _elicitation(
+    _params: models.McpServerElicitationRequestParams, _reason: str
+) -> models.McpServerElicitationRequestResponse:
+    return models.McpServerElicitationRequestResponse(action="decline")
+
+
+def _permissions(
+    _params: models.PermissionsRequestApprovalParams, _reason: str
+) -> models.PermissionsRequestApprovalResponse:
+    nothing = models.GrantedPermissionProfile()
+    return models.PermissionsRequestApprovalResponse(permissions=nothing, scope="turn")
+
+
+def _dynamic_tool(
+    _params: models.DynamicToolCallParams, reason: str
+) -> models.DynamicToolCallResponse:
+    text = models.InputTextDynamicToolCallOutputContentItem(text=reason)
+    return models.DynamicToolCallResponse(success=False, content_items=[text])
+
+
+def _apply_patch(
+    _params: models.ApplyPatchApprovalParams, reason: str
+) -> models.ApplyPatchApprovalResponse:
+    return models.ApplyPatchApprovalResponse(decision=_denied(reason))
+
+
+def _exec_command(
+    _params: models.ExecCommandApprovalParams, reason: str
+) -> models.ExecCommandApprovalResponse:
+    return models.ExecCommandApprovalResponse(decision=_denied(reason))
+
+
+def _denied(reason: str) -> models.DeniedReviewDecision:
+    return models.DeniedReviewDecision(denied=models.DeniedDetails(rejection=reason))
+
+
+def _not_offered(_params: object, reason: str) -> RpcError:
+    return RpcError(METHOD_NOT_FOUND, reason)
+
+
+REFUSALS: Final[Refusals] = {
+    "item/commandExecution/requestApproval": _command,
+    "item/fileChange/requestApproval": _file_change,
+    "item/tool/requestUserInput": _user_input,
+    "mcpServer/elicitation/request": _elicitation,
+    "item/permissions/requestApproval": _permissions,
+    "item/tool/call": _dynamic_tool,
+    "account/chatgptAuthTokens/refresh": _not_offered,
+    "attestation/generate": _not_offered,
+    "currentTime/read": _not_offered,
+    "applyPatchApproval": _apply_patch,
+    "execCommandApproval": _exec_command,
+}
+"""Method → its negative reply, made from the params and the reason."""
+
+
+require_rows("REFUSALS in codex_acp/codex/approvals/refusals.py", REFUSALS, SERVER_REQUESTS)
+
+
+def has_negative_form(method: str) -> bool:
+    """Whether the reply of this server request can say no; if not, only an error can."""
+    return _rows().get(method) not in (None, _not_offered)
+
+
+def refusal(method: str, params: object, reason: str) -> WireModel | RpcError:
+    """The negative reply to one request of this method; an error also for an unknown method.
+
+    ``params`` are not looked at. ``reason`` is for the model or the log of Codex, in one sentence.
+    """
+    row = _rows().get(method, _not_offered)
+    return row(params, reason)
+
+
+def cancelled(method: str, params: object, reason: str) -> WireModel | RpcError:
+    """The reply that ends the turn with the action, where the method has one; else the refusal.
+
+    Only for a turn that is being cancelled: it must never be what a plain "no" becomes.
+    """
+    match method:
+        case "item/commandExecution/requestApproval":
+            return models.CommandExecutionRequestApprovalResponse(decision="cancel")
+        case "item/fileChange/requestApproval":
+            return models.FileChangeRequestApprovalResponse(decision="cancel")
+        case "mcpServer/elicitation/request":
+            return models.McpServerElicitationRequestResponse(action="cancel")
+        case "execCommandApproval":
+            return models.ExecCommandApprovalResponse(decision="abort")
+        case "applyPatchApproval":
+            return models.ApplyPatchApprovalResponse(decision="abort")
+    return refusal(method, params, reason)
+
+
+def _rows() -> dict[str, Callable[[object, str], WireModel | RpcError]]:
+    """The table as a plain mapping, for a method that is only known at run time."""
+    return cast("dict[str, Callable[[object, str], WireModel | RpcError]]", REFUSALS)

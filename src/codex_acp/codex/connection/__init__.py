@@ -1,0 +1,1 @@
+"""The connection to one app-server: launch, handshake, calls, notifications, server requests."""

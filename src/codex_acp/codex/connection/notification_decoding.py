@@ -1,0 +1,112 @@
+"""Notifications of the app-server as typed events.
+
+Owns the reading of one notification, and the count of those that could not be read. Never raises
+for what the server sent: a method or a shape that the schema does not know is an event, too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS
+from codex_acp.codex._generated.notifications import NOTIFICATION_CLASSES, UnknownNotification
+from codex_acp.codex._generated.version import SCHEMA_VERSION
+from codex_acp.codex.connection.unknown_parts import MAX_KINDS, OTHER_KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic_core import ValidationError
+
+    from codex_acp.codex._generated.notifications import ServerNotification
+    from codex_acp.codex.connection.unknown_parts import UnknownParts
+    from codex_acp.jsonrpc.message import JsonValue
+
+__all__ = ["MAX_KINDS", "NotificationDecoder", "decode_notification"]
+
+logger = logging.getLogger(__name__)
+
+_readers: dict[str, tuple[Callable[[object], Any], Callable[[Any], ServerNotification]]] = {}
+
+
+def decode_notification(method: str, params: JsonValue) -> ServerNotification:
+    """The typed event of one notification.
+
+    A method that the schema does not know gives an `UnknownNotification` with the raw params;
+    params that do not fit the schema give one whose ``problem`` names the fields.
+    """
+    try:
+        read, make = _readers[method]
+    except KeyError:
+        if method not in SERVER_NOTIFICATIONS:
+            return UnknownNotification(params, method)
+        read, make = _readers[method] = _reader(method)
+    try:
+        model = read({} if params is None else params)
+    except _validation_error() as error:
+        from codex_acp.wire.codec import problems_of
+
+        return UnknownNotification(params, method, "; ".join(problems_of(error, params)))
+    return make(model)
+
+
+def _validation_error() -> type[ValidationError]:
+    """Called only for params that do not fit: importing this module loads no pydantic."""
+    from pydantic_core import ValidationError
+
+    return ValidationError
+
+
+def _reader(method: str) -> tuple[Callable[[object], Any], Callable[[Any], ServerNotification]]:
+    name = SERVER_NOTIFICATIONS[method].params
+    read = _as_it_is if name is None else MODELS.decoder(name)
+    return read, NOTIFICATION_CLASSES[method]
+
+
+def _as_it_is(value: object) -> object:
+    return value
+
+
+class NotificationDecoder:
+    """`decode_notification` for one connection, which counts what could not be read.
+
+    Each kind (an unknown method, or a method with a certain problem) is logged once. ``unknown``
+    counts what is unknown in those that could be read.
+    """
+
+    def __init__(self, unknown: UnknownParts | None = None) -> None:
+        self.unreadable: Counter[str] = Counter()
+        """How often each kind came; the key is the method, with the problem if there is one."""
+        self._unknown = unknown
+
+    def decode(self, method: str, params: JsonValue) -> ServerNotification:
+        """See `decode_notification`."""
+        event = decode_notification(method, params)
+        if type(event) is UnknownNotification:
+            self._count(event)
+        elif self._unknown is not None:
+            self._unknown.look(event.params)
+        return event
+
+    def _count(self, event: UnknownNotification) -> None:
+        kind = event.method if event.problem is None else f"{event.method}: {event.problem}"
+        if kind not in self.unreadable and len(self.unreadable) >= MAX_KINDS:
+            kind = OTHER_KINDS
+        self.unreadable[kind] += 1
+        if self.unreadable[kind] > 1:
+            return
+        if event.problem is None:
+            logger.warning(
+                "the app-server sent %s, which schema %s does not know",
+                event.method,
+                SCHEMA_VERSION,
+            )
+        else:
+            logger.warning(
+                "the app-server sent %s, which does not fit schema %s: %s",
+                event.method,
+                SCHEMA_VERSION,
+                event.problem,
+            )

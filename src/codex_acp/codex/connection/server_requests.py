@@ -1,0 +1,276 @@
+"""Requests of the app-server: each is read, given to its handler, and answered exactly once.
+
+Owns the tasks of the handlers and every way in which a request can be refused. Must not know what
+a request is about: that is the handlers' matter, and the refusals'. Models load with the first
+request: a client that is just started waits for none of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from codex_acp.codex._generated.methods import MODELS, SERVER_REQUESTS
+from codex_acp.codex._generated.version import SCHEMA_VERSION
+from codex_acp.codex.connection.notification_router import thread_of
+from codex_acp.codex.connection.unknown_parts import MAX_NAME, UnknownParts
+from codex_acp.errors import InvalidPayload, MisuseError, RpcError
+from codex_acp.jsonrpc.message import INVALID_PARAMS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from codex_acp.codex._generated.server_requests import RequestHandlers, ServerRequest
+    from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Request, RequestId
+    from codex_acp.transport.connection import Responder
+    from codex_acp.wire.model import WireModel
+
+__all__ = ["HANDLER_FAILED", "OpenRequest", "RefusedRequest", "ServerRequests"]
+
+logger = logging.getLogger(__name__)
+
+HANDLER_FAILED: Final = -32000
+"""The error for a handler that raised, where the method's reply cannot say no."""
+
+MAX_REASON_LENGTH: Final = 2000
+"""Characters of a reason: it may quote an exception, and the model may get to read it."""
+
+END_OF_HANDLERS_SECONDS: Final = 2.0
+"""How long `ServerRequests.aclose` waits for cancelled handlers; a stuck one is left, and said."""
+
+
+class RefusedRequest(NamedTuple):
+    """A server request that was refused without its handler having said so."""
+
+    id: RequestId
+    method: str
+    params: JsonValue
+    """As they came: a request is also refused because they could not be read."""
+    reason: str
+
+
+class OpenRequest(NamedTuple):
+    """A server request that is not answered yet."""
+
+    id: RequestId
+    method: str
+    thread_id: str | None
+    """The thread that asks, if its params say so."""
+
+
+class _Pending(NamedTuple):
+    """A request whose handler runs."""
+
+    request: Request
+    responder: Responder
+
+
+class ServerRequests:
+    """Runs a handler for each request, in a task of its own, and settles what handlers do not.
+
+    ``on_refused`` hears of every refusal that this class makes, before it is sent.
+    """
+
+    def __init__(
+        self,
+        on_refused: Callable[[RefusedRequest], None] | None = None,
+        unknown: UnknownParts | None = None,
+    ) -> None:
+        self.peer_version = "of unknown version"
+        """The version that the app-server told in the handshake, for warnings."""
+        self._on_refused = on_refused
+        self._unknown = UnknownParts() if unknown is None else unknown
+        self._handlers: dict[str, Callable[[Any], Awaitable[object]]] = {}
+        self._fallback: Callable[[ServerRequest], Awaitable[WireModel]] | None = None
+        self._pending: dict[asyncio.Task[None], _Pending] = {}
+        self._closing = False
+        self._gone = False
+
+    def handle(self, handlers: RequestHandlers) -> None:
+        """Register a handler per method; a later one replaces an earlier one.
+
+        Raises MisuseError for a method that the schema does not have.
+        """
+        rows = cast("Mapping[str, Callable[[Any], Awaitable[object]]]", handlers)
+        unknown = sorted(set(rows) - set(SERVER_REQUESTS))
+        if unknown:
+            message = f"schema {SCHEMA_VERSION} has no server request {', '.join(unknown)}"
+            raise MisuseError(message)
+        self._handlers.update(rows)
+
+    def handle_others(
+        self, handler: Callable[[ServerRequest], Awaitable[WireModel]] | None
+    ) -> None:
+        """Register what handles the methods without a handler of their own; None for nothing."""
+        self._fallback = handler
+
+    def on_request(self, request: Request, responder: Responder) -> None:
+        """Take one request: start its handler, or refuse it at once."""
+        info = SERVER_REQUESTS.get(request.method)
+        if info is None or info.params is None:
+            self._refuse_unknown(request, responder)
+            return
+        try:
+            params = MODELS.decode(
+                info.params, {} if request.params is None else request.params, request.method
+            )
+        except InvalidPayload as error:
+            self._refuse(
+                request, responder, f"codex-acp-sdk cannot read it: {error}", INVALID_PARAMS
+            )
+            return
+        self._unknown.look(params)
+        from codex_acp.codex._generated.server_requests import REQUEST_CLASSES
+
+        typed = REQUEST_CLASSES[request.method](request.id, params)
+        handler = self._handlers.get(request.method, self._fallback)
+        if self._closing or handler is None:
+            why = "the client is closing" if self._closing else "no handler is registered for it"
+            self._refuse(request, responder, f"{request.method} was declined: {why}")
+            return
+        task = asyncio.get_running_loop().create_task(
+            self._run(handler, typed, request, responder), name=f"codex {request.method}"
+        )
+        self._pending[task] = _Pending(request, responder)
+        task.add_done_callback(self._ended)
+
+    def on_request_again(self, request: Request) -> None:
+        """A request came again while its handler runs (contract 3.7).
+
+        The same one (after ``thread/resume``) is no news. With another payload nobody can tell
+        any more what an answer would be taken for: the pending one is refused, once.
+        """
+        from codex_acp.wire.canonical import same_json
+
+        for task, (pending, responder) in list(self._pending.items()):
+            if type(pending.id) is not type(request.id) or pending.id != request.id:
+                continue
+            same = pending.method == request.method and same_json(pending.params, request.params)
+            if same:
+                logger.info("%s came again while it is open", request.method)
+                return
+            reason = f"{pending.method} was declined: Codex used its id for another request"
+            self._refuse(pending, responder, reason, HANDLER_FAILED)
+            task.cancel()
+            return
+
+    @property
+    def open_requests(self) -> tuple[OpenRequest, ...]:
+        """The requests whose handlers run and that were not settled otherwise, oldest first."""
+        return tuple(
+            OpenRequest(request.id, request.method, thread_of(request.params))
+            for request, responder in self._pending.values()
+            if not responder.settled
+        )
+
+    def refuse_pending(self, reason: str) -> None:
+        """Refuse every request whose handler still runs, and all that come from now on."""
+        self._closing = True
+        for request, responder in self._pending.values():
+            self._refuse(request, responder, f"{request.method} was declined: {reason}")
+
+    def on_closed(self) -> None:
+        """The connection is gone: nothing can be answered, so no handler need go on."""
+        self._closing = self._gone = True
+        current = asyncio.current_task()
+        for task in list(self._pending):
+            if task is not current:
+                task.cancel()
+
+    async def aclose(self) -> None:
+        """Cancel the handlers and wait until they have ended, at most two seconds."""
+        self.on_closed()
+        current = asyncio.current_task()
+        tasks = {task for task in self._pending if task is not current}
+        if not tasks:
+            return
+        _done, stuck = await asyncio.wait(tasks, timeout=END_OF_HANDLERS_SECONDS)
+        for task in stuck:
+            logger.warning("the handler of %s does not end; it is left", task.get_name())
+
+    async def _run(
+        self,
+        handler: Callable[[Any], Awaitable[object]],
+        typed: ServerRequest,
+        request: Request,
+        responder: Responder,
+    ) -> None:
+        try:
+            encoded = _encoded(request.method, await handler(typed))
+        except RpcError as error:
+            if not responder.settled:
+                responder.rpc_error(error)
+        except Exception as error:  # noqa: BLE001 - logged and answered by the next lines
+            text = f"{type(error).__name__}: {error}"
+            reason = f"{request.method} was declined: its handler failed with {text}"
+            self._refuse(request, responder, reason, HANDLER_FAILED, error)
+        else:
+            if not responder.settled:
+                responder.result(encoded)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """The net below `_run`: a task may be cancelled even before it has begun."""
+        request, responder = self._pending.pop(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("answering %s failed", request.method, exc_info=task.exception())
+        reason = f"{request.method} was declined: its handler was cancelled"
+        self._refuse(request, responder, reason, HANDLER_FAILED)
+
+    def _refuse(
+        self,
+        request: Request,
+        responder: Responder,
+        reason: str,
+        code: int | None = None,
+        error: Exception | None = None,
+    ) -> None:
+        """Send the negative reply; if the method has none an error, with ``code`` if given."""
+        if responder.settled or self._gone:
+            return
+        from codex_acp.codex.approvals.refusals import refusal
+        from codex_acp.wire.codec import encode
+
+        reason = _sendable(reason)
+        logger.warning("refused %s (id %r): %s", request.method, request.id, reason, exc_info=error)
+        self._tell(request, reason)
+        reply = refusal(request.method, request.params, reason)
+        if isinstance(reply, RpcError):
+            responder.error(reply.code if code is None else code, reply.message)
+        else:
+            responder.result(encode(reply))
+
+    def _refuse_unknown(self, request: Request, responder: Responder) -> None:
+        self._unknown.add(f"request {request.method[:MAX_NAME]}")
+        reason = (
+            f"{request.method} is not known to codex-acp-sdk: it knows the schema of Codex "
+            f"{SCHEMA_VERSION}, and the app-server is {self.peer_version}"
+        )
+        self._refuse(request, responder, reason)
+
+    def _tell(self, request: Request, reason: str) -> None:
+        if self._on_refused is None:
+            return
+        try:
+            self._on_refused(RefusedRequest(request.id, request.method, request.params, reason))
+        except Exception:
+            logger.exception("on_refused failed at %s", request.method)
+
+
+def _encoded(method: str, result: object) -> EncodedJson:
+    """The result of a handler as JSON. Raises TypeError if it is not the method's model."""
+    name = SERVER_REQUESTS[method].result
+    wanted = None if name is None else MODELS.resolve(name)
+    if wanted is None or not isinstance(result, wanted):
+        message = f"a handler of {method} must return {name}, not {type(result).__name__}"
+        raise TypeError(message)
+    from codex_acp.wire.codec import encode
+
+    return encode(result)
+
+
+def _sendable(reason: str) -> str:
+    """The reason as valid Unicode of bounded length: it must never be what makes an answer fail."""
+    if len(reason) > MAX_REASON_LENGTH:
+        reason = f"{reason[:MAX_REASON_LENGTH]}… ({len(reason)} characters in all)"
+    return reason.encode("utf-8", "replace").decode()

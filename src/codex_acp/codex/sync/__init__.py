@@ -1,0 +1,314 @@
+"""Codex from programs without an event loop: scripts, notebooks, threads.
+
+A thin layer: everything runs on one event loop in a thread of its own, and every method here waits
+for the one of the same name there. Owns the waiting, and what Ctrl-C does to it. ::
+
+    with Codex() as codex:
+        thread = codex.threads.start()
+        print(thread.run("What is in this directory?").text)
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from codex_acp.codex.client import CodexClient
+from codex_acp.codex.sync.turn import Turn
+from codex_acp.errors import MisuseError
+from codex_acp.transport.child import ChildProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from types import TracebackType
+    from typing import Self, Unpack
+
+    from codex_acp.codex._generated.models import Thread as ThreadInfo
+    from codex_acp.codex.client import ClientSettings
+    from codex_acp.codex.connection.launch import LaunchOptions
+    from codex_acp.codex.connection.remote import Token
+    from codex_acp.codex.sync.loop_thread import LoopThread
+    from codex_acp.codex.threads import thread as one_thread
+    from codex_acp.codex.threads import turn as one_turn
+    from codex_acp.codex.threads.inputs import Input
+    from codex_acp.codex.threads.options import (
+        ForkOptions,
+        ListOptions,
+        ResumeOptions,
+        StartOptions,
+        TurnOptions,
+    )
+    from codex_acp.codex.threads.results import RunResult
+    from codex_acp.codex.threads.thread import Settings
+    from codex_acp.codex.threads.tools import Tool
+
+__all__ = ["Codex", "Thread", "Threads", "Turn"]
+
+T = TypeVar("T")
+_Value = TypeVar("_Value")
+
+
+class Codex:
+    """A Codex for synchronous code: ``with Codex() as codex:``. May be shared by threads.
+
+    ``options`` and ``settings`` are those of `CodexClient.start`; with ``connect_to`` it joins a
+    running app-server, see `CodexClient.connect_to`. Handlers, tools and callbacks of policies that
+    are no coroutine functions run in threads of their own, and may call back into this.
+
+    Ctrl-C interrupts the turn that is waited for, then raises KeyboardInterrupt; leaving the
+    ``with`` ends Codex.
+    """
+
+    def __init__(
+        self,
+        options: LaunchOptions | None = None,
+        *,
+        connect_to: str | None = None,
+        token: Token | None = None,
+        **settings: Unpack[ClientSettings],
+    ) -> None:
+        if connect_to is not None and options is not None:
+            message = "give options to launch an app-server, or connect_to to join one; not both"
+            raise MisuseError(message)
+        # Spawned before the event loop is even imported: it boots meanwhile.
+        self.client: CodexClient = (
+            CodexClient.start(options, **settings)
+            if connect_to is None
+            else CodexClient.connect_to(connect_to, token=token, **settings)
+        )
+        """The client on the event loop; `call` runs its coroutines."""
+        self.handle = self.client.handle
+        """See `CodexClient.handle`."""
+        self.tool = self.client.tool
+        """See `CodexClient.tool`."""
+        self._loop: LoopThread | None = None
+        self._entered = False
+
+    def __enter__(self) -> Self:
+        """Start the loop and shake hands. Raises as `CodexClient.connect`."""
+        from codex_acp.codex.sync.loop_thread import LoopThread
+
+        if self._entered:
+            message = "a Codex can be entered only once; make a new one"
+            raise MisuseError(message)
+        self._entered = True
+        self._loop = LoopThread("codex_acp.codex.sync")
+        try:
+            self.call(self.client.connect)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """See `close`."""
+        self.close()
+
+    def close(self) -> None:
+        """End Codex, and the loop. Again is fine."""
+        if self._loop is None:
+            if not self._entered and isinstance(self.client.link, ChildProcess):
+                self.client.link.kill_tree()  # no loop can end it gently
+            return
+        try:
+            self.call(self.client.aclose)
+        finally:
+            loop, self._loop = self._loop, None
+            if loop is not None:
+                loop.stop()
+
+    def call(self, function: Callable[..., Awaitable[_Value]], /, *args: Any) -> _Value:
+        """Run a coroutine function on the loop and wait: ``codex.call(codex.client.model_list)``.
+
+        Every method of the app-server is one of `client`. Raises what it raises, and MisuseError
+        outside the ``with``. Ctrl-C cancels it, waits until that is done, and raises.
+        """
+        if self._loop is None:
+            message = "use the Codex in a with statement"
+            raise MisuseError(message)
+        return self._loop.call(partial(function, *args))
+
+    @property
+    def threads(self) -> Threads:
+        """The threads of the app-server: start, resume, fork, list."""
+        return Threads(self)
+
+    def __repr__(self) -> str:
+        return f"Codex({self.client.link!r})"
+
+
+class Threads:
+    """See `codex_acp.codex.Threads`."""
+
+    def __init__(self, codex: Codex) -> None:
+        self._codex = codex
+        self._threads = codex.client.threads
+
+    def start(
+        self,
+        *,
+        tools: Iterable[Tool | Callable[..., object]] = (),
+        **options: Unpack[StartOptions],
+    ) -> Thread:
+        """See `codex_acp.codex.Threads.start`."""
+        return self._made(partial(self._threads.start, tools=tools, **options))
+
+    def resume(
+        self,
+        thread_id: str,
+        *,
+        tools: Iterable[Tool | Callable[..., object]] = (),
+        **options: Unpack[ResumeOptions],
+    ) -> Thread:
+        """See `codex_acp.codex.Threads.resume`."""
+        return self._made(partial(self._threads.resume, thread_id, tools=tools, **options))
+
+    def fork(
+        self,
+        thread_id: str,
+        *,
+        tools: Iterable[Tool | Callable[..., object]] = (),
+        **options: Unpack[ForkOptions],
+    ) -> Thread:
+        """See `codex_acp.codex.Threads.fork`."""
+        return self._made(partial(self._threads.fork, thread_id, tools=tools, **options))
+
+    def get(self, thread_id: str) -> Thread:
+        """See `codex_acp.codex.Threads.get`."""
+        return Thread(self._codex, self._threads.get(thread_id))
+
+    def list(self, **options: Unpack[ListOptions]) -> Iterator[Thread]:
+        """See `codex_acp.codex.Threads.list`."""
+        threads = self._threads.list(**options)
+        while (found := self._codex.call(anext, threads, None)) is not None:
+            yield Thread(self._codex, found)
+
+    def _made(self, make: Callable[[], Awaitable[one_thread.Thread]]) -> Thread:
+        return Thread(self._codex, self._codex.call(make))
+
+
+class Thread:
+    """See `codex_acp.codex.Thread`, which is this one's ``thread``."""
+
+    def __init__(self, codex: Codex, thread: one_thread.Thread) -> None:
+        self._codex = codex
+        self.thread = thread
+        """The same thread on the event loop."""
+        self.id = thread.id
+        """The thread's id."""
+
+    def __repr__(self) -> str:
+        return repr(self.thread)
+
+    @property
+    def info(self) -> ThreadInfo:
+        """See `codex_acp.codex.Thread.info`."""
+        return self.thread.info
+
+    @property
+    def settings(self) -> Settings:
+        """See `codex_acp.codex.Thread.settings`."""
+        return self.thread.settings
+
+    @overload
+    def run(
+        self,
+        prompt: Input,
+        *,
+        output_type: type[T],
+        silent_after: float | None = None,
+        **options: Unpack[TurnOptions],
+    ) -> RunResult[T]: ...
+    @overload
+    def run(
+        self,
+        prompt: Input,
+        *,
+        output_type: None = None,
+        silent_after: float | None = None,
+        **options: Unpack[TurnOptions],
+    ) -> RunResult[None]: ...
+    def run(
+        self,
+        prompt: Input,
+        *,
+        output_type: Any = None,
+        silent_after: float | None = None,
+        **options: Unpack[TurnOptions],
+    ) -> Any:
+        """See `codex_acp.codex.Thread.run`. Ctrl-C interrupts the turn."""
+        run: Callable[..., Awaitable[Any]] = self.thread.run
+        given = {"output_type": output_type, "silent_after": silent_after, **options}
+        return self._codex.call(partial(run, prompt, **given))
+
+    @overload
+    def turn(
+        self,
+        prompt: Input,
+        *,
+        output_type: type[T],
+        silent_after: float | None = None,
+        **options: Unpack[TurnOptions],
+    ) -> Turn[T]: ...
+    @overload
+    def turn(
+        self,
+        prompt: Input,
+        *,
+        output_type: None = None,
+        silent_after: float | None = None,
+        **options: Unpack[TurnOptions],
+    ) -> Turn[None]: ...
+    def turn(
+        self,
+        prompt: Input,
+        *,
+        output_type: Any = None,
+        silent_after: float | None = None,
+        **options: Unpack[TurnOptions],
+    ) -> Any:
+        """See `codex_acp.codex.Thread.turn`."""
+        make: Callable[..., one_turn.Turn[Any]] = self.thread.turn
+        given = {"output_type": output_type, "silent_after": silent_after, **options}
+        return Turn(self._codex, make(prompt, **given))
+
+    def resume(self, **options: Unpack[ResumeOptions]) -> Thread:
+        """See `codex_acp.codex.Thread.resume`."""
+        return self._codex.threads.resume(self.id, **options)
+
+    def fork(self, **options: Unpack[ForkOptions]) -> Thread:
+        """See `codex_acp.codex.Thread.fork`."""
+        return self._codex.threads.fork(self.id, **options)
+
+    def read(self, *, include_turns: bool = True) -> ThreadInfo:
+        """See `codex_acp.codex.Thread.read`."""
+        return self._codex.call(partial(self.thread.read, include_turns=include_turns))
+
+    def compact(self) -> None:
+        """See `codex_acp.codex.Thread.compact`."""
+        self._codex.call(self.thread.compact)
+
+    def rename(self, name: str) -> None:
+        """See `codex_acp.codex.Thread.rename`."""
+        self._codex.call(self.thread.rename, name)
+
+    def archive(self) -> None:
+        """See `codex_acp.codex.Thread.archive`."""
+        self._codex.call(self.thread.archive)
+
+    def unarchive(self) -> None:
+        """See `codex_acp.codex.Thread.unarchive`."""
+        self._codex.call(self.thread.unarchive)
+
+    def delete(self) -> None:
+        """See `codex_acp.codex.Thread.delete`."""
+        self._codex.call(self.thread.delete)
+
+    def unsubscribe(self) -> None:
+        """See `codex_acp.codex.Thread.unsubscribe`."""
+        self._codex.call(self.thread.unsubscribe)

@@ -1,0 +1,88 @@
+"""A turn for synchronous code; see `codex_acp.codex.sync`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+    from typing import Self
+
+    from codex_acp.codex._generated.notifications import ServerNotification
+    from codex_acp.codex.sync import Codex
+    from codex_acp.codex.threads import turn as one_turn
+    from codex_acp.codex.threads.inputs import Input
+    from codex_acp.codex.threads.results import RunResult
+
+__all__ = ["Turn"]
+
+T = TypeVar("T")
+
+
+class Turn(Generic[T]):
+    """See `codex_acp.codex.Turn`: ``with thread.turn(...) as turn: for event in turn: ...``.
+
+    Iterating one that was not entered enters it, and leaves it when the loop is left.
+    """
+
+    def __init__(self, codex: Codex, turn: one_turn.Turn[T]) -> None:
+        self._codex = codex
+        self._entered = False
+        self.turn = turn
+        """The same turn on the event loop."""
+        self.thread_id = turn.thread_id
+        """The thread it belongs to."""
+
+    @property
+    def id(self) -> str:
+        """See `codex_acp.codex.Turn.id`."""
+        return self.turn.id
+
+    @property
+    def so_far(self) -> RunResult[None]:
+        """See `codex_acp.codex.Turn.so_far`."""
+        return self.turn.so_far
+
+    def __enter__(self) -> Self:
+        """Start the turn."""
+        self._codex.call(self.turn.__aenter__)
+        self._entered = True
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Leave the turn: interrupt it unless it has ended or was detached."""
+        self._codex.call(self.turn.aclose)
+
+    def __iter__(self) -> Iterator[ServerNotification]:
+        """Its typed notifications, as they come."""
+        if not self._entered:
+            with self:
+                yield from self._events()
+        else:
+            yield from self._events()
+
+    def result(self) -> RunResult[T]:
+        """See `codex_acp.codex.Turn.result`."""
+        return self._codex.call(self.turn.result)
+
+    def steer(self, more: Input) -> None:
+        """See `codex_acp.codex.Turn.steer`."""
+        self._codex.call(self.turn.steer, more)
+
+    def interrupt(self) -> None:
+        """See `codex_acp.codex.Turn.interrupt`."""
+        self._codex.call(self.turn.interrupt)
+
+    def detach(self) -> None:
+        """See `codex_acp.codex.Turn.detach`."""
+        self._codex.call(self.turn.detach)
+
+    def _events(self) -> Iterator[ServerNotification]:
+        while (event := self._codex.call(anext, self.turn, None)) is not None:
+            yield event

@@ -1,0 +1,265 @@
+"""A thread of Codex as an object: run turns in it, read it, put it away.
+
+Owns how a turn's arguments become ``turn/start``. What Codex tells of the thread stays JSON until
+it is asked for: a thread starts without waiting for a model to load.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar, cast, overload
+
+from codex_acp.codex._generated.methods import MODELS
+from codex_acp.codex.threads.options import params_of
+from codex_acp.errors import MisuseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any, TypeAlias, Unpack
+
+    from codex_acp.codex._generated.models import Thread as ThreadInfo
+    from codex_acp.codex._generated.models import (
+        ThreadForkResponse,
+        ThreadResumeResponse,
+        ThreadStartResponse,
+        TurnStartResponse,
+    )
+    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.threads.inputs import Input
+    from codex_acp.codex.threads.options import ForkOptions, ResumeOptions, TurnOptions
+    from codex_acp.codex.threads.output_schema import OutputType
+    from codex_acp.codex.threads.results import RunResult
+    from codex_acp.codex.threads.tools import Tool
+    from codex_acp.codex.threads.turn import Turn
+    from codex_acp.jsonrpc.message import JsonValue
+
+    Settings: TypeAlias = ThreadStartResponse | ThreadResumeResponse | ThreadForkResponse
+
+__all__ = ["Thread"]
+
+T = TypeVar("T")
+
+
+class Thread:
+    """A thread. Made by `CodexClient.threads`; any number of them may run turns at a time.
+
+    Every method raises as the client's calls do; ErrorReply for a thread that Codex does not have.
+    """
+
+    def __init__(
+        self,
+        client: CodexClient,
+        thread_id: str,
+        info: ThreadInfo | JsonValue = None,
+        loaded_by: tuple[str, JsonValue] | None = None,
+    ) -> None:
+        self._client = client
+        self._info = info
+        self._loaded_by = loaded_by
+        self._settings: Settings | None = None
+        self.id = thread_id
+        """The thread's id: keep it to `Threads.resume` the thread later."""
+
+    def __repr__(self) -> str:
+        return f"Thread({self.id!r})"
+
+    @property
+    def info(self) -> ThreadInfo:
+        """What Codex last told this object of the thread: preview, name, times, directory.
+
+        Raises MisuseError if that is nothing: `read` it first.
+        """
+        if self._info is None:
+            message = f"nothing is known of thread {self.id} yet; read() or resume() it first"
+            raise MisuseError(message)
+        if isinstance(self._info, dict):
+            self._info = cast("ThreadInfo", MODELS.decode("Thread", self._info, "a thread"))
+        return cast("ThreadInfo", self._info)
+
+    @property
+    def settings(self) -> Settings:
+        """What it was loaded with: model, directory, sandbox, approval policy.
+
+        Raises MisuseError if this object did not start, resume or fork it.
+        """
+        if self._settings is None:
+            if self._loaded_by is None:
+                message = f"thread {self.id} was not loaded here; resume() it first"
+                raise MisuseError(message)
+            self._settings = self._client.decode_result(*self._loaded_by)
+        return cast("Settings", self._settings)
+
+    # Turns.
+
+    @overload
+    async def run(
+        self,
+        prompt: Input,
+        *,
+        output_type: type[T],
+        silent_after: float | None = None,
+        **options: Unpack[TurnOptions],
+    ) -> RunResult[T]: ...
+    @overload
+    async def run(
+        self,
+        prompt: Input,
+        *,
+        output_type: None = None,
+        silent_after: float | None = None,
+        **options: Unpack[TurnOptions],
+    ) -> RunResult[None]: ...
+    async def run(
+        self,
+        prompt: Input,
+        *,
+        output_type: Any = None,
+        silent_after: float | None = None,
+        **options: Unpack[TurnOptions],
+    ) -> Any:
+        """Run a turn to its end, and give what it said and did.
+
+        ``prompt`` is a text, or a list of texts and images (`codex_acp.codex.image`). With an
+        ``output_type`` (a pydantic model, a dataclass, a TypedDict) the model must answer in that
+        shape, and ``result.output`` is such a value. ``silent_after`` is in seconds: a turn of
+        which nothing is heard for so long is interrupted. Cancelling this interrupts the turn.
+
+        Raises TurnFailed, TurnInterrupted, TurnSilent or OutputInvalid, each with the ``result``
+        so far; ProcessExited or ConnectionClosed if the app-server is lost; MisuseError for
+        arguments that make no sense.
+        """
+        async with self.turn(
+            prompt, output_type=output_type, silent_after=silent_after, **options
+        ) as turn:
+            return await turn.result()
+
+    @overload
+    def turn(
+        self,
+        prompt: Input,
+        *,
+        output_type: type[T],
+        silent_after: float | None = None,
+        **options: Unpack[TurnOptions],
+    ) -> Turn[T]: ...
+    @overload
+    def turn(
+        self,
+        prompt: Input,
+        *,
+        output_type: None = None,
+        silent_after: float | None = None,
+        **options: Unpack[TurnOptions],
+    ) -> Turn[None]: ...
+    def turn(
+        self,
+        prompt: Input,
+        *,
+        output_type: Any = None,
+        silent_after: float | None = None,
+        **options: Unpack[TurnOptions],
+    ) -> Any:
+        """A turn that ``async with`` starts, to be iterated; the arguments are those of `run`.
+
+        If a turn of the thread runs already, Codex adds the prompt to that one, and this follows
+        it. Raises MisuseError for arguments that make no sense.
+        """
+        from codex_acp.codex.threads.inputs import user_input
+        from codex_acp.codex.threads.turn import Turn
+        from codex_acp.wire.codec import plain
+
+        params = params_of(options)
+        params["threadId"] = self.id
+        params["input"] = cast("JsonValue", plain(user_input(prompt)))
+        output: OutputType[Any] | None = None
+        if output_type is not None:
+            from codex_acp.codex.threads.output_schema import OutputType
+
+            output = OutputType(output_type)
+            params["outputSchema"] = output.schema
+
+        async def begin() -> str | None:
+            answer = await self._client.call_raw("turn/start", params)
+            started: TurnStartResponse = self._client.decode_result("turn/start", answer)
+            return started.turn.id
+
+        return Turn(self._client, self.id, begin, output, silent_after)
+
+    async def compact(self) -> None:
+        """Let Codex sum up what was said, so that it takes less of the context; waits for it.
+
+        Raises TurnFailed or TurnInterrupted if that did not work out.
+        """
+        from codex_acp.codex._generated.models import ThreadCompactStartParams
+        from codex_acp.codex.threads.turn import Turn
+
+        async def begin() -> str | None:
+            params = ThreadCompactStartParams(thread_id=self.id)
+            await self._client.thread_compact_start(params)
+            return None  # the turn that does it says so itself
+
+        turn: Turn[None] = Turn(self._client, self.id, begin)
+        async with turn:
+            await turn.result()
+
+    # The thread itself.
+
+    async def resume(
+        self,
+        *,
+        tools: Iterable[Tool | Callable[..., object]] = (),
+        **options: Unpack[ResumeOptions],
+    ) -> Thread:
+        """Load it, so that turns can run; see `Threads.resume`."""
+        return await self._client.threads.resume(self.id, tools=tools, **options)
+
+    async def fork(
+        self,
+        *,
+        tools: Iterable[Tool | Callable[..., object]] = (),
+        **options: Unpack[ForkOptions],
+    ) -> Thread:
+        """A new thread that begins with what was said in this one; see `Threads.fork`."""
+        return await self._client.threads.fork(self.id, tools=tools, **options)
+
+    async def read(self, *, include_turns: bool = True) -> ThreadInfo:
+        """What Codex has stored of it, with its turns and their items; loads nothing.
+
+        `info` has the same from then on.
+        """
+        from codex_acp.codex._generated.models import ThreadReadParams
+
+        params = ThreadReadParams(thread_id=self.id, include_turns=include_turns)
+        info = (await self._client.thread_read(params)).thread
+        self._info = info
+        return info
+
+    async def rename(self, name: str) -> None:
+        """Give it a name."""
+        from codex_acp.codex._generated.models import ThreadSetNameParams
+
+        await self._client.thread_name_set(ThreadSetNameParams(thread_id=self.id, name=name))
+
+    async def archive(self) -> None:
+        """Put it away: `Threads.list` shows it with ``archived=True`` only. Ends what it runs."""
+        from codex_acp.codex._generated.models import ThreadArchiveParams
+
+        await self._client.thread_archive(ThreadArchiveParams(thread_id=self.id))
+
+    async def unarchive(self) -> None:
+        """Undo `archive`."""
+        from codex_acp.codex._generated.models import ThreadUnarchiveParams
+
+        answer = await self._client.thread_unarchive(ThreadUnarchiveParams(thread_id=self.id))
+        self._info = answer.thread
+
+    async def delete(self) -> None:
+        """Delete it and what was forked off as its sub-agents, for good."""
+        from codex_acp.codex._generated.models import ThreadDeleteParams
+
+        await self._client.thread_delete(ThreadDeleteParams(thread_id=self.id))
+
+    async def unsubscribe(self) -> None:
+        """Hear no more of it: Codex unloads a thread that nobody hears."""
+        from codex_acp.codex._generated.models import ThreadUnsubscribeParams
+
+        await self._client.thread_unsubscribe(ThreadUnsubscribeParams(thread_id=self.id))

@@ -1,0 +1,282 @@
+"""One turn of a thread: its notifications, its result, and the hold on it while it runs.
+
+Owns when a turn is interrupted: when it is left before its end, and was not detached. Must not
+know how its input is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
+
+import anyio
+
+from codex_acp.codex._generated.models import TurnInterruptParams, TurnSteerParams
+from codex_acp.codex.threads.inputs import user_input
+from codex_acp.codex.threads.notification_stream import NotificationStream
+from codex_acp.codex.threads.results import RunResult, TurnRecord, turn_of
+from codex_acp.codex.threads.silence import WARN_AFTER_SECONDS
+from codex_acp.codex.threads.turn_errors import TurnFailed, TurnInterrupted, TurnSilent
+from codex_acp.codex.threads.turn_marks import TurnMarks
+from codex_acp.errors import CodexAcpError, ConnectionClosed, ErrorReply, MisuseError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
+    from typing import Self
+
+    from codex_acp.codex._generated.notifications import ServerNotification
+    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.threads.inputs import Input
+    from codex_acp.codex.threads.output_schema import OutputType
+    from codex_acp.codex.threads.silence import SilenceWatch
+
+__all__ = ["Turn"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+CLOSE_SECONDS: Final = 5.0
+"""How long leaving a turn waits for Codex to interrupt it; usually a few milliseconds."""
+
+
+class Turn(Generic[T]):
+    """A turn, from its start to its end. Made by `Thread.turn`; use it once, with ``async with``.
+
+    Entering starts it. Iterating gives its typed notifications in Codex's order, and those that
+    its thread gets without a turn; the last is the `TurnCompletedEvent`, however the turn ended.
+    `result` takes what is left and gives the whole. Leaving before the end interrupts the turn
+    and waits for that, at most five seconds; `detach` lets it run on.
+
+    Entering raises as every call. Iterating raises ProcessExited or ConnectionClosed if the
+    app-server is lost, and TurnSilent, after which it can go on, if a time was set for that.
+    """
+
+    def __init__(
+        self,
+        client: CodexClient,
+        thread_id: str,
+        begin: Callable[[], Awaitable[str | None]],
+        output: OutputType[T] | None = None,
+        silent_after: float | None = None,
+    ) -> None:
+        if silent_after is not None and not silent_after > 0:
+            message = f"a turn cannot be silent after {silent_after!r} s; give a positive time"
+            raise MisuseError(message)
+        self._client = client
+        self._begin = begin
+        self._output = output
+        self._silent_after = silent_after
+        self._record = TurnRecord(thread_id)
+        self._id: str | None = None
+        self._stream: NotificationStream | None = None
+        self._marks: TurnMarks | None = None
+        self._watch: SilenceWatch | None = None
+        self._left = False
+        self.thread_id = thread_id
+        """The thread it belongs to."""
+
+    @property
+    def id(self) -> str:
+        """The turn's id. Raises MisuseError before it was entered."""
+        if self._id is None:
+            message = "the turn has not begun; use it with `async with`"
+            raise MisuseError(message)
+        return self._id
+
+    @property
+    def so_far(self) -> RunResult[None]:
+        """What has come of it up to the last notification that was taken."""
+        return self._record.result(self.id)
+
+    async def __aenter__(self) -> Self:
+        """Start the turn. Cancelling this interrupts what may have been started."""
+        if self._stream is not None or self._left:
+            message = "a Turn can be used only once; make a new one"
+            raise MisuseError(message)
+        self._stream = NotificationStream(self._client, self.thread_id)
+        self._marks = TurnMarks(self._client, self.thread_id)
+        try:
+            self._id = await self._started()
+            after = self._silent_after or WARN_AFTER_SECONDS
+            watches = self._client.threads.watches
+            self._watch = watches.watch(after, self.thread_id, self._id)
+        except BaseException:
+            await self.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """See `aclose`."""
+        await self.aclose()
+
+    def __aiter__(self) -> Self:
+        """The turn itself."""
+        return self
+
+    async def __anext__(self) -> ServerNotification:
+        """The next notification; waits for it."""
+        turn_id = self.id
+        while self._record.ended is None and not self._left:
+            event = await self._next()
+            if event is None:
+                break
+            if turn_of(event) in (turn_id, None):
+                self._record.add(event)
+                return event
+        raise StopAsyncIteration
+
+    async def result(self) -> RunResult[T]:
+        """Wait for the end, and give the whole; may be called again.
+
+        Raises TurnFailed and TurnInterrupted if the turn did not complete, OutputInvalid if its
+        text is not the output type, and as iterating does. MisuseError if the turn was left.
+        """
+        async for _event in self:
+            pass
+        result = self.so_far
+        if self._record.ended is None:
+            message = "the turn was left before its end; nobody hears what became of it"
+            raise MisuseError(message)
+        if result.status == "failed":
+            raise TurnFailed(result)
+        if result.status != "completed":
+            raise TurnInterrupted(result)
+        if self._output is None:
+            return cast("RunResult[T]", result)
+        return _with_output(result, self._output.read(result))
+
+    async def steer(self, more: Input) -> None:
+        """Say something to the turn while it runs. Raises ErrorReply if it has ended."""
+        await self._client.turn_steer(
+            TurnSteerParams(
+                thread_id=self.thread_id, expected_turn_id=self.id, input=user_input(more)
+            )
+        )
+
+    async def interrupt(self) -> None:
+        """End the turn now; the notifications up to its end still come.
+
+        That it has just ended is no error. Raises as every call.
+        """
+        turn_id, marks = self.id, self._marks
+        if marks is None:
+            return
+        while turn_id not in marks.ended:
+            had_begun = turn_id in marks.begun
+            try:
+                params = TurnInterruptParams(thread_id=self.thread_id, turn_id=turn_id)
+                await self._client.turn_interrupt(params)
+            except ErrorReply:
+                if had_begun:
+                    return  # it has just ended
+                # Codex knows a turn to interrupt only when it has said that it started.
+                await marks.wait_for(lambda: turn_id in marks.ended or turn_id in marks.begun)
+            else:
+                return
+
+    async def detach(self) -> None:
+        """Let the turn run on, and hear no more of it: leaving will not interrupt it."""
+        self._left = True
+        await self._let_go()
+
+    async def aclose(self) -> None:
+        """Leave the turn: interrupt it unless it has ended or was detached. Again is fine."""
+        if self._left:
+            return
+        self._left = True
+        # First of all: what nobody takes any more must not hold up the reader.
+        if self._stream is not None:
+            await self._stream.aclose()
+        try:
+            if self._id is not None and self._record.ended is None and not self._client.closed:
+                await self._interrupt_for_good()
+        finally:
+            await self._let_go()
+
+    async def _interrupt_for_good(self) -> None:
+        marks, turn_id = self._marks, self.id
+        if marks is None:
+            return
+        with anyio.move_on_after(CLOSE_SECONDS, shield=True) as timeout:
+            try:
+                await self.interrupt()
+                await marks.wait_for(lambda: turn_id in marks.ended)
+            except CodexAcpError as error:
+                logger.warning("turn %s could not be interrupted: %s", turn_id, error)
+        if timeout.cancelled_caught:
+            logger.warning("turn %s was not interrupted within %g s", turn_id, CLOSE_SECONDS)
+
+    async def _let_go(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+        if self._stream is not None:
+            await self._stream.aclose()
+        if self._marks is not None:
+            self._marks.close()
+
+    async def _started(self) -> str:
+        """The id of the turn that begins. Cancelled, it still learns what it must interrupt."""
+        task = asyncio.ensure_future(self._start())
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+                try:
+                    self._id = await task
+                except CodexAcpError as error:
+                    logger.info("the turn that was given up had not begun: %s", error)
+            if not task.done():
+                task.cancel()
+            raise
+
+    async def _start(self) -> str:
+        turn_id = await self._begin()
+        marks = self._marks
+        if turn_id is not None or marks is None:
+            return turn_id or ""
+        await marks.wait_for(lambda: bool(marks.begun))
+        if not marks.begun:
+            message = "the connection to codex app-server ended before the turn began"
+            raise ConnectionClosed(message)
+        return marks.begun[0]
+
+    async def _next(self) -> ServerNotification | None:
+        """The next notification of the thread; None if the turn was left meanwhile."""
+        stream, watch = self._stream, self._watch
+        if stream is None or watch is None:
+            return None
+        while True:
+            with anyio.move_on_after(watch.look_every):
+                try:
+                    return await anext(stream)
+                except StopAsyncIteration:
+                    if self._left:
+                        return None
+                    message = "the connection to codex app-server ended in the middle of the turn"
+                    raise ConnectionClosed(message) from None
+            silent = watch.check()
+            if silent is not None and self._silent_after is not None:
+                raise TurnSilent(silent.seconds, silent.open_requests, self.so_far)
+
+
+def _with_output(result: RunResult[None], output: T) -> RunResult[T]:
+    return RunResult(
+        thread_id=result.thread_id,
+        turn_id=result.turn_id,
+        status=result.status,
+        text=result.text,
+        output=output,
+        items=result.items,
+        usage=result.usage,
+        error=result.error,
+        turn=result.turn,
+    )

@@ -1,0 +1,78 @@
+"""The exceptions of running a turn: each carries what there was of its result.
+
+Owns this branch of the tree in `codex_acp.errors`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codex_acp.errors import CodexAcpError
+
+if TYPE_CHECKING:
+    from codex_acp.codex.connection.server_requests import OpenRequest
+    from codex_acp.codex.threads.results import RunResult
+
+__all__ = ["OutputInvalid", "TurnFailed", "TurnInterrupted", "TurnSilent", "TurnUnfinished"]
+
+
+class TurnUnfinished(CodexAcpError):
+    """A turn did not end as it should. Catch this for all of its kinds.
+
+    ``result`` has the text, items and usage as far as they came.
+    """
+
+    def __init__(self, message: str, result: RunResult[None]) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class TurnFailed(TurnUnfinished):
+    """Codex reported that the turn failed; ``result.error`` has its words and its kind."""
+
+    def __init__(self, result: RunResult[None]) -> None:
+        error = result.error
+        why = "Codex did not say why" if error is None else error.message
+        details = None if error is None else error.additional_details
+        super().__init__(f"the turn failed: {why}" + (f" ({details})" if details else ""), result)
+
+
+class TurnInterrupted(TurnUnfinished):
+    """The turn was interrupted: by this program, another client, or an approval's "cancel"."""
+
+    def __init__(self, result: RunResult[None]) -> None:
+        super().__init__("the turn was interrupted before it was done", result)
+
+
+class TurnSilent(TurnUnfinished):
+    """Nothing was heard of the turn for ``seconds`` (contract 6.3). It still runs.
+
+    ``open_requests`` are the requests of the app-server, of all threads, that wait for an answer
+    of this program: the usual cause.
+    """
+
+    def __init__(
+        self, seconds: float, open_requests: tuple[OpenRequest, ...], result: RunResult[None]
+    ) -> None:
+        asked = ", ".join(f"{r.method} (id {r.id!r})" for r in open_requests) or "none"
+        super().__init__(
+            f"turn {result.turn_id} of thread {result.thread_id} is silent for {seconds:.1f} s; "
+            f"open server requests: {asked}",
+            result,
+        )
+        self.thread_id = result.thread_id
+        self.turn_id = result.turn_id
+        self.seconds = seconds
+        self.open_requests = open_requests
+
+
+class OutputInvalid(TurnUnfinished):
+    """The turn completed, but its text is not the ``output_type``; ``text`` is what it said.
+
+    ``problems`` names each field and what is wrong with it.
+    """
+
+    def __init__(self, wanted: str, problems: tuple[str, ...], result: RunResult[None]) -> None:
+        super().__init__(f"the answer is no {wanted}: {'; '.join(problems)}", result)
+        self.text = result.text
+        self.problems = problems

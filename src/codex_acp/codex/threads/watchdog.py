@@ -1,0 +1,170 @@
+"""Silence is reported, not left: a turn with no event for a set time (contract 6.3).
+
+A sink of all notifications. Owns when each running turn was last heard of; does not end anything:
+what to do about a silent turn is the program's matter. The clock is given to it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import anyio
+
+from codex_acp.codex._generated.notifications import (
+    ThreadClosedEvent,
+    TurnCompletedEvent,
+    UnknownNotification,
+)
+from codex_acp.codex.approvals.running_items import FOLLOWED, Items
+from codex_acp.codex.connection.notification_router import thread_of
+from codex_acp.errors import MisuseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.server_requests import OpenRequest
+    from codex_acp.errors import TransportError
+    from codex_acp.jsonrpc.message import JsonValue
+
+__all__ = ["SilentTurn", "TurnWatchdog"]
+
+logger = logging.getLogger(__name__)
+
+ROUNDS: Final = 4
+"""How often `TurnWatchdog.run` looks within the set time: a report is late by at most a quarter."""
+
+
+@dataclass(frozen=True, slots=True)
+class SilentTurn:
+    """A turn of which nothing was heard."""
+
+    thread_id: str
+    turn_id: str
+    seconds: float
+    """Since its last event, or its sub-agents' last."""
+    open_requests: tuple[OpenRequest, ...]
+    """The server's requests that wait for an answer of this program: of all threads."""
+
+
+class _Turn(NamedTuple):
+    thread_id: str
+    turn_id: str
+
+
+class TurnWatchdog:
+    """Reports each silence of a turn once; the next event of the turn arms it again.
+
+    ``async with anyio.create_task_group() as group: group.start_soon(watchdog.run)``, or call
+    `check` from a timer of the program's own. ``after`` is in seconds, ``clock`` too. An event of
+    a sub-agent counts for the turns above it. Events of no thread count for nobody.
+
+    Raises MisuseError for a time that is not positive.
+    """
+
+    def __init__(
+        self,
+        client: CodexClient,
+        after: float,
+        report: Callable[[SilentTurn], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not after > 0:
+            message = f"a turn cannot be silent after {after!r} s; give a positive time"
+            raise MisuseError(message)
+        self._client = client
+        self._after = after
+        self._report = report
+        self._clock = clock
+        self._items = Items()
+        self._heard: dict[_Turn, float] = {}
+        self._reported: set[_Turn] = set()
+        client.subscribe_all(self)
+
+    async def run(self) -> None:
+        """Check until cancelled or the connection ends."""
+        while not self._client.closed:
+            self.check()
+            await anyio.sleep(self._after / ROUNDS)
+
+    def close(self) -> None:
+        """Watch no more."""
+        self._client.unsubscribe_all(self)
+        self._heard.clear()
+
+    def expect(self, thread_id: str, turn_id: str) -> None:
+        """Watch a turn from now on, although Codex has not said that it started."""
+        self._heard.setdefault(_Turn(thread_id, turn_id), self._clock())
+
+    def forget(self, thread_id: str, turn_id: str) -> None:
+        """Watch a turn no more."""
+        self._forget(_Turn(thread_id, turn_id))
+
+    def check(self) -> list[SilentTurn]:
+        """Report the turns that are silent by now and were not reported; and return them."""
+        now = self._clock()
+        silent = []
+        for turn, heard in self._heard.items():
+            if now - heard >= self._after and turn not in self._reported:
+                self._reported.add(turn)
+                open_requests = self._client.open_requests
+                silent.append(SilentTurn(*turn, now - heard, open_requests))
+        for found in silent:
+            self._tell(found)
+        return silent
+
+    def _tell(self, found: SilentTurn) -> None:
+        asked = ", ".join(f"{r.method} (id {r.id!r})" for r in found.open_requests) or "none"
+        logger.warning(
+            "turn %s of thread %s is silent for %.1f s; open server requests: %s",
+            found.turn_id,
+            found.thread_id,
+            found.seconds,
+            asked,
+        )
+        try:
+            self._report(found)
+        except Exception:
+            logger.exception("the report of a silent turn failed")
+
+    # NotificationSink
+
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        """See `NotificationSink`."""
+        thread_id = thread_of(params)
+        if thread_id is None:
+            return
+        event = self._client.decode_notification(method, params) if method in FOLLOWED else None
+        if event is not None and not isinstance(event, UnknownNotification):
+            self._items.apply(event)
+        turn_id = self._items.running_turn(thread_id)
+        if turn_id is not None:
+            self._heard.setdefault(_Turn(thread_id, turn_id), self._clock())
+        self._touch({thread_id, *self._items.ancestors_of(thread_id)})
+        if isinstance(event, TurnCompletedEvent):
+            self._forget(_Turn(thread_id, event.params.turn.id))
+        elif isinstance(event, ThreadClosedEvent):
+            self._forget(*[turn for turn in self._heard if turn.thread_id == thread_id])
+
+    def on_batch_end(self) -> None:
+        """See `NotificationSink`."""
+
+    def on_closed(self, error: TransportError | None) -> None:
+        """See `NotificationSink`: the end is an event of its own, no silence."""
+        del error
+        self._heard.clear()
+
+    def _touch(self, threads: set[str]) -> None:
+        now = self._clock()
+        for turn in self._heard:
+            if turn.thread_id in threads:
+                self._heard[turn] = now
+                self._reported.discard(turn)
+
+    def _forget(self, *over: _Turn) -> None:
+        for turn in over:
+            self._heard.pop(turn, None)
+            self._reported.discard(turn)

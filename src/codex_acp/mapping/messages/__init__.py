@@ -1,0 +1,1 @@
+"""What Codex tells in words, as updates of a session."""

@@ -1,0 +1,100 @@
+"""Messages of the agent and of the person → chunks.
+
+A completed item sends only what its deltas did not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codex_acp.acp._generated.v1.models import (
+    AgentMessageChunkSessionUpdate,
+    TextContentBlock,
+    UserMessageChunkSessionUpdate,
+)
+from codex_acp.mapping.prompt.input_blocks import content_block
+from codex_acp.mapping.step import TextChunk
+from codex_acp.mapping.streamed_text import left_to_send
+
+if TYPE_CHECKING:
+    from codex_acp.codex._generated.models import (
+        AgentMessageDeltaNotification,
+        AgentMessageThreadItem,
+        UserMessageThreadItem,
+    )
+    from codex_acp.mapping.state import SessionState
+    from codex_acp.mapping.step import Updates
+
+__all__ = [
+    "agent_message_completed",
+    "agent_message_delta",
+    "message_chunk",
+    "text_completed",
+    "text_delta",
+    "user_message",
+]
+
+
+def message_chunk(text: str, message_id: str) -> AgentMessageChunkSessionUpdate:
+    """A piece of the agent's message ``message_id`` (ACP schema: ContentChunk)."""
+    return AgentMessageChunkSessionUpdate(
+        content=TextContentBlock(text=text), message_id=message_id
+    )
+
+
+def agent_message_delta(state: SessionState, params: AgentMessageDeltaNotification) -> Updates:
+    """``item/agentMessage/delta`` → one chunk."""
+    return text_delta(state, params.item_id, params.delta)
+
+
+def agent_message_completed(state: SessionState, item: AgentMessageThreadItem) -> Updates:
+    """The rest of a message, and the questions that it asks the person without waiting."""
+    if item.text == state.review_text and item.id not in state.sent_text:
+        return ()  # the item that ended the review has said it: see `mapping.messages.reviews`
+    return text_completed(state, item.id, _with_questions(item))
+
+
+def text_delta(state: SessionState, item_id: str, delta: str) -> Updates:
+    """A piece of an item that is shown as a message; an empty one sends nothing."""
+    if not delta:
+        return ()
+    pieces = state.sent_text.get(item_id)
+    if pieces is None:
+        state.sent_text[item_id] = [delta]
+    else:
+        pieces.append(delta)
+    return (TextChunk(item_id, delta),)
+
+
+def text_completed(state: SessionState, item_id: str, whole: str) -> Updates:
+    """What no delta has carried of such an item; nothing the second time."""
+    left = left_to_send(state.sent_text.setdefault(item_id, []), item_id, whole)
+    return () if left is None else (TextChunk(*left),)
+
+
+def user_message(state: SessionState, item: UserMessageThreadItem, live: bool) -> Updates:
+    """A message of the person, one chunk for each part; ``live``: while the turn runs.
+
+    Live, the client knows what it has sent itself: only a message with the id of another client
+    (``clientUserMessageId``) is shown.
+    """
+    if live and (item.client_id is None or item.client_id in state.own_messages):
+        return ()
+    if item.id in state.sent_text:
+        return ()
+    state.sent_text[item.id] = []  # Codex starts and completes it; the second time says nothing
+    return [
+        UserMessageChunkSessionUpdate(content=content_block(part), message_id=item.id)
+        for part in item.content
+    ]
+
+
+def _with_questions(item: AgentMessageThreadItem) -> str:
+    """The text, behind it the questions and options that it does not contain already."""
+    text = item.text
+    for question in item.questions or ():
+        lines = [] if question.title in text else [question.title]
+        lines += [f"- {option}" for option in question.options or () if option not in text]
+        if lines:
+            text = "\n\n".join(part for part in (text, "\n".join(lines)) if part)
+    return text

@@ -1,0 +1,105 @@
+"""Warnings and other news of Codex that belong to no item → one line for the person each.
+
+A line is not repeated: a warning once a session, what concerns one turn once in that turn.
+Some name no thread and concern the whole app-server: whoever calls decides which sessions hear it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codex_acp.mapping.messages.lines import say_once
+
+if TYPE_CHECKING:
+    from codex_acp.codex._generated.models import (
+        AuthRecoveryNotification,
+        ConfigWarningNotification,
+        DeprecationNoticeNotification,
+        GuardianWarningNotification,
+        ModelReroutedNotification,
+        ModelSafetyBufferingUpdatedNotification,
+        ModelVerificationNotification,
+        StrictReviewRequiredNotification,
+        WarningNotification,
+    )
+    from codex_acp.mapping.state import SessionState
+    from codex_acp.mapping.step import Updates
+
+__all__ = [
+    "auth_recovery",
+    "config_warning",
+    "deprecation_notice",
+    "guardian_warning",
+    "model_rerouted",
+    "model_verification",
+    "safety_buffering_updated",
+    "strict_review_required",
+    "warning",
+]
+
+
+def warning(state: SessionState, params: WarningNotification) -> Updates:
+    """``warning``: Codex's own words."""
+    return say_once(state, params.message)
+
+
+def guardian_warning(state: SessionState, params: GuardianWarningNotification) -> Updates:
+    """``guardianWarning``: words of Codex's reviewer of approvals."""
+    return say_once(state, params.message)
+
+
+def config_warning(state: SessionState, params: ConfigWarningNotification) -> Updates:
+    """``configWarning``, with the place in the file where it is known."""
+    place = params.path
+    if place is not None and params.range is not None:
+        place = f"{place}:{params.range.start.line}:{params.range.start.column}"
+    details = "\n".join(part for part in (params.details, place) if part)
+    return say_once(state, params.summary, "warning", details or None)
+
+
+def deprecation_notice(state: SessionState, params: DeprecationNoticeNotification) -> Updates:
+    """``deprecationNotice``: nothing is wrong yet."""
+    return say_once(state, params.summary, "info", params.details)
+
+
+def model_rerouted(state: SessionState, params: ModelReroutedNotification) -> Updates:
+    """``model/rerouted``: another model answers than the one that was chosen."""
+    text = f"{params.to_model} answers in place of {params.from_model}"
+    details = f"Reason: {params.reason}"
+    return say_once(state, text, "warning", details, key=(params.turn_id, text, details))
+
+
+def model_verification(state: SessionState, params: ModelVerificationNotification) -> Updates:
+    """``model/verification``: the account lacks what the model asks for."""
+    if not params.verifications:
+        return ()
+    wanted = ", ".join(params.verifications)
+    return say_once(state, f"The model asks for a verification of the account: {wanted}")
+
+
+def safety_buffering_updated(
+    state: SessionState, params: ModelSafetyBufferingUpdatedNotification
+) -> Updates:
+    """``model/safetyBuffering/updated``: why nothing comes, if a person is to be told."""
+    if not params.show_buffering_ui:
+        return ()
+    text = f"{params.model} holds its answer back until it has been checked for safety"
+    details = [f"Reason: {', '.join(params.reasons)}"] if params.reasons else []
+    if params.faster_model:
+        details.append(f"{params.faster_model} would answer sooner")
+    said = "\n".join(details) or None
+    return say_once(state, text, "info", said, key=(params.turn_id, text))
+
+
+def auth_recovery(state: SessionState, params: AuthRecoveryNotification) -> Updates:
+    """``modelProvider/authRecoveryStarted``, ``…Completed``: Codex says itself which it is."""
+    text = f"{params.provider}: {params.message}"
+    return say_once(state, text, "info", key=(params.turn_id, text))
+
+
+def strict_review_required(
+    state: SessionState, params: StrictReviewRequiredNotification
+) -> Updates:
+    """``autoApprovalReview/strictReviewRequired``: why actions are reviewed from now on."""
+    text = "Codex reviews every further action of this turn before it runs"
+    return say_once(state, text, "info", key=(params.turn_id, text))

@@ -1,0 +1,74 @@
+"""The model's reasoning → thoughts: its summary, or the raw text where there is no summary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.acp._generated.v1.models import AgentThoughtChunkSessionUpdate, TextContentBlock
+from codex_acp.mapping.step import ThoughtChunk
+from codex_acp.mapping.streamed_text import SentThought, left_to_send
+
+if TYPE_CHECKING:
+    from codex_acp.codex._generated.models import (
+        ReasoningSummaryTextDeltaNotification,
+        ReasoningTextDeltaNotification,
+        ReasoningThreadItem,
+    )
+    from codex_acp.mapping.state import SessionState
+    from codex_acp.mapping.step import Updates
+
+__all__ = ["reasoning_completed", "summary_text_delta", "text_delta", "thought_chunk"]
+
+_BLANK_LINE: Final = "\n\n"
+"""Between two parts; it comes with the first text of the later one."""
+
+
+def thought_chunk(text: str, message_id: str) -> AgentThoughtChunkSessionUpdate:
+    """A piece of the thought ``message_id`` (ACP schema: ContentChunk)."""
+    return AgentThoughtChunkSessionUpdate(
+        content=TextContentBlock(text=text), message_id=message_id
+    )
+
+
+def summary_text_delta(
+    state: SessionState, params: ReasoningSummaryTextDeltaNotification
+) -> Updates:
+    """``item/reasoning/summaryTextDelta`` → a thought of the item."""
+    return _delta(state, params.item_id, params.summary_index, params.delta, raw=False)
+
+
+def text_delta(state: SessionState, params: ReasoningTextDeltaNotification) -> Updates:
+    """``item/reasoning/textDelta``: raw reasoning, shown only while there is no summary."""
+    return _delta(state, params.item_id, params.content_index, params.delta, raw=True)
+
+
+def reasoning_completed(state: SessionState, item: ReasoningThreadItem) -> Updates:
+    """What no delta has carried: of the summary, or of the raw text if that is what was begun."""
+    summary, content = (_BLANK_LINE.join(filter(None, p)) for p in (item.summary, item.content))
+    thought = state.thoughts.setdefault(item.id, SentThought(raw=not summary, part=0))
+    whole = content if thought.raw else summary
+    left = left_to_send(thought.pieces, item.id, whole) if whole else None
+    return () if left is None else (ThoughtChunk(*left),)
+
+
+def _delta(state: SessionState, item_id: str, part: int, delta: str, *, raw: bool) -> Updates:
+    if not delta:
+        return ()
+    thought = state.thoughts.get(item_id)
+    if thought is None:
+        state.thoughts[item_id] = SentThought(raw, part, [delta])
+        return (ThoughtChunk(item_id, delta),)
+    if raw and not thought.raw:
+        return ()
+    text = delta
+    if (raw, part) != (thought.raw, thought.part):
+        text = _BLANK_LINE + delta
+        if raw != thought.raw:  # the summary begins: what counts from now on
+            thought.pieces.clear()
+            thought.pieces.append(delta)
+        else:
+            thought.pieces.append(text)
+        thought.raw, thought.part = raw, part
+    else:
+        thought.pieces.append(delta)
+    return (ThoughtChunk(item_id, text),)

@@ -1,0 +1,136 @@
+"""Reviews: Codex's automatic review of an approval, and its review mode.
+
+The first becomes a tool call of kind ``think`` that names what is reviewed. The second are
+messages: the review is what the person asked for.
+Source: Codex schema ``ItemGuardianApprovalReview*Notification``, ``GuardianApprovalReview``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from codex_acp.acp._generated.v1.models import (
+    ToolCallSessionUpdate,
+    ToolCallUpdateSessionUpdate,
+)
+from codex_acp.codex._generated.models import EnteredReviewModeThreadItem
+from codex_acp.mapping.calls.tool_calls import announce
+from codex_acp.mapping.messages.message_chunks import text_completed
+from codex_acp.mapping.messages.review_action import action_words
+from codex_acp.routing.content import TITLE_LIMIT, text_content
+from codex_acp.routing.display import shortened, visible
+from codex_acp.wire.codec import plain
+from codex_acp.wire.model import UnknownValue
+
+if TYPE_CHECKING:
+    from codex_acp.acp._generated.v1.models import ToolCallContent, ToolCallStatus
+    from codex_acp.codex._generated.models import (
+        ExitedReviewModeThreadItem,
+        GuardianApprovalReview,
+        ItemGuardianApprovalReviewCompletedNotification,
+        ItemGuardianApprovalReviewStartedNotification,
+    )
+    from codex_acp.mapping.state import SessionState
+    from codex_acp.mapping.step import Updates
+
+    _Review = (
+        ItemGuardianApprovalReviewCompletedNotification
+        | ItemGuardianApprovalReviewStartedNotification
+    )
+
+__all__ = ["approval_review_completed", "approval_review_started", "review_mode"]
+
+_ENDED_WELL = ("approved",)
+
+
+def approval_review_started(
+    state: SessionState, params: ItemGuardianApprovalReviewStartedNotification
+) -> Updates:
+    """``item/autoApprovalReview/started`` → a tool call in progress."""
+    return announce(state, _call(params, "in_progress"))
+
+
+def approval_review_completed(
+    state: SessionState, params: ItemGuardianApprovalReviewCompletedNotification
+) -> Updates:
+    """``item/autoApprovalReview/completed`` → its end: an approval completes, all else fails."""
+    status: ToolCallStatus = "completed" if params.review.status in _ENDED_WELL else "failed"
+    if state.open_calls.pop(params.review_id, None) is None:
+        return (_call(params, status),)
+    return (
+        ToolCallUpdateSessionUpdate(
+            tool_call_id=params.review_id,
+            status=status,
+            content=_content(params),
+            raw_output=plain(params.review),
+        ),
+    )
+
+
+def review_mode(
+    state: SessionState, item: EnteredReviewModeThreadItem | ExitedReviewModeThreadItem
+) -> Updates:
+    """``enteredReviewMode``, ``exitedReviewMode`` → what is reviewed, and the review; each once.
+
+    Codex also sends the review as a message of the agent: the one that comes second is left out
+    (`messages.agent_message_completed`).
+    """
+    if isinstance(item, EnteredReviewModeThreadItem):
+        # Older servers give both items the turn's id.
+        return text_completed(state, f"{item.id}:entered", f"Review started: {item.review}\n\n")
+    if any("".join(pieces) == item.review for pieces in state.sent_text.values()):
+        return ()
+    state.review_text = item.review
+    return text_completed(state, item.id, item.review)
+
+
+def _call(params: _Review, status: ToolCallStatus) -> ToolCallSessionUpdate:
+    call = ToolCallSessionUpdate(
+        tool_call_id=params.review_id,
+        title=shortened(f"Review: {visible(action_words(params.action))}", TITLE_LIMIT),
+        kind="think",
+        status=status,
+        content=_content(params),
+        raw_input={"targetItemId": params.target_item_id, "action": plain(params.action)},
+    )
+    if status != "in_progress":
+        call.raw_output = plain(params.review)
+    return call
+
+
+def _content(params: _Review) -> list[ToolCallContent]:
+    lines = [f"Codex reviews by itself whether it may {action_words(params.action)}"]
+    if params.target_item_id is not None:
+        lines.append(f"Tool call: {params.target_item_id}")
+    lines += _verdict(params.review)
+    return [text_content(visible("\n".join(lines), multiline=True))]
+
+
+def _verdict(review: GuardianApprovalReview) -> list[str]:
+    lines = [word] if (word := _outcome(review)) else []
+    if review.risk_level is not None:
+        lines.append(f"Risk: {review.risk_level}")
+    if review.user_authorization is not None:
+        lines.append(f"Authorization by the user: {review.user_authorization}")
+    if review.rationale:
+        lines.append(review.rationale)
+    return lines
+
+
+def _outcome(review: GuardianApprovalReview) -> str | None:
+    status = review.status
+    match status:
+        case "inProgress":
+            return None
+        case "approved":
+            return "Approved."
+        case "denied":
+            return "Denied."
+        case "timedOut":
+            return "Not approved: the review took too long."
+        case "aborted":
+            return "Not approved: the review was aborted."
+        case UnknownValue():
+            return f"Not approved: {status}."
+        case _:
+            assert_never(status)

@@ -1,1 +1,0 @@
-"""What is told in words: messages, reasoning, plans, reviews, notices."""
