@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from codex_acp.codex import client as client_module
 from codex_acp.codex.client import CodexClient
+from codex_acp.codex.connection import app_server_connection
 from codex_acp.codex.types import (
     ClientInfo,
     InitializeCapabilities,
@@ -66,7 +66,7 @@ async def test_the_handshake_takes_the_programs_name_and_wishes() -> None:
 async def test_a_server_that_never_answers_ends_the_handshake(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(client_module, "HANDSHAKE_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(app_server_connection, "HANDSHAKE_TIMEOUT_SECONDS", 0.05)
     async with ScriptedAppServer([Silence()]) as server:
         client = CodexClient(server.link)
         with anyio.fail_after(WAIT_SECONDS), pytest.raises(TransportError, match="initialize"):

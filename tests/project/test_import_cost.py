@@ -102,7 +102,7 @@ def test_the_first_answers_wait_for_no_model(tmp_path: Path) -> None:
     told = [line.split()[1:] for line in stderr.splitlines() if line.startswith("LOADED ")]
     assert len(told) == 2, stderr
     for modules in told:
-        assert "codex_acp.codex.client" in modules
+        assert "codex_acp.codex.connection.app_server_connection" in modules
         assert [name for name in modules if _is_heavy(name)] == []
 
 

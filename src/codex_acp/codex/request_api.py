@@ -7,6 +7,7 @@ connection. A test holds that every server request of the schema has its signatu
 from __future__ import annotations
 
 from codex_acp._typing import overload
+from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.errors import MisuseError
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
@@ -19,11 +20,6 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.server_requests import RequestHandlers, ServerRequest
     from codex_acp.codex.approvals.policies import Policy
     from codex_acp.codex.approvals.policy_runner import PolicyRunner
-    from codex_acp.codex.connection.server_requests import (
-        OpenRequest,
-        RefusedRequest,
-        ServerRequests,
-    )
     from codex_acp.codex.threads.tool_calls import ToolCalls
     from codex_acp.codex.threads.tools import Tool
     from codex_acp.wire.model import WireModel
@@ -53,11 +49,9 @@ __all__ = ["RequestApi"]
 TOOL_CALL: Final = "item/tool/call"
 
 
-class RequestApi:
-    """The side of `CodexClient` that answers; of no use by itself."""
+class RequestApi(AppServerConnection):
+    """The side of `CodexClient` that answers."""
 
-    _requests: ServerRequests
-    _on_refused: Callable[[RefusedRequest], None] | None
     _policy: PolicyRunner | None = None
     _handles_others = False
     _handles_tool_calls = False
@@ -256,7 +250,7 @@ class RequestApi:
             message = "a policy handles the other methods; register handlers by method"
             raise MisuseError(message)
         self._handles_others = handler is not None
-        self._requests.handle_others(handler)
+        super().handle_others(handler)
 
     def use_policy(self, policy: Policy) -> None:
         """Let ``policy`` decide approvals; a later one replaces it, see `codex_acp.codex.Policy`.
@@ -275,10 +269,9 @@ class RequestApi:
             raise MisuseError(message)
         from codex_acp.codex.approvals.policy_runner import PolicyRunner
 
-        client: Any = self  # this is the half of a `CodexClient`
-        self._policy = PolicyRunner(client, policy, self._on_refused)
-        client.subscribe_all(self._policy)
-        self._requests.handle_others(self._policy.handle)
+        self._policy = PolicyRunner(self, policy, self._on_refused)
+        self.subscribe_all(self._policy)
+        super().handle_others(self._policy.handle)
 
     @overload
     def tool(self, function: _Function, /) -> _Function: ...
@@ -329,8 +322,7 @@ class RequestApi:
             from codex_acp.codex.threads.tool_calls import ToolCalls
 
             self._tool_calls = calls = ToolCalls()
-            client: Any = self
-            client.subscribe_all(calls)
+            self.subscribe_all(calls)
             self._requests.handle({TOOL_CALL: calls.handle})
         return self._tool_calls
 
@@ -338,8 +330,3 @@ class RequestApi:
     def has_tools(self) -> bool:
         """Whether a tool was ever offered."""
         return self._tool_calls is not None
-
-    @property
-    def open_requests(self) -> tuple[OpenRequest, ...]:
-        """The server's requests that are not answered yet, oldest first."""
-        return self._requests.open_requests

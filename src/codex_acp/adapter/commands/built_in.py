@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         SkillsListEntry,
         UserInput,
     )
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping.prompt.commands import Typed
     from codex_acp.mapping.prompt.reports import Fact
 
@@ -64,7 +64,7 @@ class CommandRuns:
         self,
         session_id: str,
         cwd: str,
-        codex: Callable[[], CodexClient],
+        codex: Callable[[], AppServerConnection],
         settings: Callable[[], Sequence[Fact]],
         skills: Callable[[], Awaitable[Sequence[SkillsListEntry]]],
     ) -> None:

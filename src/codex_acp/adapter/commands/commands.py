@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         SkillsListEntry,
         UserInput,
     )
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping.prompt.commands import Typed, UserPrompt
     from codex_acp.mapping.prompt.reports import Fact
 
@@ -53,7 +53,7 @@ class SessionCommands:
         self,
         session_id: str,
         cwd: str,
-        codex: Callable[[], CodexClient],
+        codex: Callable[[], AppServerConnection],
         settings: Callable[[], Sequence[Fact]] = tuple,
     ) -> None:
         self._session_id = session_id

@@ -21,7 +21,7 @@ from codex_acp.errors import CodexAcpError, ConnectionClosed
 from codex_acp.mapping.prompt.reports import goal_report
 
 if TYPE_CHECKING:
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
@@ -78,7 +78,7 @@ class _Pursuit:
         return self.lost is not None or (not self.active and self.turn_id is None)
 
 
-async def pursue(codex: CodexClient, thread_id: str, goal: ThreadGoalSetParams) -> str:
+async def pursue(codex: AppServerConnection, thread_id: str, goal: ThreadGoalSetParams) -> str:
     """Set the goal active and wait until Codex stops working on it; what became of it.
 
     Raises as every call. When this is cancelled the goal is paused and its turn interrupted.
@@ -107,7 +107,7 @@ async def pursue(codex: CodexClient, thread_id: str, goal: ThreadGoalSetParams) 
     return goal_report(found)
 
 
-async def _stop(codex: CodexClient, thread_id: str, turn_id: str | None) -> None:
+async def _stop(codex: AppServerConnection, thread_id: str, turn_id: str | None) -> None:
     with anyio.move_on_after(STOP_SECONDS), suppress(CodexAcpError):
         await codex.thread_goal_set(ThreadGoalSetParams(thread_id=thread_id, status="paused"))
     if turn_id is not None:

@@ -13,7 +13,7 @@ from codex_acp.mapping.prompt.reports import DIFF_LIMIT, diff_report
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import CommandExecResponse
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
 __all__ = ["uncommitted"]
 
@@ -25,7 +25,7 @@ _EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """git's name for a tree without files: what a repository without a commit is compared with."""
 
 
-async def uncommitted(codex: CodexClient, cwd: str) -> str:
+async def uncommitted(codex: AppServerConnection, cwd: str) -> str:
     """The difference to the last commit and the new files, as Markdown; or why there is none."""
     inside = await _run(codex, cwd, "rev-parse", "--show-toplevel")
     if inside.exit_code != 0:
@@ -39,7 +39,7 @@ async def uncommitted(codex: CodexClient, cwd: str) -> str:
     return diff_report(diff.stdout, [name for name in new.stdout.split("\0") if name])
 
 
-async def _run(codex: CodexClient, cwd: str, *arguments: str) -> CommandExecResponse:
+async def _run(codex: AppServerConnection, cwd: str, *arguments: str) -> CommandExecResponse:
     return await codex.command_exec(
         CommandExecParams(
             command=[*_GIT, *arguments],

@@ -26,7 +26,7 @@ from codex_acp.mapping.config.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.config.values import Choice, Collaboration, Model
 
@@ -63,7 +63,7 @@ class Catalogues:
 
     def __init__(
         self,
-        codex: CodexClient,
+        codex: AppServerConnection,
         spawn: Spawn,
         changed: Callable[[], None],
         earlier: Catalogues | None = None,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         SetSessionModeResponse,
     )
     from codex_acp.adapter.config.catalogues import Place
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.config.options import ConfigView
     from codex_acp.mapping.config.values import Access, Settings
@@ -89,14 +89,14 @@ class Config:
 
     # Sessions.
 
-    def opening(self, codex: CodexClient, cwd: str, how: How) -> Place:
+    def opening(self, codex: AppServerConnection, cwd: str, how: How) -> Place:
         """Ask for what the options of a session in ``cwd`` need; does not wait."""
         return self._of(codex).place(cwd, with_config=how != "new")
 
     async def opened(
         self,
         session_id: str,
-        codex: CodexClient,
+        codex: AppServerConnection,
         result: JsonValue,
         *,
         how: How = "new",
@@ -126,7 +126,7 @@ class Config:
         session.told(options, modes)
         return {"modes": modes, "configOptions": options}
 
-    async def moved(self, session_id: str, codex: CodexClient, result: JsonValue) -> None:
+    async def moved(self, session_id: str, codex: AppServerConnection, result: JsonValue) -> None:
         """The thread of an open session was resumed on another connection: ``thread/resume``."""
         session = self._sessions.get(session_id)
         if session is None:
@@ -148,7 +148,7 @@ class Config:
         session = self._sessions.get(session_id)
         return [] if session is None else config_options(self._view(session))
 
-    def _of(self, codex: CodexClient) -> Catalogues:
+    def _of(self, codex: AppServerConnection) -> Catalogues:
         if self._catalogues is None or self._catalogues.codex is not codex:
             self._catalogues = Catalogues(codex, self._spawn, self._lists_changed, self._catalogues)
         return self._catalogues

@@ -8,7 +8,7 @@ from codex_acp.codex._generated.models import ModelListParams, ThreadReadParams
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import Model
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
 __all__ = ["why_no_audio"]
 
@@ -16,7 +16,7 @@ MAX_PAGES: Final = 20
 """Of the list of models; a cursor that never ends must not hold a prompt."""
 
 
-async def why_no_audio(codex: CodexClient, thread_id: str) -> str | None:
+async def why_no_audio(codex: AppServerConnection, thread_id: str) -> str | None:
     """Why audio cannot be sent in this thread; None: it can. Raises as every call.
 
     Codex itself would leave the audio out, and tell only the model.
@@ -28,7 +28,7 @@ async def why_no_audio(codex: CodexClient, thread_id: str) -> str | None:
     return f"the model {name or 'of this session'} takes no audio; choose another, or send text"
 
 
-async def _models(codex: CodexClient) -> list[Model]:
+async def _models(codex: AppServerConnection) -> list[Model]:
     params = ModelListParams(include_hidden=True)
     models: list[Model] = []
     for _ in range(MAX_PAGES):

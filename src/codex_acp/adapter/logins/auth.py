@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1.models import AuthenticateRequest, LogoutRequest
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.capabilities import ClientFeatures
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
     End = asyncio.Future[str | None]
     """Done when a login has ended: None for success, else why not."""
@@ -83,7 +83,7 @@ class Authentication:
         self._pages = 0
 
     async def authenticate(
-        self, request: AuthenticateRequest, codex: CodexClient
+        self, request: AuthenticateRequest, codex: AppServerConnection
     ) -> AuthenticateResponse:
         """Log in by the method that the person chose; returns when that is done.
 
@@ -109,7 +109,7 @@ class Authentication:
             raise RpcError(INTERNAL_ERROR, f"Codex could not log in: {error}") from error
         return AuthenticateResponse()
 
-    async def logout(self, request: LogoutRequest, codex: CodexClient) -> LogoutResponse:
+    async def logout(self, request: LogoutRequest, codex: AppServerConnection) -> LogoutResponse:
         """Forget the credentials that Codex keeps. Raises RpcError -32603 with Codex's reason."""
         del request
         try:
@@ -120,7 +120,7 @@ class Authentication:
 
     # The ways in.
 
-    async def _with_key(self, codex: CodexClient, meta: dict[str, object] | None) -> None:
+    async def _with_key(self, codex: AppServerConnection, meta: dict[str, object] | None) -> None:
         given = (meta or {}).get(API_KEY)
         key = given.get("apiKey") if isinstance(given, dict) else None
         if key is None:
@@ -134,7 +134,7 @@ class Authentication:
             raise _failed(message)
         await codex.account_login_start(ApiKeyLoginAccountParams(api_key=key.strip()))
 
-    async def _in_browser(self, codex: CodexClient) -> None:
+    async def _in_browser(self, codex: AppServerConnection) -> None:
         account = await codex.account_read(GetAccountParams(refresh_token=False))
         if getattr(account.account, "type", None) == "chatgpt":
             return
@@ -148,7 +148,7 @@ class Authentication:
             end = ends.of(started.login_id)
             await self._wait(codex, started.login_id, end, started.auth_url, message)
 
-    async def _with_code(self, codex: CodexClient) -> None:
+    async def _with_code(self, codex: AppServerConnection) -> None:
         with Ends(codex, COMPLETED) as ends:
             started = await codex.account_login_start(ChatgptDeviceCodeLoginAccountParams())
             if not isinstance(started, ChatgptDeviceCodeLoginAccountResponse):
@@ -160,7 +160,7 @@ class Authentication:
     # Waiting for the person.
 
     async def _wait(
-        self, codex: CodexClient, login_id: str, end: End, url: str, message: str
+        self, codex: AppServerConnection, login_id: str, end: End, url: str, message: str
     ) -> None:
         """Show the page and wait until Codex says how the login ended; else give it up."""
         page = allowed_url(url)
@@ -200,7 +200,7 @@ class Authentication:
         if refusal is not None:
             raise _failed(refusal)
 
-    async def _give_up(self, codex: CodexClient, login_id: str) -> None:
+    async def _give_up(self, codex: AppServerConnection, login_id: str) -> None:
         with suppress(CodexAcpError), anyio.CancelScope(shield=True):
             with anyio.move_on_after(CANCEL_SECONDS):
                 await codex.account_login_cancel(CancelLoginAccountParams(login_id=login_id))

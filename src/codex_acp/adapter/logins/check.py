@@ -12,7 +12,7 @@ from codex_acp.errors import ErrorReply, RpcError
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED
 
 if TYPE_CHECKING:
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
 __all__ = ["LoginCheck"]
 
@@ -23,13 +23,13 @@ class LoginCheck:
     """Asks once for each connection to Codex, and again until somebody is logged in."""
 
     def __init__(self) -> None:
-        self._passed: CodexClient | None = None
+        self._passed: AppServerConnection | None = None
 
     def forget(self) -> None:
         """Somebody has logged out."""
         self._passed = None
 
-    async def check(self, codex: CodexClient) -> None:
+    async def check(self, codex: AppServerConnection) -> None:
         """Raises RpcError -32000 if the configured model provider needs a login and has none,
         ErrorReply if the configuration cannot be read.
         """

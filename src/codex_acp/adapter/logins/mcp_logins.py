@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
     from codex_acp.acp.agent_side import AgentSide
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
@@ -43,7 +43,7 @@ class McpLogins:
 
     def __init__(
         self,
-        codex: CodexClient,
+        codex: AppServerConnection,
         side: AgentSide,
         spawn: Spawn,
         is_open: Callable[[str], bool],

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         SessionUrlCreateElicitationRequest,
     )
     from codex_acp.acp.agent_side import AgentSide
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
@@ -41,7 +41,7 @@ class Ends:
     A context manager, so that it hears nothing more than it has to.
     """
 
-    def __init__(self, codex: CodexClient, method: str, key: str = "loginId") -> None:
+    def __init__(self, codex: AppServerConnection, method: str, key: str = "loginId") -> None:
         self._codex = codex
         self._method = method
         self._key = key

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from codex_acp.codex._generated.models import ThreadBackgroundTerminal, Turn, UserInput
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
 __all__ = ["TurnCalls", "codex_gone", "start_refused"]
 
@@ -43,7 +43,7 @@ MAX_PAGES: Final = 20
 class TurnCalls:
     """The calls for one thread. ``codex`` is replaced when the session moves to another one."""
 
-    def __init__(self, codex: CodexClient, thread_id: str) -> None:
+    def __init__(self, codex: AppServerConnection, thread_id: str) -> None:
         self.codex = codex
         self._thread_id = thread_id
 

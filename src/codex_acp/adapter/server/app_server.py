@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codex_acp.adapter.server.restarts import MAX_STARTS, WINDOW_SECONDS, Restarts
-from codex_acp.codex.client import CodexClient
+from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.codex.connection.launch import spawn_app_server
 from codex_acp.errors import CodexAcpError, LaunchError, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
@@ -43,10 +43,10 @@ class AppServer:
         self._options = options
         self._spawned = spawned
         self._client_info: ClientInfo | dict[str, JsonValue] | None = None
-        self._client: CodexClient | None = None
+        self._client: AppServerConnection | None = None
         self._failure: CodexAcpError | None = None
         """Why the warm-up failed, until somebody was told."""
-        self._on_client: Callable[[CodexClient], None] | None = None
+        self._on_client: Callable[[AppServerConnection], None] | None = None
         self._on_refused: Callable[[RefusedRequest], None] | None = None
         self._closing = False
         self._lock = anyio.Lock()
@@ -57,7 +57,7 @@ class AppServer:
         """Say on whose behalf Codex is used; counts for handshakes that begin after this."""
         self._client_info = client_info
 
-    def when_started(self, callback: Callable[[CodexClient], None]) -> None:
+    def when_started(self, callback: Callable[[AppServerConnection], None]) -> None:
         """Call ``callback`` with each new client, before anything travels on it."""
         self._on_client = callback
 
@@ -67,7 +67,7 @@ class AppServer:
         """
         self._on_refused = callback
 
-    async def client(self) -> CodexClient:
+    async def client(self) -> AppServerConnection:
         """A client that is ready; a Codex that has ended is started again, but not for ever.
 
         Raises RpcError -32603 that says what is wrong with Codex and what to do, or how long one
@@ -92,7 +92,7 @@ class AppServer:
                 except CodexAcpError as error:
                     self._failure = error
 
-    async def _start(self) -> CodexClient:
+    async def _start(self) -> AppServerConnection:
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -101,7 +101,7 @@ class AppServer:
         spawned, self._spawned = self._spawned, None
         if isinstance(spawned, LaunchError):
             raise spawned
-        client = CodexClient(
+        client = AppServerConnection(
             spawned or self._spawn(),
             client_info=self._client_info,
             opt_out_notifications=UNWANTED_NOTIFICATIONS,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.codex.connection.notification_router import NotificationSink
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 class HeldNotifications:
     """A sink in place of a later one: of a thread, or for None of all."""
 
-    def __init__(self, client: CodexClient, thread_id: str | None) -> None:
+    def __init__(self, client: AppServerConnection, thread_id: str | None) -> None:
         self._client = client
         self._thread_id = thread_id
         self._kept: list[tuple[str, JsonValue]] = []

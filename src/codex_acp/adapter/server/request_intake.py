@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.requests.server_requests import ServerRequestRunner
     from codex_acp.codex._generated.server_requests import ServerRequest
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue, RequestId
@@ -43,7 +43,7 @@ class RequestIntake:
     """Joins a client to the routing; ``make_runner`` is called at the first server request."""
 
     def __init__(
-        self, client: CodexClient, make_runner: Callable[[Items], ServerRequestRunner]
+        self, client: AppServerConnection, make_runner: Callable[[Items], ServerRequestRunner]
     ) -> None:
         self.items = Items()
         self.mcp = McpStartups()

@@ -15,7 +15,7 @@ from codex_acp.codex.connection.notification_router import thread_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.codex.connection.notification_router import NotificationSink
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
@@ -30,7 +30,7 @@ class ThreadlessNotifications:
     """A sink of one connection; ``everyone`` gives the sinks of the sessions open on it."""
 
     def __init__(
-        self, client: CodexClient, everyone: Callable[[], Iterable[NotificationSink]]
+        self, client: AppServerConnection, everyone: Callable[[], Iterable[NotificationSink]]
     ) -> None:
         self._everyone = everyone
         self._kept: list[tuple[str | None, str, JsonValue]] = []

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from codex_acp.codex._generated.models import ThreadItem
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
 
-    Source: TypeAlias = "Callable[[CodexClient, str, str | None], Awaitable[_Page]]"
+    Source: TypeAlias = "Callable[[AppServerConnection, str, str | None], Awaitable[_Page]]"
 
 __all__ = ["HistoryReader", "running_turn"]
 
@@ -65,7 +65,7 @@ class HistoryReader:
     answer of ``thread/resume``: it names the last item before what is reported live.
     """
 
-    codex: CodexClient
+    codex: AppServerConnection
     thread_id: str
     show: Callable[[ThreadItem, str], None]
     page_shown: Callable[[], Awaitable[None]]
@@ -138,7 +138,7 @@ class HistoryReader:
         return next(((turn_id, _id_of(raw)) for turn_id, raw in page.entries), None)
 
 
-async def running_turn(codex: CodexClient, thread_id: str) -> JsonValue:
+async def running_turn(codex: AppServerConnection, thread_id: str) -> JsonValue:
     """The turn that runs in a thread, with what Codex has stored of it, or None.
 
     Raises ErrorReply, TransportError.
@@ -156,7 +156,7 @@ async def running_turn(codex: CodexClient, thread_id: str) -> JsonValue:
 
 
 async def _items(
-    codex: CodexClient,
+    codex: AppServerConnection,
     thread_id: str,
     cursor: str | None,
     direction: str = "asc",
@@ -177,7 +177,7 @@ async def _items(
     return _Page(entries, _cursor(result))
 
 
-async def _turns(codex: CodexClient, thread_id: str, cursor: str | None) -> _Page:
+async def _turns(codex: AppServerConnection, thread_id: str, cursor: str | None) -> _Page:
     """Of a thread of an older Codex, which has no items of its own."""
     params: dict[str, JsonValue] = {
         "threadId": thread_id, "limit": TURNS_PER_PAGE, "sortDirection": "asc", "itemsView": "full",
@@ -188,7 +188,7 @@ async def _turns(codex: CodexClient, thread_id: str, cursor: str | None) -> _Pag
     return _Page(_entries_of(_list(result, "data")), _cursor(result))
 
 
-async def _whole(codex: CodexClient, thread_id: str, cursor: str | None) -> _Page:
+async def _whole(codex: AppServerConnection, thread_id: str, cursor: str | None) -> _Page:
     """By a Codex that has no pages at all."""
     del cursor
     result = await codex.call_raw("thread/read", {"threadId": thread_id, "includeTurns": True})

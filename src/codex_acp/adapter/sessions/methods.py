@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.config.config import Config
     from codex_acp.adapter.sessions.opener import Opened, SessionOpener
     from codex_acp.adapter.sessions.sessions import Sessions
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
 
     WithServers: TypeAlias = NewSessionRequest | LoadSessionRequest | ResumeSessionRequest
@@ -194,7 +194,7 @@ class SessionMethods:
             await self._opener.let_go(codex, session_id)
 
 
-async def _configured(codex: CodexClient, cwd: str) -> frozenset[str]:
+async def _configured(codex: AppServerConnection, cwd: str) -> frozenset[str]:
     """Names of the MCP servers in the user's configuration, as seen from ``cwd``."""
     try:
         return configured_servers(await codex.call_raw("config/read", {"cwd": cwd}))
@@ -203,7 +203,7 @@ async def _configured(codex: CodexClient, cwd: str) -> frozenset[str]:
         return frozenset()
 
 
-async def _clean(codex: CodexClient, session_id: str) -> None:
+async def _clean(codex: AppServerConnection, session_id: str) -> None:
     """End the commands that an interrupted turn has left running; never fails."""
     with suppress(CodexAcpError), anyio.move_on_after(CLEAN_SECONDS):
         await codex.call_raw("thread/backgroundTerminals/clean", {"threadId": session_id})

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.server.held_notifications import HeldNotifications
     from codex_acp.adapter.sessions.sessions import Sessions
     from codex_acp.codex._generated.models import Thread
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.state import SessionState
 
@@ -81,11 +81,11 @@ class SessionOpener:
         """Whether somebody has to log in first."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def codex(self) -> CodexClient:
+    async def codex(self) -> AppServerConnection:
         """A Codex that can open sessions. Raises RpcError: -32603 if there is none."""
         return await self._app_server.client()
 
-    async def _logged_in(self) -> CodexClient:
+    async def _logged_in(self) -> AppServerConnection:
         """As `codex`; raises RpcError -32000 if its model provider needs a login first."""
         codex = await self.codex()
         try:
@@ -109,7 +109,12 @@ class SessionOpener:
             raise
 
     async def _begin(
-        self, codex: CodexClient, how: How, method: str, setup: Setup, source: str | None = None
+        self,
+        codex: AppServerConnection,
+        how: How,
+        method: str,
+        setup: Setup,
+        source: str | None = None,
     ) -> Opened:
         params = dict(setup.params)
         if source is not None:
@@ -194,12 +199,12 @@ class SessionOpener:
             except CodexAcpError as error:
                 logger.warning("session %s: its settings are not known: %s", session_id, error)
 
-    async def let_go(self, codex: CodexClient, session_id: str) -> None:
+    async def let_go(self, codex: AppServerConnection, session_id: str) -> None:
         """Tell Codex that nobody here follows the thread; bounded, and never fails."""
         with suppress(CodexAcpError), anyio.move_on_after(LEAVE_SECONDS, shield=True):
             await codex.call_raw("thread/unsubscribe", {"threadId": session_id})
 
-    async def exists(self, codex: CodexClient, session_id: str) -> bool:
+    async def exists(self, codex: AppServerConnection, session_id: str) -> bool:
         """Whether Codex has stored the thread. Raises TransportError."""
         try:
             await codex.call_raw("thread/read", {"threadId": session_id})
@@ -212,7 +217,7 @@ class SessionOpener:
     async def _opened(
         self,
         session_id: str,
-        codex: CodexClient,
+        codex: AppServerConnection,
         result: JsonValue,
         how: How,
         setup: Setup,
@@ -234,7 +239,7 @@ class SessionOpener:
             message = "a prompt runs in this session; wait for its end, or cancel it, to open it"
             raise RpcError(INVALID_REQUEST, message)
 
-    async def _resume(self, codex: CodexClient, session_id: str, setup: Setup) -> JsonValue:
+    async def _resume(self, codex: AppServerConnection, session_id: str, setup: Setup) -> JsonValue:
         params: dict[str, JsonValue] = {
             **setup.params, "threadId": session_id, "excludeTurns": True,
         }  # fmt: skip
@@ -246,19 +251,25 @@ class SessionOpener:
                 await self._must_exist(codex, session_id, failure)
             raise failure from error
 
-    async def _must_exist(self, codex: CodexClient, session_id: str, error: RpcError) -> None:
+    async def _must_exist(
+        self, codex: AppServerConnection, session_id: str, error: RpcError
+    ) -> None:
         """Codex has one code for all that goes wrong: so ask it what it has."""
         if not await self._surely_exists(codex, session_id):
             raise unknown_session(session_id, error.data) from error
 
-    async def _surely_exists(self, codex: CodexClient, session_id: str) -> bool:
+    async def _surely_exists(self, codex: AppServerConnection, session_id: str) -> bool:
         try:
             return await self.exists(codex, session_id)
         except TransportError:
             return True  # nothing is known; the first error is the better answer
 
     async def _learn(
-        self, codex: CodexClient, session_id: str, result: JsonValue, early: HeldNotifications
+        self,
+        codex: AppServerConnection,
+        session_id: str,
+        result: JsonValue,
+        early: HeldNotifications,
     ) -> str | None:
         """The turn that runs in a resumed thread, if one does.
 
@@ -285,7 +296,7 @@ class SessionOpener:
 
     async def _past(
         self,
-        codex: CodexClient,
+        codex: AppServerConnection,
         session_id: str,
         result: JsonValue,
         early: HeldNotifications,

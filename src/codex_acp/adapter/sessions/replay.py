@@ -17,7 +17,7 @@ from codex_acp.mapping.state import SessionState
 if TYPE_CHECKING:
     from codex_acp.adapter.sessions.sessions import Sessions
     from codex_acp.codex._generated.models import ThreadItem
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.step import Update
 
@@ -40,7 +40,7 @@ class Replay:
         self.missing: str | None = None
         """What a person has to know of what could not be shown."""
 
-    async def run(self, codex: CodexClient, running: str | None) -> None:
+    async def run(self, codex: AppServerConnection, running: str | None) -> None:
         """Show all items of the thread, whose turn ``running`` goes on.
 
         Raises TransportError if Codex or the client is gone.

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.outflow import Outflow
     from codex_acp.adapter.prompts.run import PromptRun
     from codex_acp.codex._generated.models import TokenUsageBreakdown, Turn, UserInput
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.session.stop_reasons import PromptEnd
@@ -79,7 +79,7 @@ class Session:
     def __init__(
         self,
         session_id: str,
-        codex: CodexClient,
+        codex: AppServerConnection,
         outflow: Outflow,
         spawn: Spawn,
         features: ClientFeatures | None = None,
@@ -143,7 +143,9 @@ class Session:
         self._codex.unsubscribe(self.id, self)
         self._stop_timer()
 
-    def rebind(self, codex: CodexClient, on_cancel: Callable[[], None] | None = None) -> None:
+    def rebind(
+        self, codex: AppServerConnection, on_cancel: Callable[[], None] | None = None
+    ) -> None:
         """Go on with the same thread on another app-server, on which it has been resumed."""
         self._codex.unsubscribe(self.id, self)
         self._codex = self._calls.codex = codex

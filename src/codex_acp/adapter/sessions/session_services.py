@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.logins.mcp_logins import McpLogins
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.prompt.reports import Fact
@@ -42,7 +42,7 @@ class SessionServices:
         self._commands: dict[str, SessionCommands] = {}
         self._known: set[str] = set()
         """Sessions whose opening the client has been answered."""
-        self._of: CodexClient | None = None
+        self._of: AppServerConnection | None = None
         self._logins: McpLogins | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -94,7 +94,7 @@ class SessionServices:
 
     # The steps.
 
-    def _follow(self, codex: CodexClient) -> None:
+    def _follow(self, codex: AppServerConnection) -> None:
         if self._of is codex:
             return
         self._of = codex

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals.running_items import Items
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.codex.connection.notification_router import NotificationSink
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.jsonrpc.message import JsonValue
@@ -45,7 +45,7 @@ class _Connection:
 
     def __init__(
         self,
-        codex: CodexClient,
+        codex: AppServerConnection,
         make_runner: Callable[[Items], ServerRequestRunner],
         everyone: Callable[[_Connection], list[NotificationSink]],
     ) -> None:
@@ -89,7 +89,7 @@ class OpenSession:
     """Whether its thread has to be resumed although its connection lives."""
 
     @property
-    def codex(self) -> CodexClient:
+    def codex(self) -> AppServerConnection:
         """The connection that the session is on now."""
         return self.connection.codex
 
@@ -122,7 +122,7 @@ class Sessions:
 
     # The connections to Codex.
 
-    def codex_started(self, codex: CodexClient) -> None:
+    def codex_started(self, codex: AppServerConnection) -> None:
         """A new connection to Codex: its requests and items are told from an earlier one's."""
         self.generation += 1
         generation = self.generation
@@ -288,7 +288,7 @@ class Sessions:
     def _on_cancel(self, session_id: str, connection: _Connection) -> Callable[[], None]:
         return lambda: connection.events.prompt_cancelled(session_id)
 
-    def _pace_with(self, codex: CodexClient) -> None:
+    def _pace_with(self, codex: AppServerConnection) -> None:
         """While the client is too slow, nothing is read from this Codex."""
         outflow = self.outflow
         outflow.when_full(

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.approvals.classify import Approval
     from codex_acp.codex.approvals.policies import Decision, Policy
     from codex_acp.codex.approvals.policy_warnings import StartedThread
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue, RequestId
     from codex_acp.wire.model import WireModel
@@ -88,7 +88,7 @@ class PolicyRunner:
 
     def __init__(
         self,
-        client: CodexClient,
+        client: AppServerConnection,
         policy: Policy,
         on_refused: Callable[[RefusedRequest], None] | None = None,
     ) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from codex_acp.codex._generated.notifications import ServerNotification
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
@@ -41,7 +41,11 @@ class NotificationStream:
     """
 
     def __init__(
-        self, client: CodexClient, thread_id: str | None = None, *, limit: int = DEFAULT_LIMIT
+        self,
+        client: AppServerConnection,
+        thread_id: str | None = None,
+        *,
+        limit: int = DEFAULT_LIMIT,
     ) -> None:
         if limit < 1:
             message = f"the limit of a stream must be at least 1, not {limit}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.codex.threads.watchdog import ROUNDS, TurnWatchdog
 
 if TYPE_CHECKING:
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.codex.threads.watchdog import SilentTurn
 
 __all__ = ["WARN_AFTER_SECONDS", "SilenceWatch", "Watches"]
@@ -23,7 +23,7 @@ WARN_AFTER_SECONDS: Final = 120.0
 class Watches:
     """The watches of one client, by their time."""
 
-    def __init__(self, client: CodexClient) -> None:
+    def __init__(self, client: AppServerConnection) -> None:
         self._client = client
         self._by_time: dict[float, _Shared] = {}
 
@@ -39,7 +39,7 @@ class Watches:
 
 
 class _Shared:
-    def __init__(self, client: CodexClient, after: float) -> None:
+    def __init__(self, client: AppServerConnection, after: float) -> None:
         self.after = after
         self.users = 0
         self.reports: dict[str, SilentTurn] = {}

@@ -12,7 +12,7 @@ import anyio
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
@@ -22,7 +22,7 @@ __all__ = ["TurnMarks"]
 class TurnMarks:
     """The marks of one thread, from when this is made until `close`."""
 
-    def __init__(self, client: CodexClient, thread_id: str) -> None:
+    def __init__(self, client: AppServerConnection, thread_id: str) -> None:
         self._client = client
         self._thread_id = thread_id
         self._changed = anyio.Event()

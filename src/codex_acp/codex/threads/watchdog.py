@@ -25,7 +25,7 @@ from codex_acp.errors import MisuseError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.codex.connection.server_requests import OpenRequest
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
@@ -67,7 +67,7 @@ class TurnWatchdog:
 
     def __init__(
         self,
-        client: CodexClient,
+        client: AppServerConnection,
         after: float,
         report: Callable[[SilentTurn], None],
         clock: Callable[[], float] = time.monotonic,

@@ -1,0 +1,289 @@
+"""The connection to one app-server: handshake, typed calls, notifications by thread, its requests.
+
+Owns the connection and its end. Must not know what calls and notifications mean. Importing it
+loads next to nothing, and making one no event loop.
+Source: the app-server's README, "Initialization"; ``schema/codex/experimental.json``.
+"""
+
+from __future__ import annotations
+
+from codex_acp.codex._generated.calls import CodexCalls
+from codex_acp.codex.connection.notification_api import NotificationApi
+from codex_acp.errors import ErrorReply, MisuseError, TransportError
+
+TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+    from types import TracebackType
+    from typing import Any, Final, Self, TypedDict
+
+    from codex_acp.codex._generated.methods import ServerNotificationMethod
+    from codex_acp.codex._generated.models import (
+        ClientInfo,
+        InitializeCapabilities,
+        InitializeResponse,
+    )
+    from codex_acp.codex._generated.server_requests import ServerRequest
+    from codex_acp.codex.connection.server_requests import OpenRequest, RefusedRequest
+    from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Notification, Request
+    from codex_acp.transport.connection import Direction, Responder
+    from codex_acp.transport.link import Link
+    from codex_acp.wire.model import WireModel
+
+    class ConnectionSettings(TypedDict, total=False):
+        """What every way to make a connection takes; see `AppServerConnection`."""
+
+        client_info: ClientInfo | dict[str, JsonValue] | None
+        opt_out_notifications: Iterable[ServerNotificationMethod]
+        capabilities: InitializeCapabilities | dict[str, JsonValue] | None
+        on_refused: Callable[[RefusedRequest], None] | None
+        on_line: Callable[[Direction, bytes], None] | None
+
+
+__all__ = ["AppServerConnection"]
+
+HANDSHAKE_TIMEOUT_SECONDS: Final = 30.0
+"""From the first byte to the answer of ``initialize``: usually a tenth of a second, but a cold
+start reads a binary of 300 MB, perhaps from a network disk."""
+
+NAME: Final = "codex app-server"
+"""What stands for the peer in logs and errors."""
+
+NOT_CONNECTED: Final = "the client is not connected; use it with `async with`"
+
+
+class AppServerConnection(NotificationApi, CodexCalls):
+    """A connection to one app-server. Every method of the protocol is a typed coroutine of it.
+
+    ``client_info`` names the program (default: this library), as a model or as its JSON.
+    ``opt_out_notifications`` lists methods that the server shall not send. ``capabilities``
+    replaces the default, which is ``experimentalApi`` only. ``on_refused`` hears of each server
+    request that was refused without its handler having said so. ``on_line`` sees each line of the
+    wire. Belongs to one event loop.
+
+    Calls raise ErrorReply (the server answered with an error; ServerOverloaded if it stays
+    overloaded while the call is tried again), InvalidPayload (its result does not fit the schema),
+    ProcessExited or ConnectionClosed (it will not be answered any more), MisuseError (before it
+    was entered).
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        *,
+        client_info: ClientInfo | dict[str, JsonValue] | None = None,
+        opt_out_notifications: Iterable[ServerNotificationMethod] = (),
+        capabilities: InitializeCapabilities | dict[str, JsonValue] | None = None,
+        on_refused: Callable[[RefusedRequest], None] | None = None,
+        on_line: Callable[[Direction, bytes], None] | None = None,
+    ) -> None:
+        from codex_acp.codex.connection.handshake import Hello
+
+        self._hello = Hello(client_info, capabilities, opt_out_notifications)
+        self._hello.say_early(link)  # before the next lines load an event loop
+        from codex_acp.codex.connection.notification_router import NotificationRouter
+        from codex_acp.codex.connection.server_requests import ServerRequests
+        from codex_acp.codex.connection.unknown_parts import UnknownParts
+        from codex_acp.transport.connection import Connection
+        from codex_acp.transport.reading_gate import ReadingGate
+
+        self._connection = Connection(
+            link, name=NAME, version=False, peer_resends=True, on_line=on_line
+        )
+        self._link = link
+        self._router = NotificationRouter()
+        self._on_refused = on_refused
+        self._unknown = UnknownParts()
+        self._requests = ServerRequests(on_refused, self._unknown)
+        self._gate = ReadingGate(self._connection.pause_reading, self._connection.resume_reading)
+        self._started = False
+        self._shaken = False
+        self._answer: JsonValue = None
+        self._server: InitializeResponse | None = None
+
+    async def __aenter__(self) -> Self:
+        """See `connect`."""
+        await self.connect()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """See `aclose`."""
+        await self.aclose()
+
+    async def connect(self) -> None:
+        """Begin to read, and shake hands: ``initialize``, then ``initialized``.
+
+        What ``async with`` does. Loads no model. Whatever goes wrong (and cancellation) closes the
+        client. Raises as every call, and TransportError if the server does not answer within
+        thirty seconds.
+        """
+        import asyncio  # not anyio, which would be loaded before the first thread for this alone
+
+        from codex_acp.codex.connection.handshake import note_version, user_agent_of
+
+        if self._started:
+            message = "a CodexClient can be started only once; make a new one"
+            raise MisuseError(message)
+        self._started = True
+        try:
+            self._connection.start(self)
+            async with asyncio.timeout(HANDSHAKE_TIMEOUT_SECONDS) as timeout:
+                self._answer = await self._request(
+                    "initialize", self._hello.params, written=self._hello.said
+                )
+            user_agent = user_agent_of(self._answer)
+            if user_agent is None:  # says what does not fit
+                user_agent = self.decode_result("initialize", self._answer).user_agent
+            note_version(user_agent)
+            self._requests.peer_version = user_agent
+            self._shaken = True
+            self.initialized()
+        except BaseException as error:
+            await self.aclose()
+            if isinstance(error, TimeoutError) and timeout.expired():
+                message = (
+                    f"{NAME} did not answer initialize within {HANDSHAKE_TIMEOUT_SECONDS:g} s; "
+                    "is it a Codex app-server?"
+                )
+                raise TransportError(message) from None
+            raise
+
+    async def aclose(self) -> None:
+        """Refuse what the server still asks, close the link and end the handlers; again is fine.
+
+        Calls in flight raise ConnectionClosed. Takes at most a few seconds.
+        """
+        import anyio
+
+        self._requests.refuse_pending("the client is closing")
+        try:
+            await self._connection.aclose()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._requests.aclose()
+            self._router.on_closed(None)  # the connection says nothing if it was never started
+
+    @property
+    def server(self) -> InitializeResponse:
+        """What the server said of itself. Raises MisuseError before the handshake."""
+        if not self._shaken:
+            raise MisuseError(NOT_CONNECTED)
+        if self._server is None:
+            self._server = self.decode_result("initialize", self._answer)
+        return self._server
+
+    @property
+    def link(self) -> Link:
+        """What carries the bytes; a `ChildProcess` if the client was launched."""
+        return self._link
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be called any more."""
+        return self._connection.closed
+
+    # Calls.
+
+    async def call_raw(self, method: str, params: JsonValue = None) -> JsonValue:
+        """Call a method that this library may not know, with plain JSON data both ways.
+
+        ``params`` None leaves them out. Raises as every call, except InvalidPayload.
+        """
+        from codex_acp.jsonrpc.encode import encode_json
+
+        return await self._request(method, None if params is None else encode_json(params))
+
+    async def drain(self) -> None:
+        """Wait until the server has taken most of what was written. Raises TransportError."""
+        await self._connection.drain()
+
+    async def _call(self, method: str, params: WireModel | Any | None) -> Any:
+        from codex_acp.codex._generated.methods import CLIENT_REQUESTS
+
+        info = CLIENT_REQUESTS[method]
+        value = await self._request(method, _params_of(params, info.params))
+        return None if info.result is None else self.decode_result(method, value)
+
+    def decode_result(self, method: str, value: JsonValue) -> Any:
+        """What `call_raw` gave as the result model of the method. Raises InvalidPayload."""
+        from codex_acp.codex._generated.methods import CLIENT_REQUESTS, MODELS
+
+        name = CLIENT_REQUESTS[method].result
+        assert name is not None
+        result = MODELS.decode(name, value, f"the result of {method}")
+        self._unknown.look(result)
+        return result
+
+    def _notify(self, method: str, params: WireModel | Any | None) -> None:
+        from codex_acp.codex._generated.methods import CLIENT_NOTIFICATIONS
+
+        self._connection.notify(method, _params_of(params, CLIENT_NOTIFICATIONS[method].params))
+
+    async def _request(
+        self, method: str, params: EncodedJson | None, *, written: bool = False
+    ) -> JsonValue:
+        if not self._started and not self.closed:
+            raise MisuseError(NOT_CONNECTED)
+        with self._gate:
+            try:
+                return await self._connection.call(method, params, written=written)
+            except ErrorReply as error:
+                from codex_acp.jsonrpc.message import OVERLOADED
+
+                if error.code != OVERLOADED:
+                    raise
+                from codex_acp.codex.connection.overload import call_again
+
+                return await call_again(lambda: self._connection.call(method, params), error)
+
+    # The server's requests.
+
+    def handle_others(
+        self, handler: Callable[[ServerRequest], Awaitable[WireModel]] | None
+    ) -> None:
+        """Register what handles every method without a handler of its own; None for nothing."""
+        self._requests.handle_others(handler)
+
+    @property
+    def open_requests(self) -> tuple[OpenRequest, ...]:
+        """The server's requests that are not answered yet, oldest first."""
+        return self._requests.open_requests
+
+    # What the connection calls.
+
+    def on_request(self, request: Request, responder: Responder) -> None:
+        """See `Handler.on_request`."""
+        self._requests.on_request(request, responder)
+
+    def on_request_again(self, request: Request) -> None:
+        """See `Handler.on_request_again`."""
+        self._requests.on_request_again(request)
+
+    def on_notification(self, notification: Notification) -> None:
+        """See `Handler.on_notification`."""
+        self._router.on_notification(notification.method, notification.params)
+
+    def on_batch_end(self) -> None:
+        """See `Handler.on_batch_end`."""
+        self._router.on_batch_end()
+
+    def on_closed(self, error: TransportError | None) -> None:
+        """See `Handler.on_closed`."""
+        self._requests.on_closed()
+        self._router.on_closed(error)
+
+
+def _params_of(params: WireModel | Any | None, model: str | None) -> EncodedJson | None:
+    from codex_acp.jsonrpc.message import EncodedJson
+
+    if params is None:
+        # The server wants the member even where the schema says that it is optional.
+        return None if model is None else EncodedJson(b"{}")
+    from codex_acp.wire.codec import encode  # here: the handshake needs no model
+
+    return encode(params)
