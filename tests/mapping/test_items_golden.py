@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import get_args
 
 from codex_acp.acp.capabilities import ClientFeatures
-from codex_acp.mapping.calls.item_calls import ToolItem
+from codex_acp.mapping.calls.tool_items import ToolItem
 from codex_acp.mapping.state import SessionState
 from codex_acp.wire.model import UnknownVariant
 from tests.codex.server_request_samples import assert_fits

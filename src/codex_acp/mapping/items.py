@@ -5,29 +5,17 @@ Owns only which module an item belongs to: tool calls, messages, thoughts, plans
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from codex_acp.codex._generated.models import (
     AgentMessageThreadItem,
-    CollabAgentToolCallThreadItem,
-    CommandExecutionThreadItem,
     ContextCompactionThreadItem,
-    DynamicToolCallThreadItem,
     EnteredReviewModeThreadItem,
     ExitedReviewModeThreadItem,
-    FileChangeThreadItem,
-    FileIdImageGenerationThreadItem,
-    FunctionCallOutputThreadItem,
     HookPromptThreadItem,
-    ImageGenerationThreadItem,
-    ImageViewThreadItem,
-    McpToolCallThreadItem,
     PlanThreadItem,
     ReasoningThreadItem,
-    SleepThreadItem,
-    SubAgentActivityThreadItem,
     UserMessageThreadItem,
-    WebSearchThreadItem,
 )
 from codex_acp.mapping.calls.tool_calls import call_completed, call_started, whole_call
 from codex_acp.mapping.messages.compaction import compaction_completed, compaction_started
@@ -36,7 +24,6 @@ from codex_acp.mapping.messages.message_chunks import agent_message_completed, u
 from codex_acp.mapping.messages.plans import plan_completed
 from codex_acp.mapping.messages.reasoning import reasoning_completed
 from codex_acp.mapping.messages.reviews import review_mode
-from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import (
@@ -63,22 +50,6 @@ def item_completed(state: SessionState, params: ItemCompletedNotification) -> Up
 def started(state: SessionState, item: ThreadItem) -> Updates:
     """An item that may still change."""
     match item:
-        case (
-            CommandExecutionThreadItem()
-            | FileChangeThreadItem()
-            | McpToolCallThreadItem()
-            | DynamicToolCallThreadItem()
-            | FunctionCallOutputThreadItem()
-            | CollabAgentToolCallThreadItem()
-            | SubAgentActivityThreadItem()
-            | WebSearchThreadItem()
-            | ImageViewThreadItem()
-            | ImageGenerationThreadItem()
-            | FileIdImageGenerationThreadItem()
-            | SleepThreadItem()
-            | UnknownVariant()
-        ):
-            return call_started(state, item)
         case ContextCompactionThreadItem():
             return compaction_started(state, item)
         case (
@@ -91,29 +62,12 @@ def started(state: SessionState, item: ThreadItem) -> Updates:
             | ExitedReviewModeThreadItem()
         ):
             return ()  # shown when it completes, or piece by piece
-        case _:
-            assert_never(item)
+    return call_started(state, item)
 
 
 def finished(state: SessionState, item: ThreadItem, *, live: bool) -> Updates:
     """An item as it ended; ``live`` unless it is told of a past turn."""
     match item:
-        case (
-            CommandExecutionThreadItem()
-            | FileChangeThreadItem()
-            | McpToolCallThreadItem()
-            | DynamicToolCallThreadItem()
-            | FunctionCallOutputThreadItem()
-            | CollabAgentToolCallThreadItem()
-            | SubAgentActivityThreadItem()
-            | WebSearchThreadItem()
-            | ImageViewThreadItem()
-            | ImageGenerationThreadItem()
-            | FileIdImageGenerationThreadItem()
-            | SleepThreadItem()
-            | UnknownVariant()
-        ):
-            return call_completed(state, item) if live else whole_call(state, item)
         case ContextCompactionThreadItem():
             return compaction_completed(state, item)
         case AgentMessageThreadItem():
@@ -128,5 +82,4 @@ def finished(state: SessionState, item: ThreadItem, *, live: bool) -> Updates:
             return hook_prompt(state, item)
         case EnteredReviewModeThreadItem() | ExitedReviewModeThreadItem():
             return review_mode(state, item)
-        case _:
-            assert_never(item)
+    return call_completed(state, item) if live else whole_call(state, item)

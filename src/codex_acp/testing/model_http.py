@@ -1,7 +1,6 @@
 """The HTTP side of the scripted model: one thread a connection, one request a connection.
 
-Owns sockets and threads; asks :class:`~codex_acp.testing.scripted_model.ScriptedModel` what to
-say. Private to this package.
+Owns sockets and threads; what to say a `ModelAnswers` knows. Private to this package.
 """
 
 from __future__ import annotations
@@ -12,13 +11,14 @@ import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Protocol, assert_never
 
 from codex_acp.testing.model_steps import Delay, Disconnect, Fail, Failed, Gate
 from codex_acp.testing.sse import encode_response, personalise
 
 if TYPE_CHECKING:
-    from codex_acp.testing.scripted_model import ScriptedModel
+    from collections.abc import Mapping
+
     from codex_acp.testing.sse import StreamPart
 
 IDLE_SECONDS = 30.0
@@ -26,6 +26,21 @@ IDLE_SECONDS = 30.0
 
 JOIN_SECONDS = 5.0
 """How long the end waits for the handler threads; their sockets are shut by then."""
+
+
+class ModelAnswers(Protocol):
+    """What the server asks; called from the threads of its connections."""
+
+    def _take(
+        self, body: Mapping[str, object], headers: Mapping[str, str]
+    ) -> tuple[int, Fail | tuple[StreamPart, ...]]:
+        """Record a request; give its number and what to answer it with."""
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait; False if the server is closing."""
+
+    def _hold(self, name: str) -> bool:
+        """Wait for the gate; False if it stayed shut too long or the server is closing."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -50,7 +65,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(Fail(400, "the request is not a JSON object"))
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
-        number, answer = self.server.model._take(body, headers)
+        number, answer = self.server.answers._take(body, headers)
         # Codex may be killed, or may interrupt the turn, while its answer is written.
         with contextlib.suppress(ConnectionError, TimeoutError):
             if isinstance(answer, Fail):
@@ -81,16 +96,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Cache-Control", "no-cache")
         self.send_header("Connection", "close")
         self.end_headers()
-        model = self.server.model
+        answers = self.server.answers
         for part in parts:
             match part:
                 case bytes():
                     self.wfile.write(personalise(part, number))
                 case Delay():
-                    if not model._pause(part.seconds):
+                    if not answers._pause(part.seconds):
                         return
                 case Gate():
-                    if not model._hold(part.name):
+                    if not answers._hold(part.name):
                         self._gate_stayed_shut(part, number)
                         return
                 case Disconnect():
@@ -116,9 +131,9 @@ class ModelServer(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 64
 
-    def __init__(self, model: ScriptedModel) -> None:
+    def __init__(self, answers: ModelAnswers) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.model = model
+        self.answers = answers
         self.port = int(self.server_address[1])
         self._thread = threading.Thread(
             target=self.serve_forever,

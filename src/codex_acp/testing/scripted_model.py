@@ -149,7 +149,7 @@ class ScriptedModel:
                 message = f"no stream reached the gate {name!r} within {timeout} s"
                 raise TimeoutError(message)
 
-    # What the HTTP side asks for.
+    # What the HTTP side asks for: see `ModelAnswers`.
 
     def _take(
         self, body: Mapping[str, object], headers: Mapping[str, str]

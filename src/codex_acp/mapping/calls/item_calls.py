@@ -1,4 +1,4 @@
-"""Which items are tool calls, and the tool call of each: a function of the item alone.
+"""The tool call of each item that is one: a function of the item alone.
 
 Only texts of files, and what streamed of an output that the item lacks, come from outside. So an
 item that is replayed shows what it showed when it was live.
@@ -7,7 +7,7 @@ item that is replayed shows what it showed when it was live.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias, assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from codex_acp.codex._generated.models import (
     CollabAgentToolCallThreadItem,
@@ -39,26 +39,10 @@ from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
     from codex_acp.mapping.calls.call import Call, Phase
+    from codex_acp.mapping.calls.tool_items import ToolItem
     from codex_acp.mapping.state import SessionState
 
-__all__ = ["ToolItem", "call_of", "id_of", "last_phase"]
-
-ToolItem: TypeAlias = (
-    CommandExecutionThreadItem
-    | FileChangeThreadItem
-    | McpToolCallThreadItem
-    | DynamicToolCallThreadItem
-    | FunctionCallOutputThreadItem
-    | CollabAgentToolCallThreadItem
-    | SubAgentActivityThreadItem
-    | WebSearchThreadItem
-    | ImageViewThreadItem
-    | ImageGenerationThreadItem
-    | FileIdImageGenerationThreadItem
-    | SleepThreadItem
-    | UnknownVariant
-)
-"""The members of ``ThreadItem`` that are shown as tool calls."""
+__all__ = ["call_of", "id_of", "last_phase"]
 
 
 def call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | None = None) -> Call:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codex_acp.acp._generated.v1.models import ToolCallContent
-    from codex_acp.mapping.calls.item_calls import ToolItem
+    from codex_acp.mapping.calls.tool_items import ToolItem
 
 __all__ = ["OpenCall"]
 

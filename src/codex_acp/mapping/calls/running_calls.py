@@ -33,8 +33,8 @@ if TYPE_CHECKING:
         McpToolCallProgressNotification,
         TerminalInteractionNotification,
     )
-    from codex_acp.mapping.calls.item_calls import ToolItem
     from codex_acp.mapping.calls.open_calls import OpenCall
+    from codex_acp.mapping.calls.tool_items import ToolItem
     from codex_acp.mapping.state import SessionState
     from codex_acp.mapping.step import Updates
 

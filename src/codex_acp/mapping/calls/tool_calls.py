@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from codex_acp.acp._generated.v1.models import ToolCallSessionUpdate, ToolCallStatus
     from codex_acp.mapping.calls.call import Call
-    from codex_acp.mapping.calls.item_calls import ToolItem
+    from codex_acp.mapping.calls.tool_items import ToolItem
     from codex_acp.mapping.state import SessionState
     from codex_acp.mapping.step import Update, Updates
 
