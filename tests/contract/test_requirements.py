@@ -16,6 +16,7 @@ import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
 GOLDEN = TESTS / "golden" / "contract.md"
+PAGE = TESTS.parent / "docs" / "contract.md"
 
 RULES = {
     "1.1": "One pure classifier routes every server request as approval, elicitation or decline.",
@@ -71,6 +72,10 @@ def _numbered_tests() -> dict[str, list[str]]:
                 where = f"{path.relative_to(TESTS).as_posix()}::{node.name}"
                 found.setdefault(f"{part}.{rule}", []).append(where)
     return found
+
+
+def test_the_page_of_the_contract_has_every_rule_and_no_other() -> None:
+    assert re.findall(r"^\*\*(\d\.\d)\*\* ", PAGE.read_text(), re.M) == list(RULES)
 
 
 @pytest.mark.parametrize("rule", sorted(RULES))
