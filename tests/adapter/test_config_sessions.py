@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codex_acp.codex.client import CodexClient
+from codex_acp.mapping.config.options import config_options
 from codex_acp.testing import Expect, ScriptedAppServer
 from tests.adapter.config_bench import (
     FULL,
@@ -21,7 +22,10 @@ from tests.adapter.config_bench import (
 from tests.support.config_samples import MODELS, PROFILES, started
 
 if TYPE_CHECKING:
+    import pytest
+
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.config.options import ConfigView
 
 
 async def test_a_new_session_has_all_options_and_codex_was_asked_to_change_nothing() -> None:
@@ -43,6 +47,59 @@ async def test_the_lists_of_a_connection_are_asked_for_once() -> None:
         await bench.open()
         assert len(bench.asked("model/list")) == 1
         assert len(bench.asked("permissionProfile/list")) == 2, "each project has its own"
+
+
+async def test_a_session_that_opens_computes_no_options_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    computed: list[ConfigView] = []
+
+    def counted(view: ConfigView) -> list[JsonValue]:
+        computed.append(view)
+        return config_options(view)
+
+    monkeypatch.setattr("codex_acp.adapter.config.config.config_options", counted)
+    again = Expect("permissionProfile/list", PROFILES)
+    counts: list[int] = []
+    async with ConfigBench(*LISTS, *([again] * 30)) as bench:
+        for number in range(30):
+            computed.clear()
+            place = bench.config.opening(bench.codex, "/w", "new")
+            result = started(thread={"id": f"thread-{number}"})
+            await bench.config.opened(f"thread-{number}", bench.codex, result, place=place)
+            with anyio.fail_after(5):
+                await place.done.wait()
+            counts.append(len(computed))
+    assert max(counts[1:]) <= 2, counts
+
+
+async def test_profiles_that_come_late_are_told_to_the_session_of_their_directory_alone() -> None:
+    late = Expect("permissionProfile/list", silent=True)
+    async with ConfigBench(*LISTS, late) as bench:
+        await bench.open()
+        place = bench.config.opening(bench.codex, "/other", "new")
+        with anyio.fail_after(5):
+            await bench.config.opened(
+                "thread-2", bench.codex, started(thread={"id": "thread-2"}), place=place
+            )
+        assert bench.updates == []
+        profile: JsonValue = {"id": "mine", "description": None, "allowed": True}
+        await bench.answer("permissionProfile/list", {"data": [profile]})
+        (update,) = await bench.wait_for_updates(1)
+        assert "mine" in str(by_id(update["configOptions"])["mode"])
+
+
+async def test_what_comes_late_for_a_session_that_was_closed_is_told_to_nobody() -> None:
+    late = Expect("permissionProfile/list", silent=True)
+    async with ConfigBench(*LISTS[:2], late) as bench:
+        place = bench.config.opening(bench.codex, "/w", "new")
+        with anyio.fail_after(5):
+            await bench.config.opened(THREAD, bench.codex, started(), place=place)
+            bench.config.closed(THREAD)
+            profile: JsonValue = {"id": "mine", "description": None, "allowed": True}
+            await bench.answer("permissionProfile/list", {"data": [profile]})
+            await place.done.wait()
+        assert bench.updates == []
 
 
 async def test_lists_that_come_late_follow_as_an_update_with_the_complete_list() -> None:

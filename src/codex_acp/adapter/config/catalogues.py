@@ -53,10 +53,12 @@ class Place:
         self.config: dict[str, JsonValue] | None = None
         """The effective ``config.toml``; None if it was not asked for, or refused."""
         self.done = anyio.Event()
+        self.changed: Callable[[], None] | None = None
+        """Called when all of it has come: nobody else's options depend on it."""
 
 
 class Catalogues:
-    """The lists of one connection. ``changed`` is called when one of them has come.
+    """The lists of one connection. ``changed`` is called when one for all sessions has come.
 
     Until then those of an ``earlier`` connection, now lost, are the best there is.
     """
@@ -123,7 +125,8 @@ class Catalogues:
             place.config = config if isinstance(config, dict) else None
             place.project = _repository_of(place.cwd)
         place.done.set()
-        self._changed()
+        if place.changed is not None:
+            place.changed()
 
     async def _pages(self, method: str, params: dict[str, JsonValue]) -> list[JsonValue] | None:
         """All pages of a list; None if the first is refused."""

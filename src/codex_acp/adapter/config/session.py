@@ -51,7 +51,8 @@ class _Wanted:
 
 
 class ConfigSession:
-    """One session. ``changed`` is called when Codex has changed the settings by itself.
+    """One session. ``changed`` is called when Codex has changed the settings by itself, and when
+    what depends on the working directory has come.
 
     ``result`` is that of the method that began the thread; of a ``new`` thread it tells what is
     configured.
@@ -87,19 +88,24 @@ class ConfigSession:
         self._preset_effort = False
         self._models: tuple[str, ...] = (self.settings.model,)
         self._wanted: _Wanted | None = None
-        catalogues.codex.subscribe(session_id, self)
+        self._follow()
 
     def move(self, catalogues: Catalogues, result: JsonValue) -> Settings:
         """Go on with the same thread, resumed on another connection; gives what it had before."""
         before = self.settings
         self.leave()
         self._catalogues, self.settings = catalogues, settings_of_thread(result)
-        catalogues.codex.subscribe(self.id, self)
+        self._follow()
         return before
 
     def leave(self) -> None:
         """Hear nothing more."""
+        self.place.changed = None
         self._catalogues.codex.unsubscribe(self.id, self)
+
+    def _follow(self) -> None:
+        self.place.changed = lambda: self._changed(self)
+        self._catalogues.codex.subscribe(self.id, self)
 
     def view(self, *, booleans: bool) -> ConfigView:
         """What the options are made of, as of now."""

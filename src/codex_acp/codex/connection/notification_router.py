@@ -122,6 +122,8 @@ class NotificationRouter:
             logger.exception("a sink failed at the end of the connection")
 
     def _forget(self, sink: NotificationSink) -> None:
+        if id(sink) not in self._touched:
+            return
         still = any(s is sink for sinks in self._by_thread.values() for s in sinks)
         if not still and all(s is not sink for s in self._of_all):
             self._touched.pop(id(sink), None)
