@@ -113,7 +113,7 @@ def test_the_end_shows_the_whole_output_and_the_exit_code() -> None:
     running.client.take(complete(running.state, command(aggregatedOutput="1\n2\n", exitCode=0)))
 
     assert running.text == "```\n1\n2\n```\nExit code: 0"
-    assert running.client.calls["item"]["rawOutput"]["output"] == "1\n2\n"
+    assert running.client.calls["item"]["rawOutput"] == {"exitCode": 0, "durationMs": 12}
     assert due(running.state) is None
 
 
@@ -122,8 +122,18 @@ def test_output_beyond_a_megabyte_is_cut_and_that_is_said() -> None:
     output = "x" * (WHOLE_LIMIT + 7)
     running.client.take(complete(running.state, command(aggregatedOutput=output)))
 
-    shown = running.client.calls["item"]["rawOutput"]["output"]
-    assert shown == "[… 7 earlier characters not shown]\n" + "x" * WHOLE_LIMIT
+    shown = "[… 7 earlier characters not shown]\n" + "x" * WHOLE_LIMIT
+    assert running.text == f"```\n{shown}\n```\nExit code: 0"
+
+
+@pytest.mark.parametrize("client", [NONE, ZED])
+@pytest.mark.parametrize("size", [10, 100_000, 1_000_000])
+def test_a_whole_output_is_sent_once(client: ClientFeatures, size: int) -> None:
+    running = Running(client)
+    line = "of some length, as a program prints them\n"
+    output = line * (size // len(line))
+    updates = complete(running.state, command(aggregatedOutput=output))
+    assert len(json.dumps(updates)) <= 1.1 * len(output) + 1_000
 
 
 def test_without_an_output_of_its_own_the_end_shows_what_was_streamed() -> None:
@@ -133,7 +143,6 @@ def test_without_an_output_of_its_own_the_end_shows_what_was_streamed() -> None:
     running.client.take(complete(running.state, command(aggregatedOutput=None)))
 
     assert running.text == "```\n1\n2\n3\n```\nExit code: 0"
-    assert running.client.calls["item"]["rawOutput"]["output"] == "1\n2\n3\n"
 
 
 def test_what_is_typed_is_marked_and_a_mere_look_is_not_shown() -> None:
@@ -174,7 +183,7 @@ def test_a_client_of_zeds_convention_gets_each_piece_once_and_a_terminal() -> No
 
     assert running.client.terminals == {"item": "1\n2\n3\n4\n"}
     assert running.client.calls["item"]["content"] == [{"type": "terminal", "terminalId": "item"}]
-    assert running.client.calls["item"]["rawOutput"]["output"] == "1\n2\n3\n4\n"
+    assert running.client.calls["item"]["rawOutput"]["exitCode"] == 3
     assert running.sent[-1]["_meta"]["terminal_exit"] == {
         "terminal_id": "item",
         "exit_code": 3,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from codex_acp.acp._generated.v1.models import ToolCallSessionUpdate
@@ -208,6 +210,29 @@ def test_a_result_that_an_item_begins_with_and_does_not_keep_is_not_left_behind(
     client.take(start(state, {**waiting, "agentsStates": {"a": {"status": "running"}}}))
     client.take(complete(state, {**waiting, "agentsStates": {}, "status": "completed"}))
     assert "rawOutput" not in client.calls["item"]
+
+
+def test_diffs_are_sent_once_unless_an_approval_may_have_shown_others() -> None:
+    new = {"path": "/w/new", "kind": {"type": "add"}, "diff": "a new line\n" * 10_000}
+    running, done = (file_change(new, status=status) for status in ("inProgress", "completed"))
+    for in_question in (False, True):
+        state = SessionState()
+        sent = start(state, running)
+        if in_question:
+            question = ToolCallSessionUpdate(tool_call_id="item", title="Create new")
+            sent += wired(state, announce(state, question))
+        (last,) = complete(state, done)
+        assert ("content" in last) == in_question
+        times = json.dumps([*sent, last]).count(json.dumps(new["diff"]))
+        assert times == (2 if in_question else 1)
+
+
+def test_diffs_that_grew_since_they_were_sent_are_sent_again() -> None:
+    state = SessionState()
+    first = {"path": "/w/new", "kind": {"type": "add"}, "diff": "one\n"}
+    start(state, file_change(first, status="inProgress"))
+    (last,) = complete(state, file_change({**first, "diff": "one\ntwo\n"}))
+    assert last["content"][0]["newText"] == "one\ntwo\n"
 
 
 def test_what_is_remembered_of_ended_calls_is_bounded() -> None:

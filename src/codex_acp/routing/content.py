@@ -43,7 +43,8 @@ def fenced(text: str, language: str = "") -> str:
     ACP lets a client show text as Markdown, which would run lines together and eat signs of
     program output and of patches.
     """
-    longest = max((len(run) for run in _FENCE.findall(text)), default=2)
+    runs = _FENCE.findall(text) if "```" in text else []
+    longest = max(map(len, runs), default=2)
     fence = "`" * (longest + 1)
     end = "" if text.endswith("\n") or not text else "\n"
     return f"{fence}{language}\n{text}{end}{fence}"

@@ -50,6 +50,9 @@ _PRINTABLE_WITHOUT_GLYPH: Final = frozenset(
 """What `str.isprintable` lets through although it shows nothing. Source: the property
 Default_Ignorable_Code_Point of the Unicode Character Database, and the blank of Braille."""
 
+_ASCII: Final = bytes(range(0x20, 0x7F))
+_ASCII_LINES: Final = _ASCII + _LAYOUT.encode()
+
 
 def visible(text: str, *, multiline: bool = False) -> str:
     """``text`` with every character that has no glyph written as ⟦U+XXXX⟧.
@@ -73,7 +76,10 @@ def prose(text: str) -> str:
 
 def is_plain(text: str, *, multiline: bool = False) -> bool:
     """Whether all of ``text`` can be seen as it is: nothing in it is without a glyph."""
-    return all(_has_glyph(c) or (multiline and c in _LAYOUT) for c in text)
+    # No step of Python for each character: a new file may have millions.
+    if text.isascii():
+        return not text.encode().translate(None, _ASCII_LINES if multiline else _ASCII)
+    return all(_has_glyph(c) or (multiline and c in _LAYOUT) for c in set(text))
 
 
 def shortened(text: str, limit: int) -> str:

@@ -34,6 +34,7 @@ __all__ = [
     "as_update",
     "ending",
     "named",
+    "structured",
 ]
 
 Phase: TypeAlias = Literal["running", "over", "cut_off"]
@@ -68,6 +69,7 @@ class Call:
     status: ToolCallStatus
     raw_input: object
     raw_output: object = None
+    """What is structured of the result: its text stands in the content, once. See `structured`."""
     content: Sequence[ToolCallContent] = ()
     locations: Sequence[ToolCallLocation] = ()
     name: str | None = None
@@ -80,12 +82,18 @@ def as_tool_call(call: Call, meta: dict[str, Any] | None = None) -> ToolCallSess
 
 
 def as_update(
-    call: Call, meta: dict[str, Any] | None = None, *, with_status: bool = True
+    call: Call,
+    meta: dict[str, Any] | None = None,
+    *,
+    with_status: bool = True,
+    with_content: bool = True,
 ) -> ToolCallUpdateSessionUpdate:
     """``tool_call_update`` that replaces all of it, whatever a permission request has patched."""
     fields = _fields(call, meta)
     if not with_status:
         del fields["status"]
+    if not with_content:
+        del fields["content"]
     return ToolCallUpdateSessionUpdate(tool_call_id=call.id, **fields)
 
 
@@ -100,6 +108,11 @@ def _fields(call: Call, meta: dict[str, Any] | None) -> dict[str, Any]:
     }
     optional = {"raw_output": call.raw_output, "name": call.name, "meta": meta}
     return fields | {key: value for key, value in optional.items() if value is not None}
+
+
+def structured(**fields: object) -> dict[str, object] | None:
+    """Raw output of the fields that are known; None if none is."""
+    return {name: value for name, value in fields.items() if value is not None} or None
 
 
 def ending(status: str | None, phase: Phase) -> Ending:

@@ -23,7 +23,7 @@ from codex_acp.codex._generated.models import (
     SearchCommandAction,
     UnknownCommandAction,
 )
-from codex_acp.mapping.calls.call import UNFINISHED, Call, Ending, ending, named
+from codex_acp.mapping.calls.call import UNFINISHED, Call, Ending, ending, named, structured
 from codex_acp.mapping.calls.output import whole_text
 from codex_acp.routing.content import (
     CONTENT_LIMIT,
@@ -69,15 +69,9 @@ def command_call(
     content = command_content(item, terminal=terminal)
     if output and not terminal:
         content.append(output_block(output))
-    raw_output = None
     if phase != "running":
         content += [] if terminal else _exit_line(item)
         content += end.content
-        raw_output = {
-            "exitCode": item.exit_code,
-            "durationMs": item.duration_ms,
-            "output": output,
-        }
     return Call(
         id=item.id,
         title=_wording(item) or _shown(script_of(item.command)),
@@ -86,7 +80,7 @@ def command_call(
         content=content,
         locations=[ToolCallLocation(path=path) for path in _paths(item)],
         raw_input={"command": item.command, "cwd": item.cwd, "source": item.source},
-        raw_output=raw_output,
+        raw_output=structured(exitCode=item.exit_code, durationMs=item.duration_ms),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codex_acp.mapping.calls.call import Call, Ending, ending
+from codex_acp.mapping.calls.call import Call, Ending, ending, structured
 from codex_acp.mapping.prompt.content_blocks import (
     json_content,
     mcp_content,
@@ -35,20 +35,14 @@ def mcp_call(item: McpToolCallThreadItem, phase: Phase) -> Call:
     """``server: tool``, its arguments, and the blocks of its result or its error."""
     end = ending(item.status, phase)
     content = arguments_content(item.arguments)
-    raw_output: dict[str, object] = {}
+    result: object = None
     if item.result is not None:
         content += [mcp_content(block) for block in item.result.content]
-        raw_output["content"] = without_data(plain(item.result.content))
-        structured = item.result.structured_content
-        if structured is not None:
-            raw_output["structuredContent"] = without_data(plain(structured))
-            if not item.result.content:
-                content.append(json_content(without_data(plain(structured))))
+        result = without_data(plain(item.result.structured_content))
+        if result is not None and not item.result.content:
+            content.append(json_content(result))
     if item.error is not None:
         content.append(text_content(f"Error: {visible(item.error.message, multiline=True)}"))
-        raw_output["error"] = item.error.message
-    if item.duration_ms is not None:
-        raw_output["durationMs"] = item.duration_ms
     return Call(
         id=item.id,
         title=f"{visible(item.server)}: {visible(item.tool)}",
@@ -60,7 +54,7 @@ def mcp_call(item: McpToolCallThreadItem, phase: Phase) -> Call:
             "tool": item.tool,
             "arguments": plain(item.arguments),
         },
-        raw_output=raw_output or None,
+        raw_output=structured(structuredContent=result, durationMs=item.duration_ms),
         name=item.tool,
     )
 
@@ -80,9 +74,6 @@ def dynamic_call(item: DynamicToolCallThreadItem, phase: Phase) -> Call:
         end = Ending("failed")
     content = arguments_content(item.arguments)
     content += [output_content(part) for part in item.content_items or ()]
-    raw_output = None
-    if phase != "running":
-        raw_output = {"success": item.success, "durationMs": item.duration_ms}
     return Call(
         id=item.id,
         title=_tool_name(item.namespace, item.tool),
@@ -94,7 +85,7 @@ def dynamic_call(item: DynamicToolCallThreadItem, phase: Phase) -> Call:
             "tool": item.tool,
             "arguments": plain(item.arguments),
         },
-        raw_output=raw_output,
+        raw_output=structured(success=item.success, durationMs=item.duration_ms),
         name=item.tool,
     )
 

@@ -32,6 +32,9 @@ class OpenCall:
     pending: bool = False
     """Whether it was last said to wait for an approval."""
 
+    asked: bool = False
+    """Whether an approval was asked for, which may have shown other content in place of this."""
+
     changes: Budget = field(default_factory=Budget)
     """How often the diffs of a file change that is being written may be sent."""
 

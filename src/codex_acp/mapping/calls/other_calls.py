@@ -17,7 +17,7 @@ from codex_acp.codex._generated.models import (
     SearchWebSearchAction,
     UsageLimitExceededImageGenerationFailure,
 )
-from codex_acp.mapping.calls.call import Call, Ending, ending
+from codex_acp.mapping.calls.call import Call, Ending, ending, structured
 from codex_acp.mapping.prompt.content_blocks import block_content, file_link, json_content, link
 from codex_acp.routing.content import text_content
 from codex_acp.routing.display import visible
@@ -70,7 +70,7 @@ def web_search_call(item: WebSearchThreadItem, phase: Phase) -> Call:
         status=end.status,
         content=[*(_result(result) for result in results), *end.content],
         raw_input={"query": item.query, "action": plain(item.action)},
-        raw_output={"results": plain(results)} if results else None,
+        raw_output=structured(results=plain(results) if results else None),
     )
 
 
@@ -97,7 +97,6 @@ def image_generation_call(item: _ImageGeneration, phase: Phase) -> Call:
         content.append(_image(result))
     if item.failure is not None:
         content.append(text_content(_failure(item.failure)))
-    raw_output = {"status": item.status, "savedPath": item.saved_path} if item.status else None
     return Call(
         id=item.id,
         title="Generate image",
@@ -106,7 +105,7 @@ def image_generation_call(item: _ImageGeneration, phase: Phase) -> Call:
         content=[*content, *end.content],
         locations=[ToolCallLocation(path=item.saved_path)] if item.saved_path else [],
         raw_input={"revisedPrompt": item.revised_prompt},
-        raw_output=raw_output,
+        raw_output=structured(status=item.status or None, savedPath=item.saved_path),
     )
 
 

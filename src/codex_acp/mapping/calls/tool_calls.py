@@ -52,6 +52,7 @@ def announce(state: SessionState, call: ToolCallSessionUpdate) -> Updates:
     call_id = call.tool_call_id
     open_call = state.open_calls.setdefault(call_id, OpenCall(content=call.content))
     was_pending, open_call.pending = open_call.pending, True
+    open_call.asked = True
     if call_id not in state.announced:
         _remember(state, call_id)
         return (call,)
@@ -72,13 +73,14 @@ def call_started(state: SessionState, item: ToolItem) -> Updates:
 
 
 def call_completed(state: SessionState, item: ToolItem) -> Updates:
-    """An item completed: all of its tool call, whatever was shown of it before."""
+    """An item completed: all of its tool call, but for diffs that the client has already."""
     open_call = state.open_calls.pop(id_of(item), None)
     streamed = open_call.output.whole() if open_call is not None and open_call.output.size else None
     call = call_of(state, item, last_phase(item), streamed)
     meta = _terminal_meta(state, item, data=_unsent(item, open_call), ended=True)
     if call.id in state.announced:
-        return (as_update(call, meta),)
+        news = open_call is None or not _has_diffs(open_call, call)
+        return (as_update(call, meta, with_content=news),)
     _remember(state, call.id)
     return _announced_whole(state, item, call, meta)
 
@@ -126,6 +128,13 @@ def close_open_calls(state: SessionState) -> Updates:
     left = list(state.open_calls.items())
     state.open_calls.clear()
     return [_cut_off(state, tool_call_id, open_call) for tool_call_id, open_call in left]
+
+
+def _has_diffs(open_call: OpenCall, call: Call) -> bool:
+    """Whether the client has just these diffs, which may be megabytes, from when they were made."""
+    was_sent = not open_call.asked and not open_call.changes_cost
+    is_change = isinstance(open_call.item, FileChangeThreadItem)
+    return is_change and was_sent and list(open_call.content) == list(call.content)
 
 
 def _cut_off(state: SessionState, tool_call_id: str, open_call: OpenCall) -> Update:
