@@ -107,6 +107,49 @@ def test_sinks_of_one_thread_all_hear_it_in_the_order_they_came() -> None:
     assert log == ["1:x", "2:x", "1:end", "2:end"]
 
 
+def test_a_sink_hears_only_the_methods_that_it_named() -> None:
+    router = NotificationRouter()
+    log: list[str] = []
+    router.subscribe("a", Sink(log, "all:"))
+    router.subscribe("a", Sink(log, "x:"), frozenset({"x"}))
+    router.subscribe_all(Sink(log, "everywhere x:"), frozenset({"x"}))
+    rest = Sink()
+    router.subscribe(None, rest)
+    router.on_notification("x", {"threadId": "a"})
+    router.on_notification("y", {"threadId": "a"})
+    router.on_notification("x", {"threadId": "b"})
+    router.on_batch_end()
+    assert log[:4] == ["all:x", "x:x", "everywhere x:x", "all:y"]
+    assert log[4:] == ["everywhere x:x", "all:end", "x:end", "everywhere x:end"]
+    assert rest.log == ["x", "end"], "what a thread's sinks do not want goes to nobody else"
+
+
+def test_a_thread_whose_sinks_want_nothing_of_it_is_not_the_rest() -> None:
+    router, named, rest = NotificationRouter(), Sink(), Sink()
+    router.subscribe(None, rest)
+    router.subscribe("a", named, frozenset({"x"}))
+    router.on_notification("y", {"threadId": "a"})
+    assert (named.log, rest.log) == ([], [])
+    router.unsubscribe("a", named)
+    router.on_notification("y", {"threadId": "a"})
+    assert rest.log == ["y"]
+
+
+def test_several_sinks_of_one_notification_have_it_read_and_counted_once() -> None:
+    decoder = NotificationDecoder()
+    params: JsonValue = dict(DELTA)
+    first = decoder.decode("item/agentMessage/delta", params)
+    assert decoder.decode("item/agentMessage/delta", params) is first
+    assert decoder.decode("item/agentMessage/delta", dict(DELTA)) is not first
+    strange: JsonValue = {}
+    for _ in range(3):
+        decoder.decode("vault/opened", strange)
+    assert decoder.unreadable == {"vault/opened": 1}
+    decoder.forget()
+    decoder.decode("vault/opened", strange)
+    assert decoder.unreadable == {"vault/opened": 2}
+
+
 def test_after_unsubscribing_a_sink_hears_nothing_not_even_the_end() -> None:
     router, sink, rest = NotificationRouter(), Sink(), Sink()
     router.subscribe("a", sink)

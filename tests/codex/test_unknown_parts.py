@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ def counts_after(method: str, params: Any, times: int = 1) -> dict[str, int]:
     unknown = UnknownParts()
     decoder = NotificationDecoder(unknown)
     for _ in range(times):
-        decoder.decode(method, params)
+        decoder.decode(method, copy.copy(params))
     return dict(unknown.counts)
 
 

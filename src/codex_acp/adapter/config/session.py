@@ -36,6 +36,8 @@ __all__ = ["ConfigSession"]
 
 logger = logging.getLogger(__name__)
 
+SETTINGS_UPDATED: Final = "thread/settings/updated"
+
 REPORT_SECONDS: Final = 1.0
 """How long after its answer Codex may take to report the settings: usually a millisecond."""
 
@@ -105,7 +107,7 @@ class ConfigSession:
 
     def _follow(self) -> None:
         self.place.changed = lambda: self._changed(self)
-        self._catalogues.codex.subscribe(self.id, self)
+        self._catalogues.codex.subscribe(self.id, self, frozenset({SETTINGS_UPDATED}))
 
     def view(self, *, booleans: bool) -> ConfigView:
         """What the options are made of, as of now."""
@@ -177,7 +179,7 @@ class ConfigSession:
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         """See `NotificationSink`."""
-        if method != "thread/settings/updated":
+        if method != SETTINGS_UPDATED:
             return
         settings = settings_of_update(params)
         if settings is None:

@@ -55,7 +55,7 @@ class McpLogins:
         self._is_open = is_open
         self._say = say
         self._asked: set[str] = set()
-        codex.subscribe_all(self)
+        codex.subscribe_all(self, frozenset({STARTUP_STATUS}))
 
     def session_opened(self, session_id: str, servers: Iterable[str]) -> None:
         """The client knows the session now, and these of its servers want a login."""

@@ -53,7 +53,7 @@ class RequestIntake:
         self._runner: ServerRequestRunner | None = None
         self._begun: set[tuple[type, RequestId]] = set()
         self._settled_early: set[tuple[type, RequestId]] = set()
-        client.subscribe_all(self)
+        client.subscribe_all(self, FOLLOWED | {RESOLVED, STARTUP_STATUS})
         client.handle_others(self.handle)
 
     def prompt_cancelled(self, session_id: str) -> None:

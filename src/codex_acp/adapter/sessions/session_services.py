@@ -98,7 +98,7 @@ class SessionServices:
         if self._of is codex:
             return
         self._of = codex
-        codex.subscribe_all(self)
+        codex.subscribe_all(self, frozenset({SKILLS_CHANGED}))
         if self._sessions.features.elicitation_url:
             from codex_acp.adapter.logins.mcp_logins import McpLogins
 

@@ -25,22 +25,27 @@ class NotificationApi:
     _unknown: UnknownParts
     _decoder: NotificationDecoder | None = None
 
-    def subscribe(self, thread_id: str | None, sink: NotificationSink) -> None:
-        """Give ``sink`` the notifications of a thread.
+    def subscribe(
+        self,
+        thread_id: str | None,
+        sink: NotificationSink,
+        methods: frozenset[str] | None = None,
+    ) -> None:
+        """Give ``sink`` the notifications of a thread, or only those of ``methods``.
 
         For None, of all that no thread's sink gets: those without a thread, and those of a thread
         that nobody subscribed to, such as a sub-agent's. Several sinks may share a thread. If the
         connection has ended, the sink hears `on_closed` at once.
         """
-        self._router.subscribe(thread_id, sink)
+        self._router.subscribe(thread_id, sink, methods)
 
     def unsubscribe(self, thread_id: str | None, sink: NotificationSink) -> None:
         """Undo `subscribe`: the sink hears nothing more, not even the end."""
         self._router.unsubscribe(thread_id, sink)
 
-    def subscribe_all(self, sink: NotificationSink) -> None:
-        """Give ``sink`` every notification, besides whoever else gets it."""
-        self._router.subscribe_all(sink)
+    def subscribe_all(self, sink: NotificationSink, methods: frozenset[str] | None = None) -> None:
+        """Give ``sink`` every notification, or only those of ``methods``, besides who else gets it."""
+        self._router.subscribe_all(sink, methods)
 
     def unsubscribe_all(self, sink: NotificationSink) -> None:
         """Undo `subscribe_all`."""

@@ -80,15 +80,27 @@ class NotificationDecoder:
         self.unreadable: Counter[str] = Counter()
         """How often each kind came; the key is the method, with the problem if there is one."""
         self._unknown = unknown
+        self._last: tuple[str, JsonValue, ServerNotification] | None = None
 
     def decode(self, method: str, params: JsonValue) -> ServerNotification:
-        """See `decode_notification`."""
+        """See `decode_notification`. Several sinks may ask for one notification: it is read once.
+
+        They get the same event, and must not change it.
+        """
+        last = self._last
+        if last is not None and last[1] is params is not None and last[0] == method:
+            return last[2]
         event = decode_notification(method, params)
+        self._last = (method, params, event)
         if type(event) is UnknownNotification:
             self._count(event)
         elif self._unknown is not None:
             self._unknown.look(event.params)
         return event
+
+    def forget(self) -> None:
+        """All sinks have heard the last one, which may be large."""
+        self._last = None
 
     def _count(self, event: UnknownNotification) -> None:
         kind = event.method if event.problem is None else f"{event.method}: {event.problem}"

@@ -6,9 +6,11 @@ Owns the table of sinks. Must not know what a notification means; reads only its
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
@@ -45,56 +47,107 @@ def thread_of(params: JsonValue) -> str | None:
     return None
 
 
+class _Subscription(NamedTuple):
+    sink: NotificationSink
+    methods: frozenset[str] | None
+    """What it wants to hear; None: everything."""
+
+
+class _Listeners:
+    """Who hears what of one thread; made anew whenever somebody comes or goes."""
+
+    __slots__ = ("_by_method", "_others")
+
+    def __init__(self, subscriptions: Iterable[_Subscription]) -> None:
+        all_of_them = tuple(subscriptions)
+        named = frozenset[str]().union(*(s.methods for s in all_of_them if s.methods is not None))
+        self._others = tuple(s.sink for s in all_of_them if s.methods is None)
+        self._by_method = {
+            method: tuple(s.sink for s in all_of_them if s.methods is None or method in s.methods)
+            for method in named
+        }
+
+    def of(self, method: str) -> tuple[NotificationSink, ...]:
+        """The sinks that want a method, in the order in which they came."""
+        return self._by_method.get(method, self._others)
+
+
 class NotificationRouter:
     """Gives each notification to the sinks of its thread, or to the sinks of the rest."""
 
     def __init__(self) -> None:
-        # Tuples, replaced and never changed: a sink may subscribe or leave while it is called.
-        self._by_thread: dict[str | None, tuple[NotificationSink, ...]] = {}
-        self._of_all: tuple[NotificationSink, ...] = ()
+        # Replaced and never changed: a sink may subscribe or leave while it is called.
+        self._by_thread: dict[str | None, tuple[_Subscription, ...]] = {}
+        self._of_all: tuple[_Subscription, ...] = ()
+        self._listeners: dict[str | None, _Listeners] = {}
         self._touched: dict[int, NotificationSink] = {}
         self._closed: tuple[TransportError | None] | None = None
 
-    def subscribe(self, thread_id: str | None, sink: NotificationSink) -> None:
+    def subscribe(
+        self,
+        thread_id: str | None,
+        sink: NotificationSink,
+        methods: frozenset[str] | None = None,
+    ) -> None:
         """Add a sink for a thread; for None, of all that no thread's sink gets.
 
-        If the connection has ended, the sink hears that at once and is not added.
+        It hears only ``methods`` if they are given; what it does not want goes to nobody else for
+        that. If the connection has ended, the sink hears that at once and is not added.
         """
         if self._closed is not None:
             self._tell_closed(sink, self._closed[0])
             return
-        self._by_thread[thread_id] = (*self._by_thread.get(thread_id, ()), sink)
+        subscriptions = self._by_thread.get(thread_id, ())
+        self._by_thread[thread_id] = (*subscriptions, _Subscription(sink, methods))
+        self._listeners.pop(thread_id, None)
 
     def unsubscribe(self, thread_id: str | None, sink: NotificationSink) -> None:
         """Remove the sink, which hears nothing more, not even the end; none is fine."""
-        left = tuple(s for s in self._by_thread.get(thread_id, ()) if s is not sink)
+        left = tuple(s for s in self._by_thread.get(thread_id, ()) if s.sink is not sink)
         if left:
             self._by_thread[thread_id] = left
         else:
             self._by_thread.pop(thread_id, None)
+        self._listeners.pop(thread_id, None)
         self._forget(sink)
 
-    def subscribe_all(self, sink: NotificationSink) -> None:
-        """Add a sink that gets every notification, besides whoever else gets it."""
+    def subscribe_all(self, sink: NotificationSink, methods: frozenset[str] | None = None) -> None:
+        """Add a sink that gets every notification, besides whoever else gets it.
+
+        Only those of ``methods`` if they are given.
+        """
         if self._closed is not None:
             self._tell_closed(sink, self._closed[0])
             return
-        self._of_all = (*self._of_all, sink)
+        self._of_all = (*self._of_all, _Subscription(sink, methods))
+        self._listeners = {}
 
     def unsubscribe_all(self, sink: NotificationSink) -> None:
         """Remove a sink of `subscribe_all`; none is fine."""
-        self._of_all = tuple(s for s in self._of_all if s is not sink)
+        self._of_all = tuple(s for s in self._of_all if s.sink is not sink)
+        self._listeners = {}
         self._forget(sink)
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         """Deliver one notification."""
-        sinks = self._by_thread.get(thread_of(params)) or self._by_thread.get(None, ())
-        for sink in (*sinks, *self._of_all) if self._of_all else sinks:
+        thread_id = thread_of(params)
+        listeners = self._listeners.get(thread_id) or self._listeners_of(thread_id)
+        for sink in listeners.of(method):
             self._touched[id(sink)] = sink
             try:
                 sink.on_notification(method, params)
             except Exception:
                 logger.exception("a sink failed at %s", method)
+
+    def _listeners_of(self, thread_id: str | None) -> _Listeners:
+        """Those of a thread that somebody follows, else those of the rest."""
+        if thread_id not in self._by_thread:
+            thread_id = None
+        found = self._listeners.get(thread_id)
+        if found is None:
+            subscriptions = (*self._by_thread.get(thread_id, ()), *self._of_all)
+            found = self._listeners[thread_id] = _Listeners(subscriptions)
+        return found
 
     def on_batch_end(self) -> None:
         """Tell the sinks that got something."""
@@ -110,10 +163,14 @@ class NotificationRouter:
         if self._closed is not None:
             return
         self._closed = (error,)
-        everyone = [s for sinks in self._by_thread.values() for s in sinks] + [*self._of_all]
-        self._by_thread, self._of_all, self._touched = {}, (), {}
-        for sink in {id(s): s for s in everyone}.values():
+        everyone = self._everyone()
+        self._by_thread, self._of_all, self._listeners, self._touched = {}, (), {}, {}
+        for sink in {id(sink): sink for sink in everyone}.values():
             self._tell_closed(sink, error)
+
+    def _everyone(self) -> list[NotificationSink]:
+        threads = [s.sink for subscriptions in self._by_thread.values() for s in subscriptions]
+        return threads + [s.sink for s in self._of_all]
 
     def _tell_closed(self, sink: NotificationSink, error: TransportError | None) -> None:
         try:
@@ -122,8 +179,5 @@ class NotificationRouter:
             logger.exception("a sink failed at the end of the connection")
 
     def _forget(self, sink: NotificationSink) -> None:
-        if id(sink) not in self._touched:
-            return
-        still = any(s is sink for sinks in self._by_thread.values() for s in sinks)
-        if not still and all(s is not sink for s in self._of_all):
-            self._touched.pop(id(sink), None)
+        if id(sink) in self._touched and all(s is not sink for s in self._everyone()):
+            del self._touched[id(sink)]
