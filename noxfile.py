@@ -98,9 +98,9 @@ def compat(session: nox.Session, codex: str) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Start-up and streaming, side by side with the official adapter where node is there."""
+    """Start-up, streaming and load, side by side with the official adapter where node is there."""
     session.install(*EVERYTHING)
-    for name in ("imports", "start", "stream", "thread"):
+    for name in ("imports", "start", "stream", "sessions", "history", "thread"):
         session.run("python", "-m", f"benchmarks.{name}", *session.posargs)
 
 

@@ -44,7 +44,7 @@ class NotificationApi:
         self._router.unsubscribe(thread_id, sink)
 
     def subscribe_all(self, sink: NotificationSink, methods: frozenset[str] | None = None) -> None:
-        """Give ``sink`` every notification, or only those of ``methods``, besides who else gets it."""
+        """Give ``sink`` every notification, or those of ``methods``, besides who else gets it."""
         self._router.subscribe_all(sink, methods)
 
     def unsubscribe_all(self, sink: NotificationSink) -> None:

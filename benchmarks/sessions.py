@@ -1,0 +1,135 @@
+"""Cost of many open sessions: ``python -m benchmarks.sessions``.
+
+One process opens session after session. Counted is the adapter process alone, without Codex: what
+``session/new`` costs when few and when many are open, a delta of one of them, and the memory of
+each. See README.md for what the numbers mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.agents import add_agent_options, agents_from
+from benchmarks.process import AgentProcess
+from benchmarks.report import as_json, table, write_json
+from benchmarks.stream import PROMPT_SECONDS, deltas
+from codex_acp.codex.connection.codex_binary import find_codex
+from codex_acp.testing import CodexHome, ModelResponse, ModelScript, ScriptedModel, Text, When
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from benchmarks.agents import Agent
+    from benchmarks.report import Samples
+
+OPENED = 10
+"""Sessions that are opened for one measure."""
+
+SETTLE_SECONDS = 1.0
+"""What a session costs goes on behind its answer: lists come, updates are sent."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """At how many open sessions is measured, in ascending order; deltas of each prompt."""
+
+    open: tuple[int, ...]
+    deltas: int
+    settle: float = SETTLE_SECONDS
+
+
+def measure_sessions(
+    agent: Agent, env: Mapping[str, str], workspace: Path, plan: Plan
+) -> dict[str, float]:
+    """All measures of one agent."""
+    found: dict[str, float] = {}
+    memory: list[tuple[int, float]] = []
+    with AgentProcess(agent, env, workspace) as process:
+        process.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        first = _open(process, workspace)
+        _prompt(process, first, "warm up")
+        count = 1
+        for wanted in plan.open:
+            while count < wanted:
+                _open(process, workspace)
+                count += 1
+            time.sleep(plan.settle)
+            memory.append((count, process.memory().uss))
+            found[f"CPU per delta, {wanted} open, us"] = (
+                1e6 * _prompt(process, first, "stream") / plan.deltas
+            )
+            before = process.cpu_seconds()
+            for _ in range(OPENED):
+                _open(process, workspace)
+            time.sleep(plan.settle)
+            cpu = process.cpu_seconds() - before
+            found[f"CPU of session/new, {wanted} open, ms"] = 1e3 * cpu / OPENED
+            count += OPENED
+    (few, small), (many, large) = memory[0], memory[-1]
+    if many > few:
+        found["USS per open session, kB"] = 1e3 * (large - small) / (many - few)
+    return found
+
+
+def _open(process: AgentProcess, workspace: Path) -> str:
+    new = process.request("session/new", {"cwd": str(workspace), "mcpServers": []})
+    return str(new["sessionId"])
+
+
+def _prompt(process: AgentProcess, session: str, text: str) -> float:
+    """CPU seconds of one prompt."""
+    process.skipped.clear()
+    before = process.cpu_seconds()
+    params = {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
+    process.request("session/prompt", params, timeout=PROMPT_SECONDS)
+    return process.cpu_seconds() - before
+
+
+def run(agents: list[Agent], plan: Plan, rounds: int) -> Samples:
+    """Interleaved rounds; each agent starts anew in each, with a model of its own."""
+    samples: Samples = {agent.name: {} for agent in agents}
+    script = ModelScript(
+        ModelResponse(Text(*deltas(plan.deltas)), when=When(user_text="stream"), repeat=True),
+        ModelResponse(Text("other"), repeat=True),
+    )
+    for number in range(rounds):
+        turn = number % len(agents)
+        for agent in agents[turn:] + agents[:turn]:
+            with ScriptedModel(script) as model, CodexHome(model.base_url) as home:
+                env = home.env | {"CODEX_PATH": find_codex().path}
+                measured = measure_sessions(agent, env, home.workspace, plan)
+            for name, value in measured.items():
+                samples[agent.name].setdefault(name, []).append(value)
+    return samples
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print the table, and write the JSON if it is wanted."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-n", "--rounds", type=int, default=5, help="default: %(default)s")
+    parser.add_argument(
+        "--open", type=int, nargs="+", default=[1, 50, 200], help="default: %(default)s"
+    )
+    parser.add_argument("--deltas", type=int, default=5_000, help="default: %(default)s")
+    parser.add_argument("--json", metavar="FILE", help="write all samples to FILE")
+    add_agent_options(parser)
+    options = parser.parse_args(argv)
+    plan = Plan(tuple(sorted(options.open)), options.deltas)
+    with tempfile.TemporaryDirectory() as scratch:
+        agents = agents_from(options, Path(scratch), with_codex=False)
+        agents = [agent for agent in agents if agent.name != "python-translator"]
+        samples = run(agents, plan, options.rounds)
+    print(table(samples, reference="official"))
+    if options.json:
+        settings: dict[str, object] = vars(plan) | {"rounds": options.rounds}
+        write_json(options.json, as_json("sessions", settings, samples))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
