@@ -146,6 +146,17 @@ def test_3_8_different_texts_never_look_the_same(one: str, other: str, multiline
     assert same is (one == other)
 
 
+@pytest.mark.parametrize("around", ["", "a", "é", "中"])
+@pytest.mark.parametrize("multiline", [False, True])
+def test_3_8_text_is_plain_if_nothing_of_it_is_written_out(around: str, *, multiline: bool) -> None:
+    notation = "⟦⏎⇥"  # has a glyph, and is written out to be told from ours
+    for code in range(0x10000):
+        char = chr(code)
+        if char not in notation:
+            shown = visible(char, multiline=multiline) == char
+            assert is_plain(around + char, multiline=multiline) == shown, hex(code)
+
+
 def test_a_cut_says_how_much_is_missing() -> None:
     assert (
         shortened("x" * 20_000, 7_655) == "x" * 7_655 + "… [12,345 of 20,000 characters not shown]"
