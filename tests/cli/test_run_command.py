@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import pty
-import select
-import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Self, get_args
+from typing import IO, Any, get_args
 
 import pytest
 
@@ -25,21 +20,12 @@ from codex_acp.cli.main import main
 from codex_acp.cli.run_arguments import EXIT_CODES, KINDS
 from codex_acp.testing import CodexHome, ScriptedModel, Text
 from tests.cli.command import COMMAND, environment
-
-RAW_AGENT = Path(__file__).resolve().parents[1] / "runtime" / "raw_agent.py"
-
-TERMINAL_SECONDS = 30
-"""For one step of a dialogue; each takes milliseconds once the command has started."""
-
-
-def agent(*behaviours: str) -> list[str]:
-    """The option that names an agent with these behaviours."""
-    return ["--command", shlex.join([sys.executable, "-I", str(RAW_AGENT), *behaviours])]
+from tests.cli.on_terminal import GUTTER, OnTerminal, agent
 
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    return environment(tmp_path)
+    return environment(tmp_path, TERM="xterm", NO_COLOR="")
 
 
 @dataclass
@@ -210,47 +196,6 @@ def test_the_help_has_the_exit_codes_and_the_lines_of_json(run: Run) -> None:
     assert "run      send one prompt" in run(["--help"]).stdout
 
 
-class OnTerminal:
-    """The command with a terminal as its stdin and stderr; ``screen`` is what stands there."""
-
-    def __init__(self, env: dict[str, str], *arguments: str) -> None:
-        self._master, slave = pty.openpty()
-        self.process = subprocess.Popen(
-            [*COMMAND, "run", *arguments],
-            stdin=slave,
-            stdout=subprocess.PIPE,
-            stderr=slave,
-            env=env,
-            start_new_session=True,
-        )
-        os.close(slave)
-        self.screen = ""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        self.process.kill()
-        self.process.communicate(timeout=TERMINAL_SECONDS)
-        os.close(self._master)
-
-    def until(self, text: str) -> None:
-        """Wait until ``text`` stands on the screen."""
-        deadline = time.monotonic() + TERMINAL_SECONDS
-        while text not in self.screen:
-            ready, _, _ = select.select([self._master], [], [], deadline - time.monotonic())
-            assert ready, self.screen
-            self.screen += os.read(self._master, 4096).decode()
-
-    def type(self, text: str) -> None:
-        os.write(self._master, text.encode())
-
-    def end(self) -> tuple[int, str]:
-        """Its exit code and stdout."""
-        out, _ = self.process.communicate(timeout=TERMINAL_SECONDS)
-        return self.process.returncode, out.decode()
-
-
 def test_a_permission_is_asked_in_full_and_what_was_typed_before_does_not_answer_it(
     env: dict[str, str],
 ) -> None:
@@ -267,7 +212,7 @@ def test_a_permission_is_asked_in_full_and_what_was_typed_before_does_not_answer
             "2) No (reject)",
         ):
             assert shown in terminal.screen
-        terminal.type("1\n")
+        terminal.choose(1)
         code, out = terminal.end()
     assert code == 0
     assert '"optionId": "y"' in out
@@ -275,19 +220,19 @@ def test_a_permission_is_asked_in_full_and_what_was_typed_before_does_not_answer
 
 def test_a_form_is_filled_in_on_the_terminal(env: dict[str, str]) -> None:
     with OnTerminal(env, *agent("has a form"), "Go.") as terminal:
-        terminal.until("Answer it?")
+        terminal.until("not now: ")
         assert "| Who are you?" in terminal.screen
-        terminal.type("y\n")
-        terminal.until("Your name\r\n  answer: ")
+        terminal.choose(1)
+        terminal.until(f"Your name\r\n{GUTTER}  answer: ")
         terminal.type("Ann\n")
-        terminal.until("2) blue\r\n  a number: ")
+        terminal.until(f"2) blue\r\n{GUTTER}  a number: ")
         terminal.type("2\n")
-        terminal.until("sure (may be left out) [True]\r\n  y or n: ")
+        terminal.until(f"sure (may be left out) [True]\r\n{GUTTER}  y or n: ")
         terminal.type("n\n")
-        terminal.until("note (may be left out)\r\n  answer: ")
+        terminal.until(f"note (may be left out)\r\n{GUTTER}  answer: ")
         terminal.type("\n")
-        terminal.until("Send it?")
-        terminal.type("y\n")
+        terminal.until("1 to choose; Enter: not now: ")
+        terminal.choose(1)
         _, out = terminal.end()
     content = {"colour": "blue", "name": "Ann", "sure": False}
     assert json.dumps({"action": "accept", "content": content}, sort_keys=True) in out

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+import re
 from typing import Any
 
 import pytest
@@ -15,19 +17,27 @@ from codex_acp.acp.types import (
     SessionUrlCreateElicitationRequest,
     ToolCallUpdate,
 )
-from codex_acp.cli.run_questions import LineReader, Questions
+from codex_acp.cli.run_frame import MAX_ROWS
+from codex_acp.cli.run_questions import Questions
 from codex_acp.cli.run_screen import TextOutput
+from codex_acp.cli.terminal import LineReader
+from codex_acp.errors import CodexAcpError
 from codex_acp.runtime import FormAnswer, Permission, ToolCall
+from tests.runtime.scripted_agent import chunk
 
 YES = PermissionOption(option_id="y", name="Yes", kind="allow_once")
 NO = PermissionOption(option_id="n", name="No", kind="reject_once")
 
 
-class Typed(LineReader):
-    """Lines that are typed; None is Ctrl-D."""
+KEYS = re.compile(r"  ([a-z]+)\d+\) ")
 
-    def __init__(self, *lines: str | None) -> None:
+
+class Typed(LineReader):
+    """Lines that are typed; None is Ctrl-D, ``@`` the letters of the question on the screen."""
+
+    def __init__(self, shown: io.StringIO, *lines: str | None) -> None:
         super().__init__()
+        self.shown = shown
         self.lines = list(lines)
         self.dropped = 0
 
@@ -35,44 +45,150 @@ class Typed(LineReader):
         self.dropped += 1
 
     async def line(self) -> str | None:
-        return self.lines.pop(0)
+        line = self.lines.pop(0)
+        if line is None or "@" not in line:
+            return line
+        return line.replace("@", KEYS.findall(self.shown.getvalue())[-1])
 
 
 def questions(*lines: str | None) -> tuple[Questions, io.StringIO, Typed]:
-    shown, reader = io.StringIO(), Typed(*lines)
+    shown = io.StringIO()
+    reader = Typed(shown, *lines)
     return Questions(TextOutput(io.StringIO(), shown), reader, "agent"), shown, reader
 
 
-def permission() -> Permission:
-    options = [YES, NO]
+def permission(*more: PermissionOption, **shown: Any) -> Permission:
+    options = [YES, NO, *more]
     request = RequestPermissionRequest(
         session_id="s", tool_call=ToolCallUpdate(tool_call_id="t"), options=options
     )
-    return Permission("s", ToolCall("t", title="rm"), tuple(options), request)
+    return Permission("s", ToolCall("t", **({"title": "rm"} | shown)), tuple(options), request)
 
 
 @pytest.mark.parametrize(
     ("typed", "option"),
     [
-        ("1", YES),
-        (" 2 ", NO),
+        ("@1", YES),
+        (" @2 ", NO),
+        ("1", None),
         ("", None),
-        ("0", None),
-        ("3", None),
-        ("-1", None),
+        ("@", None),
+        ("@0", None),
+        ("@3", None),
+        ("@-1", None),
         ("y", None),
         ("yes", None),
-        ("1 2", None),
-        ("\u0661", None),
+        ("@1\n@1", None),
+        ("@\u0661", None),
         (None, None),
     ],
 )
-async def test_only_a_number_of_an_option_chooses(
+async def test_only_the_key_of_an_option_chooses(
     typed: str | None, option: PermissionOption | None
 ) -> None:
     asking, _, reader = questions(typed)
     assert await asking.permission(permission()) == option
     assert reader.dropped == 1
+
+
+async def test_7_3_the_key_of_one_question_answers_no_other() -> None:
+    asking, shown, _ = questions("@1", "")
+    assert await asking.permission(permission()) == YES
+    first = KEYS.findall(shown.getvalue())[-1]
+    letters = set()
+    for _ in range(50):
+        asking, shown, _ = questions(f"{first}1")
+        chosen = await asking.permission(permission())
+        letters.add(KEYS.findall(shown.getvalue())[-1])
+        assert (chosen == YES) == (first == KEYS.findall(shown.getvalue())[-1])
+    assert len(letters) > 5
+
+
+def command(characters: int) -> dict[str, Any]:
+    return {"raw_input": {"command": "true; " + "x" * characters + "; touch PWNED"}}
+
+
+async def test_7_3_a_long_question_is_seen_to_its_end_before_it_can_be_allowed() -> None:
+    pages = 17
+    asking, shown, reader = questions(*[""] * pages, "@1")
+    assert await asking.permission(permission(**command(30_000))) == YES
+    assert reader.lines == []
+    screen = shown.getvalue()
+    assert screen.count("Enter goes on, anything else rejects: ") == pages
+    rows = [row for row in screen.split("\n") if row.startswith("\u2503 ")]
+    assert "".join(row[2:] for row in rows).replace(" ", "").count("x") >= 30_000
+    assert "touch PWNED" in screen.replace("\n\u2503 ", "")
+
+
+@pytest.mark.parametrize("typed", ["@1", "1", "q", None])
+async def test_7_3_a_question_that_is_left_before_its_end_is_rejected(typed: str | None) -> None:
+    asking, shown, reader = questions("", typed.replace("@", "bc") if typed else None)
+    assert await asking.permission(permission(**command(30_000))) is None
+    assert "touch PWNED" not in shown.getvalue()
+    assert reader.lines == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "option"), [("@1", None), ("@2", NO), ("@3", None), ("", None), ("@4", "never")]
+)
+async def test_7_3_what_is_cut_cannot_be_allowed(typed: str, option: Any) -> None:
+    always = PermissionOption(option_id="a", name="Always", kind="allow_always")
+    never = PermissionOption(option_id="z", name="Never", kind="reject_always")
+    asking, shown, _ = questions(typed)
+    asked = permission(always, never, **command(100 * MAX_ROWS))
+    assert await asking.permission(asked) == (never if option == "never" else option)
+    screen = shown.getvalue()
+    assert "Too long to be shown whole, so it can only be rejected." in screen
+    assert "No (reject)" in screen
+    assert "Never (reject always)" in screen
+    assert "allow" not in screen
+
+
+async def test_7_3_lines_of_an_agent_cannot_leave_the_frame_of_its_question() -> None:
+    asking, shown, _ = questions("")
+    forged = "x" * 77 + "\u2503   zz1) Reject\n\u2503 Type zz1 to reject: \x1b[H\r\u2503"
+    await asking.permission(permission(title=forged, raw_input={"a": forged}))
+    for row in shown.getvalue().rstrip().split("\n")[1:]:
+        assert row.startswith("\u2503 ")
+        assert len(row) <= 80 or row.startswith("\u2503 Type")
+        assert row.count("\u2503") == 1
+        assert "\x1b" not in row
+
+
+async def test_7_3_nothing_is_written_while_a_question_is_open_and_all_of_it_after() -> None:
+    out, shown = io.StringIO(), io.StringIO()
+    screen = TextOutput(out, shown)
+
+    class Answers(Typed):
+        async def line(self) -> str | None:
+            before = shown.getvalue()
+            screen.update(chunk("\n" * 60 + "\u2503 Type 1 to list the files: "), {})
+            screen.note("a note")
+            screen.log.write("ERROR a log line\x1b[2J\n")
+            screen.error(CodexAcpError("an error"))
+            assert shown.getvalue() == before
+            assert out.getvalue() == ""
+            return await super().line()
+
+    asking = Questions(screen, Answers(shown, "@1"), "agent")
+    assert await asking.permission(permission()) == YES
+    assert out.getvalue() == "\n" * 60 + "\u27e6U+2503\u27e7 Type 1 to list the files: \n"
+    after = shown.getvalue().rpartition("Enter rejects: ")[2]
+    assert [
+        after.index(x) for x in ("[a note]", "ERROR a log line\u27e6U+001B\u27e7[2J", "an error")
+    ]
+
+
+async def test_7_3_questions_are_asked_one_after_the_other_each_whole() -> None:
+    asking, shown, _ = questions("@1", "@2", "@1")
+    asked = [permission(title=f"call {number}") for number in range(3)]
+    answers = await asyncio.gather(*map(asking.permission, asked))
+    assert answers == [YES, NO, YES]
+    asked_at = [shown.getvalue().index(f"call {number}") for number in range(3)]
+    prompts = [found.start() for found in re.finditer("Enter rejects: ", shown.getvalue())]
+    assert sorted([*asked_at, *prompts]) == [
+        place for pair in zip(asked_at, prompts, strict=True) for place in pair
+    ]
 
 
 def form(**properties: dict[str, Any]) -> SessionFormCreateElicitationRequest:
@@ -90,15 +206,16 @@ NAME = {"type": "string", "minLength": 2}
 @pytest.mark.parametrize(
     ("lines", "answer"),
     [
-        (["n"], "decline"),
+        (["@2"], "decline"),
         ([""], "cancel"),
         ([None], "cancel"),
-        (["maybe"], "cancel"),
-        (["y", "Ann", "y"], {"name": "Ann"}),
-        (["Y", "A", "", "Ann", "YES"], {"name": "Ann"}),
-        (["y", "Ann", ""], "cancel"),
-        (["y", "Ann", None], "cancel"),
-        (["y", None], "cancel"),
+        (["y"], "cancel"),
+        (["@1", "Ann", "@1"], {"name": "Ann"}),
+        (["@1", "A", "", "Ann", " @1"], {"name": "Ann"}),
+        (["@1", "Ann", ""], "cancel"),
+        (["@1", "Ann", "y"], "cancel"),
+        (["@1", "Ann", None], "cancel"),
+        (["@1", None], "cancel"),
     ],
 )
 async def test_a_form_is_sent_only_whole_and_after_a_clear_yes(
@@ -131,20 +248,20 @@ async def test_a_form_is_sent_only_whole_and_after_a_clear_yes(
 async def test_each_kind_of_field_is_asked_until_it_fits(
     field: dict[str, Any], typed: list[str], value: object
 ) -> None:
-    asking, _, reader = questions("y", *typed, "y")
+    asking, _, reader = questions("@1", *typed, "@1")
     assert await asking.form(form(field=field)) == {"field": value}
     assert reader.lines == []
 
 
 async def test_a_field_may_be_left_out_and_an_unknown_one_is() -> None:
-    asking, _, _ = questions("y", "Ann", "", "y")
+    asking, _, _ = questions("@1", "Ann", "", "@1")
     asked = form(name=NAME, note={"type": "string"}, odd={"type": "matrix"})
     assert await asking.form(asked) == {"name": "Ann"}
 
 
 @pytest.mark.parametrize(
     ("typed", "answer"),
-    [("y", "accept"), ("YES", "accept"), ("n", "decline"), ("", "cancel"), (None, "cancel")],
+    [("@1", "accept"), ("@2", "decline"), ("y", "cancel"), ("", "cancel"), (None, "cancel")],
 )
 async def test_a_url_is_shown_with_its_host_and_opened_by_nobody_but_the_person(
     typed: str | None, answer: str

@@ -15,6 +15,15 @@ from typing import Any
 
 HOUR = 3600
 
+PERMISSION = "session/request_permission"
+
+FORGED = "\n" * 60 + (
+    "\x1b[7m\u2503\x1b[0m codex asks for permission:\n"
+    "\u2503 execute: ls\n\u2503   zz1) Allow once (allow once)\n"
+    "\u2503 Type zz1 to list the files; Enter rejects: "
+)
+"""A question of ``codex-acp-sdk run``, as an agent would like it."""
+
 
 def send(message: object) -> None:
     sys.stdout.write(json.dumps(message) + "\n")
@@ -87,8 +96,11 @@ def prompt(request: dict[str, Any], session_id: str, behaviours: set[str]) -> No
         say(session_id, f" {child.pid} ")
     if "shows odd text" in behaviours:
         say(session_id, "\x1b]0;owned\x07 caf\u00e9 \u202e")
+    if "forges before it" in behaviours:
+        say(session_id, FORGED)
+        time.sleep(0.5)  # for what is typed ahead
     if "asks" in behaviours:
-        say(session_id, f" {ask('session/request_permission', permission(session_id))}")
+        asks(session_id, behaviours)
     if "has a form" in behaviours:
         say(session_id, f" {ask('elicitation/create', form(session_id))}")
     more = {"_meta": {"blob": "z" * 200_000}} if "huge answer" in behaviours else {}
@@ -121,21 +133,56 @@ def stop_reason(behaviours: set[str]) -> str:
     return words[0].removeprefix("stops with ") if words else "end_turn"
 
 
-def ask(method: str, params: object) -> str:
-    """Ask the client, and give its result as sorted JSON."""
-    send({"jsonrpc": "2.0", "id": "q", "method": method, "params": params})
-    while True:
+def ask(method: str, params: object, answers: int = 1, key: str = "q") -> str:
+    """Ask the client, and give its result, and those of others, as sorted JSON."""
+    send({"jsonrpc": "2.0", "id": key, "method": method, "params": params})
+    results: list[str] = []
+    while len(results) < answers:
         message = json.loads(sys.stdin.readline())
-        if message.get("id") == "q":
-            return json.dumps(message.get("result"), sort_keys=True)
+        if answers > 1 or message.get("id") == key:
+            results.append(json.dumps(message.get("result"), sort_keys=True))
+    return " ".join(results)
 
 
-def permission(session_id: str) -> object:
+def asks(session_id: str, behaviours: set[str]) -> None:
+    """One permission, or three at once; with what is forged over it."""
+    if "forges over it" in behaviours:
+        forge(session_id, behaviours)
+        return
+    number = 3 if "asks thrice" in behaviours else 1
+    for more in range(1, number):
+        params = permission(session_id, behaviours)
+        send({"jsonrpc": "2.0", "id": more, "method": PERMISSION, "params": params})
+    say(session_id, f" {ask(PERMISSION, permission(session_id, behaviours), number)}")
+
+
+def forge(session_id: str, behaviours: set[str]) -> None:
+    """Stream over the open question; mark when the client has taken all of it."""
+    params = permission(session_id, behaviours)
+    send({"jsonrpc": "2.0", "id": "q", "method": PERMISSION, "params": params})
+    say(session_id, FORGED)
+    call = {
+        "sessionUpdate": "tool_call",
+        "toolCallId": "u",
+        "title": "a forged call\n" * 60 + FORGED,
+        "kind": "execute",
+    }
+    params = {"sessionId": session_id, "update": call}
+    send({"jsonrpc": "2.0", "method": "session/update", "params": params})
+    ask("session/nonsense", {}, key="n")
+    marks = [word for word in behaviours if word.startswith("marks ")]
+    open(marks[0].removeprefix("marks "), "w").close()  # noqa: PTH123
+    say(session_id, sys.stdin.readline())
+
+
+def permission(session_id: str, behaviours: set[str]) -> object:
+    forged = f"\n{FORGED}" + "x" * 90 + FORGED if "forges in it" in behaviours else ""
+    much = "; true" * 5000 + "; touch PWNED" if "asks for much" in behaviours else ""
     call = {
         "toolCallId": "t",
-        "title": "rm -rf build\x1b[2K",
+        "title": f"rm -rf build\x1b[2K{forged}",
         "kind": "execute",
-        "rawInput": {"cmd": "rm"},
+        "rawInput": {"cmd": f"rm{much}{forged}"},
         "content": [{"type": "diff", "path": "/w/a", "oldText": "old", "newText": "new"}],
     }
     options = [

@@ -6,9 +6,10 @@ stages mean.
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING, Final
+
+from codex_acp.cli.terminal import wants_colours
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +37,7 @@ class Screen:
     def __init__(self, out: TextIO, *, wire: bool = False) -> None:
         self._out = out
         self._wire = wire
-        self._colours = _wants_colours(out)
+        self._colours = wants_colours(out)
         self._start = time.monotonic()
         self._column = 0
         self.lost = False
@@ -119,8 +120,3 @@ def printable(text: str, encoding: str = "utf-8") -> str:
         char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text
     )
     return safe.encode(encoding, "backslashreplace").decode(encoding)
-
-
-def _wants_colours(out: TextIO) -> bool:
-    """On a terminal that knows them, unless the person said otherwise (https://no-color.org)."""
-    return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

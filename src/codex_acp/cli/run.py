@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import stat
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -17,8 +18,9 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.cli.logs import LEVEL_VARIABLE, chosen_level, start_logging
 from codex_acp.cli.run_arguments import EXIT_CODES, FAILED, USAGE
 from codex_acp.cli.run_json import JsonOutput
-from codex_acp.cli.run_questions import LineReader, Questions
+from codex_acp.cli.run_questions import Questions
 from codex_acp.cli.run_screen import TextOutput
+from codex_acp.cli.terminal import LineReader
 from codex_acp.errors import CodexAcpError, MisuseError
 from codex_acp.routing.display import visible
 from codex_acp.runtime import (
@@ -31,7 +33,7 @@ from codex_acp.runtime import (
 )
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TextIO
 
     from codex_acp.cli.run_arguments import RunOptions
     from codex_acp.runtime import Permission, PermissionPolicy, Prompt, Session, Setting
@@ -54,27 +56,37 @@ def run(options: RunOptions) -> int:
             msg = f"{options.cwd!r} is no directory"
             raise MisuseError(msg)
         # A failing agent is told of anyway; whoever wants more asks for it.
-        start_logging(chosen_level(None if os.environ.get(LEVEL_VARIABLE) else "ERROR"), None)
+        level = chosen_level(None if os.environ.get(LEVEL_VARIABLE) else "ERROR")
     except (MisuseError, ValueError) as error:
         print(f"codex-acp-sdk run: error: {error}", file=sys.stderr)
         return USAGE
-    return asyncio.run(_Run(options, text, spec).main())
+    asks = not options.json and _is_a_terminal()
+    screen = TextOutput(sys.stdout, sys.stderr, guarded=asks and not _is_a_file(sys.stdout))
+    start_logging(level, screen.log)
+    return asyncio.run(_Run(options, text, spec, screen, asks=asks).main())
 
 
 class _Run:
     """One run, from the start of the agent to its end."""
 
-    def __init__(self, options: RunOptions, text: str, spec: AgentSpec | None) -> None:
+    def __init__(
+        self,
+        options: RunOptions,
+        text: str,
+        spec: AgentSpec | None,
+        screen: TextOutput,
+        *,
+        asks: bool,
+    ) -> None:
         self._options = options
         self._text = text
         self._agent = options.agent if spec is None else spec
-        self._screen = TextOutput(sys.stdout, sys.stderr)
+        self._screen = screen
         self._json = JsonOutput(sys.stdout) if options.json else None
         self._output = self._json or self._screen
         self._prompt: Prompt | None = None
         self._signal: int | None = None
         name = options.agent if spec is None else spec.name
-        asks = not options.json and _is_a_terminal()
         self._questions = Questions(self._screen, LineReader(), name) if asks else None
         self._runtime = self._new_runtime()
 
@@ -110,6 +122,7 @@ class _Run:
             async with session.prompt(self._text) as prompt:
                 self._prompt = prompt
                 async for update in prompt:
+                    await self._screen.free.wait()
                     self._output.update(update, prompt.tool_calls)
                 result = await prompt.result()
             self._output.result(session, result)
@@ -175,4 +188,11 @@ def _helpful(error: CodexAcpError) -> CodexAcpError:
 def _is_a_terminal() -> bool:
     with suppress(AttributeError, ValueError):  # there is none, or it is closed
         return sys.stdin.isatty() and sys.stderr.isatty()
+    return False
+
+
+def _is_a_file(stream: TextIO) -> bool:
+    """Whether what is written goes to a file: no screen shows it beside the questions."""
+    with suppress(AttributeError, OSError, ValueError):
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
     return False

@@ -6,9 +6,10 @@ Owns the dialogue. Whatever is not a clear answer rejects. Must not know how a q
 from __future__ import annotations
 
 import asyncio
-import os
-from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+import secrets
+from contextlib import asynccontextmanager
+from itertools import chain
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from codex_acp.acp.types import (
@@ -18,22 +19,34 @@ from codex_acp.acp.types import (
     NumberElicitationPropertySchema,
     UnknownVariant,
 )
-from codex_acp.cli.run_screen import describe
-from codex_acp.routing.display import visible
+from codex_acp.cli.run_frame import MAX_ROWS
+from codex_acp.cli.run_screen import describe, quoted
 from codex_acp.runtime.forms import choices_of, problem_of
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Sequence
+
     from codex_acp.acp.types import (
         ElicitationContentValue,
         ElicitationPropertySchema,
         PermissionOption,
     )
     from codex_acp.cli.run_screen import TextOutput
+    from codex_acp.cli.terminal import LineReader
     from codex_acp.runtime import Form, FormAnswer, Permission, UrlAnswer, UrlRequest
 
-__all__ = ["LineReader", "Questions"]
+__all__ = ["Questions"]
 
-READ_SIZE: Final = 4096
+KEY_LETTERS: Final = "bcdfghjkmnpqrstvwxz"
+"""What the random part of a question's keys is made of: no words, and no letter like a digit."""
+
+KEY_LENGTH: Final = 2
+
+_NOT_NOW: Final = "Enter: not now"
+_MORE: Final = "{} of {} rows; Enter goes on, anything else rejects: "
+_TOO_LONG: Final = "[Too long to be shown whole, so it can only be rejected.]"
+_MOST_REJECTING: Final = 5
+"""Choices that are offered for what is too long: an agent may have sent any number."""
 
 KIND_WORDS: Final = {
     "allow_once": "allow once",
@@ -43,79 +56,61 @@ KIND_WORDS: Final = {
 }
 
 
+REJECTING: Final = ("reject_once", "reject_always")
+
+
 class Skipped(Exception):
     """The person left a field out."""
 
 
-class LineReader:
-    """Lines that a person types; without a thread, so that a settled question leaves none."""
+class _Choice(NamedTuple):
+    """What a question offers to choose."""
 
-    def __init__(self, fd: int = 0) -> None:
-        self._fd = fd
+    words: str
+    rejects: bool
 
-    async def line(self) -> str | None:
-        """The next line, without its end; None for the end of input (Ctrl-D)."""
-        loop = asyncio.get_running_loop()
-        data = b""
-        while not data.endswith(b"\n"):
-            ready = asyncio.Event()
-            loop.add_reader(self._fd, ready.set)
-            try:
-                await ready.wait()
-            finally:
-                loop.remove_reader(self._fd)
-            try:
-                more = os.read(self._fd, READ_SIZE)
-            except OSError:  # the terminal is gone
-                more = b""
-            if not more:
-                return data.decode(errors="replace") or None
-            data += more
-        return data.decode(errors="replace").rstrip("\r\n")
 
-    def drop(self) -> None:
-        """Forget what was typed already: before a question is seen, nothing answers it."""
-        import termios
-
-        with suppress(termios.error):
-            termios.tcflush(self._fd, termios.TCIFLUSH)
+_DECLINE: Final = _Choice("decline", rejects=True)
 
 
 class Questions:
-    """Asks one thing at a time, though the agent may ask several at once."""
+    """Asks one thing at a time, though the agent may ask several at once.
+
+    While one is open nothing else is written, and all of it has been on the screen before it can
+    be answered. What is typed to choose begins with letters that nobody else knows: neither what
+    was typed before, nor what a forged question asks for, can be taken for an answer.
+    """
 
     def __init__(self, screen: TextOutput, reader: LineReader, agent: str) -> None:
         self._screen = screen
         self._reader = reader
-        self._agent = visible(agent)
+        self._agent = agent
         self._one_at_a_time = asyncio.Lock()
 
     async def permission(self, permission: Permission) -> PermissionOption | None:
         """The option that the person chose; None rejects."""
         options = permission.options
-        lines = [f"\n{self._agent} asks for permission:", describe(permission.tool_call)]
-        for number, option in enumerate(options, 1):
-            lines.append(f"  {number}) {visible(option.name)} ({KIND_WORDS[option.kind]})")
-        async with self._one_at_a_time:
-            lines.append(f"Choose 1 to {len(options)}; Enter rejects: ")
-            answer = (await self._ask("\n".join(lines)) or "").strip()
-        if answer.isascii() and answer.isdigit() and 1 <= int(answer) <= len(options):
-            return options[int(answer) - 1]
-        self._screen.note("rejected")
-        return None
+        lines = chain([f"{self._agent} asks for permission:"], describe(permission.tool_call))
+        choices = [
+            _Choice(f"{option.name} ({KIND_WORDS[option.kind]})", option.kind in REJECTING)
+            for option in options
+        ]
+        async with self._open():
+            chosen = await self._choose(lines, choices, "Enter rejects")
+            if chosen is None:
+                self._screen.note("rejected")
+        return None if chosen is None else options[chosen]
 
     async def form(self, form: Form) -> FormAnswer:
         """What the person filled in."""
         schema = form.requested_schema
-        async with self._one_at_a_time:
-            self._screen.ask(f"\n{self._agent} asks:\n{_quoted(form.message)}\n")
-            if schema.description:
-                self._screen.ask(f"{_quoted(schema.description)}\n")
-            first = (await self._ask("Answer it? y: yes, n: no, Enter: not now: ") or "").strip()
-            if first.lower() in ("n", "no"):
-                return "decline"
-            if first.lower() not in ("y", "yes"):
-                return "cancel"
+        lines = [f"{self._agent} asks:", *quoted(form.message)]
+        if schema.description:
+            lines += quoted(schema.description)
+        async with self._open():
+            answer = await self._choose(lines, [_Choice("answer it", False), _DECLINE], _NOT_NOW)
+            if answer != 0:
+                return "cancel" if answer is None else "decline"
             content: dict[str, ElicitationContentValue] = {}
             for name, field in schema.properties.items():
                 try:
@@ -125,38 +120,86 @@ class Questions:
                 except Skipped:
                     continue
                 content[name] = value
-            last = (await self._ask("Send it? y: yes, Enter: no: ") or "").strip()
-        return content if last.lower() in ("y", "yes") else "cancel"
+            sent = await self._choose(["All is filled in."], [_Choice("send it", False)], _NOT_NOW)
+        return "cancel" if sent is None else content
 
     async def url(self, request: UrlRequest) -> UrlAnswer:
         """Whether the person agrees to open it; nothing is opened from here."""
-        host = visible(urlsplit(request.url).hostname or "no host")
-        async with self._one_at_a_time:
-            text = (
-                f"\n{self._agent} asks you to open a page of {host}:\n{_quoted(request.message)}\n"
-                f"  {visible(request.url)}\n"
-                "Will you open it? y: yes, n: no, Enter: not now: "
-            )
-            answer = (await self._ask(text) or "").strip().lower()
-        if answer in ("y", "yes"):
-            return "accept"
-        return "decline" if answer in ("n", "no") else "cancel"
+        host = urlsplit(request.url).hostname or "no host"
+        lines = [
+            f"{self._agent} asks you to open a page of {host}:",
+            *quoted(request.message),
+            f"  {request.url}",
+        ]
+        async with self._open():
+            answer = await self._choose(lines, [_Choice("open it", False), _DECLINE], _NOT_NOW)
+        return "cancel" if answer is None else ("accept", "decline")[answer]
 
-    async def _ask(self, text: str) -> str | None:
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[None]:
+        async with self._one_at_a_time:
+            with self._screen.held():
+                self._screen.ask("\n")
+                try:
+                    yield
+                except asyncio.CancelledError:
+                    self._screen.ask("\n")
+                    self._screen.note("the question was withdrawn")
+                    raise
+
+    async def _choose(
+        self, lines: Iterable[str], choices: Sequence[_Choice], otherwise: str
+    ) -> int | None:
+        """Which of ``choices`` the person chose; None if not clearly one, or not all was seen.
+
+        Of what is too long to be seen whole only the choices that reject are offered.
+        """
+        letters = "".join(secrets.choice(KEY_LETTERS) for _ in range(KEY_LENGTH))
+        keys = [f"{letters}{number}" for number in range(1, len(choices) + 1)]
+        named = f"one of {keys[0]} to {keys[-1]}" if len(keys) > 1 else "".join(keys)
+        prompt = f"Type {named} to choose; {otherwise}: " if keys else f"{otherwise}: "
+        rows = [f"  {key}) {choice.words}" for key, choice in zip(keys, choices, strict=True)]
+        seen = await self._shown(lines, ["", *rows], prompt)
+        if seen == "left":
+            return None
+        if seen == "in part":
+            offered = [number for number, choice in enumerate(choices) if choice.rejects]
+            offered = offered[:_MOST_REJECTING]
+            await self._shown([_TOO_LONG], [rows[number] for number in offered], prompt)
+            keys = [key if number in offered else "" for number, key in enumerate(keys)]
+        answer = (await self._ask(prompt) or "").strip().lower()
+        return keys.index(answer) if answer and answer in keys else None
+
+    async def _shown(
+        self, lines: Iterable[str], last: Iterable[str], prompt: str = ""
+    ) -> Literal["whole", "in part", "left"]:
+        """How much of it was on the screen: page by page, as far as the person goes on."""
+        frame = self._screen.frame
+        cut = frame.pages(lines, last, [_MORE.format(MAX_ROWS, MAX_ROWS), prompt])
+        seen = 0
+        for page in cut.pages:
+            if seen and await self._ask(_MORE.format(seen, cut.rows)) != "":
+                return "left"
+            self._screen.ask(frame.drawn(page))
+            seen += len(page)
+        return "whole" if cut.whole else "in part"
+
+    async def _ask(self, prompt: str) -> str | None:
+        """A line that was typed after what stands above was drawn; None for Ctrl-D."""
         self._reader.drop()
-        self._screen.ask(text)
+        self._screen.ask(self._screen.frame.prompt(prompt))
         return await self._reader.line()
 
     async def _field(
         self, name: str, field: ElicitationPropertySchema, required: bool
     ) -> ElicitationContentValue:
-        """A value that fits. Raises Skipped, and EOFError for Ctrl-D."""
+        """A value that fits. Raises Skipped, and EOFError for Ctrl-D or a page not wanted."""
         if isinstance(field, UnknownVariant):
             raise Skipped
-        self._screen.ask(_heading(name, field, required))
         choices = choices_of(field)
-        for number, (_, title) in enumerate(choices, 1):
-            self._screen.ask(f"    {number}) {visible(title)}\n")
+        listed = (f"    {number}) {title}" for number, (_, title) in enumerate(choices, 1))
+        if await self._shown([_heading(name, field, required)], listed) != "whole":
+            raise EOFError
         while True:
             line = await self._ask(f"  {_hint(field)}: ")
             if line is None:
@@ -171,15 +214,15 @@ class Questions:
             problem = problem_of(field, value)
             if problem is None and text:
                 return value
-            self._screen.ask(f"  It {problem or 'is required'}.\n")
+            await self._shown([f"  It {problem or 'is required'}."], [])
 
 
 def _heading(name: str, field: ElicitationPropertySchema, required: bool) -> str:
     assert not isinstance(field, UnknownVariant)
-    more = f": {visible(field.description)}" if field.description else ""
+    more = f": {field.description}" if field.description else ""
     needed = "" if required else " (may be left out)"
-    default = f" [{visible(str(field.default))}]" if field.default is not None else ""
-    return f"  {visible(field.title or name)}{needed}{default}{more}\n"
+    default = f" [{field.default}]" if field.default is not None else ""
+    return f"  {field.title or name}{needed}{default}{more}"
 
 
 def _hint(field: ElicitationPropertySchema) -> str:
@@ -216,7 +259,3 @@ def _choice(text: str, values: tuple[str, ...]) -> str:
     if number.isascii() and number.isdigit() and 1 <= int(number) <= len(values):
         return values[int(number) - 1]
     return number
-
-
-def _quoted(text: str) -> str:
-    return "\n".join(f"  | {line}" for line in visible(text, multiline=True).split("\n"))

@@ -1,12 +1,17 @@
 """What ``codex-acp-sdk run`` shows a person: the agent's text on stdout, all else on stderr.
 
-Owns the layout. Everything that is not ours is made visible first: it cannot steer the terminal.
+Owns the layout, and that nothing is written while a question is open. Everything that is not ours
+is made visible first: it cannot steer the terminal, nor draw the frame of a question.
 Must not know where updates come from, nor what is decided.
 """
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp.types import (
@@ -19,34 +24,63 @@ from codex_acp.acp.types import (
     ToolCallSessionUpdate,
     ToolCallUpdateSessionUpdate,
 )
+from codex_acp.cli.run_frame import Frame
 from codex_acp.errors import ErrorReply
 from codex_acp.routing.display import prose, shortened, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import TextIO
 
     from codex_acp.acp.types import ToolCallContent
     from codex_acp.runtime import PromptResult, Session, ToolCall, Update
 
-__all__ = ["TextOutput", "describe"]
+__all__ = ["TextOutput", "describe", "quoted"]
 
 DETAIL_LIMIT: Final = 20_000
-"""Characters of one detail of a question; what is cut is stated."""
+"""Characters of an error's data; what is cut is stated."""
 
 MARKS: Final = {"pending": " ", "in_progress": ">", "completed": "+", "failed": "!"}
 
 
 class TextOutput:
-    """Writes to ``out`` and ``err`` at once."""
+    """Writes to ``out`` and ``err`` at once, or when the open question is answered.
 
-    def __init__(self, out: TextIO, err: TextIO) -> None:
+    ``guarded`` unless nobody sees ``out`` beside the questions: the agent's text is then written
+    without the mark of their frame.
+    """
+
+    def __init__(self, out: TextIO, err: TextIO, *, guarded: bool = True) -> None:
         self._out = out
         self._err = err
+        self._guarded = guarded
+        self.frame = Frame(err)
+        self.log: TextIO = _LogLines(self)
+        """Where the log goes, if it goes to the terminal."""
+        self.free = asyncio.Event()
+        """Set while no question is open."""
+        self.free.set()
+        self._held: list[tuple[TextIO, str]] = []
+        self._lock = threading.Lock()  # the log may be written by another thread
         self._message_id: str | None = None
         self._in_text = False
         self._any_text = False
         self._shown: dict[str, tuple[object, object]] = {}
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """A question is open: nothing but `ask` writes meanwhile, and what would have follows."""
+        self._end_text()
+        with self._lock:
+            self.free.clear()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.free.set()
+                held, self._held = self._held, []
+                for stream, text in held:
+                    _put(stream, text)
 
     def session(self, session: Session) -> None:
         """The session is open."""
@@ -90,10 +124,14 @@ class TextOutput:
         self._end_text()
         self._write(self._err, f"[{text}]\n")
 
-    def ask(self, text: str) -> None:
-        """Text for a person who is to answer; safe already, and without an end of line."""
+    def logged(self, text: str) -> None:
+        """Lines of the log; they may quote anything."""
         self._end_text()
-        self._write(self._err, text)
+        self._write(self._err, visible(text, multiline=True))
+
+    def ask(self, text: str) -> None:
+        """Text of a question, as its frame has drawn it."""
+        _put(self._err, text)
 
     def _text(self, update: AgentMessageChunkSessionUpdate) -> None:
         content = update.content
@@ -122,41 +160,62 @@ class TextOutput:
             self._in_text = False
             self._write(self._out, "\n")
 
-    @staticmethod
-    def _write(stream: TextIO, text: str) -> None:
-        encoding = stream.encoding or "utf-8"
-        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-        stream.flush()
+    def _write(self, stream: TextIO, text: str) -> None:
+        if self._guarded or stream is self._err:
+            text = self.frame.without_mark(text)
+        with self._lock:
+            if self.free.is_set():
+                _put(stream, text)
+            else:
+                self._held.append((stream, text))
 
 
-def describe(call: ToolCall) -> str:
-    """All that a person has to see of a tool call before permitting it, over several lines."""
-    lines = [f"{call.kind or 'tool call'}: {visible(call.title or call.tool_call_id)}"]
-    lines += [f"file: {visible(location.path)}" for location in call.locations]
+class _LogLines(io.StringIO):
+    """A stream for a log handler."""
+
+    def __init__(self, screen: TextOutput) -> None:
+        super().__init__()
+        self._screen = screen
+
+    def write(self, text: str) -> int:
+        """Show it, now or later."""
+        self._screen.logged(text)
+        return len(text)
+
+
+def _put(stream: TextIO, text: str) -> None:
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    stream.flush()
+
+
+def describe(call: ToolCall) -> Iterator[str]:
+    """All that a person has to see of a tool call before permitting it, line by line as it came."""
+    yield f"{call.kind or 'tool call'}: {call.title or call.tool_call_id}"
+    for location in call.locations:
+        yield f"file: {location.path}"
     if call.raw_input is not None:
         # As JSON: with its escapes, it is one line and hides nothing.
-        text = json.dumps(call.raw_input, ensure_ascii=False)
-        lines.append(f"input: {visible(shortened(text, DETAIL_LIMIT))}")
+        yield f"input: {json.dumps(call.raw_input, ensure_ascii=False)}"
     for content in call.content:
-        lines += _content_lines(content)
-    return "\n".join(f"  {line}" for line in lines)
+        yield from _content_lines(content)
 
 
-def _content_lines(content: ToolCallContent) -> list[str]:
+def _content_lines(content: ToolCallContent) -> Iterator[str]:
     if isinstance(content, DiffToolCallContent):
-        old = (content.old_text or "").splitlines()
-        lines = [f"change of {visible(content.path)}:"]
-        changes = [f"-{line}" for line in old]
-        changes += [f"+{line}" for line in content.new_text.splitlines()]
-        return lines + _quoted("\n".join(changes))
-    if isinstance(content, ContentToolCallContent):
+        yield f"change of {content.path}:"
+        yield from (f"| -{line}" for line in (content.old_text or "").splitlines())
+        yield from (f"| +{line}" for line in content.new_text.splitlines())
+    elif isinstance(content, ContentToolCallContent):
         block = content.content
         if isinstance(block, TextContentBlock):
-            return _quoted(block.text)
-        return [f"content of type {visible(block.type)}"]
-    return [f"terminal {visible(content.terminal_id)}"]
+            yield from quoted(block.text)
+        else:
+            yield f"content of type {block.type}"
+    else:
+        yield f"terminal {content.terminal_id}"
 
 
-def _quoted(text: str) -> list[str]:
-    shown = visible(shortened(text, DETAIL_LIMIT), multiline=True)
-    return [f"| {line}" for line in shown.split("\n")]
+def quoted(text: str) -> Iterator[str]:
+    """The lines of somebody's words."""
+    return (f"| {line}" for line in text.split("\n"))

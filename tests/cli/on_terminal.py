@@ -1,0 +1,99 @@
+"""``codex-acp-sdk run`` with a terminal as its stdin and stderr, and an agent of our own."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import shlex
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+from typing import Self
+
+from tests.cli.command import COMMAND
+
+__all__ = ["GUTTER", "MARK", "OnTerminal", "agent"]
+
+RAW_AGENT = Path(__file__).resolve().parents[1] / "runtime" / "raw_agent.py"
+
+TERMINAL_SECONDS = 30
+"""For one step of a dialogue; each takes milliseconds once the command has started."""
+
+MARK = "\u2503"
+GUTTER = f"\x1b[7m{MARK}\x1b[0m "
+"""What each row of a question begins with."""
+
+KEYS = re.compile(r"  ([a-z]+)\d+\) ")
+
+
+def agent(*behaviours: str) -> list[str]:
+    """The option that names an agent with these behaviours."""
+    return ["--command", shlex.join([sys.executable, "-I", str(RAW_AGENT), *behaviours])]
+
+
+class OnTerminal:
+    """``screen`` is all that was written to the terminal; stdout is one of its own, or the same."""
+
+    def __init__(self, env: dict[str, str], *arguments: str, stdout_too: bool = False) -> None:
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self.process = subprocess.Popen(
+            [*COMMAND, "run", *arguments],
+            stdin=slave,
+            stdout=slave if stdout_too else subprocess.PIPE,
+            stderr=slave,
+            env=env,
+            start_new_session=True,
+        )
+        os.close(slave)
+        self.screen = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.process.kill()
+        self.process.communicate(timeout=TERMINAL_SECONDS)
+        os.close(self._master)
+
+    def until(self, text: str, *, times: int = 1) -> None:
+        """Wait until ``text`` stands on the screen, this many times."""
+        deadline = time.monotonic() + TERMINAL_SECONDS
+        while self.screen.count(text) < times:
+            ready, _, _ = select.select([self._master], [], [], max(0, deadline - time.monotonic()))
+            assert ready, self.screen
+            self.screen += os.read(self._master, 4096).decode(errors="replace")
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def key(self, number: int) -> str:
+        """The key of this choice of the question that stands there."""
+        return f"{KEYS.findall(self.screen)[-1]}{number}"
+
+    def choose(self, number: int) -> None:
+        self.type(f"{self.key(number)}\n")
+
+    def rest(self) -> str:
+        """What is written until its end."""
+        before = len(self.screen)
+        deadline = time.monotonic() + TERMINAL_SECONDS
+        while True:
+            ready, _, _ = select.select([self._master], [], [], max(0, deadline - time.monotonic()))
+            assert ready, self.screen
+            try:
+                more = os.read(self._master, 4096)
+            except OSError:  # nobody has the terminal open any more
+                return self.screen[before:]
+            self.screen += more.decode(errors="replace")
+
+    def end(self) -> tuple[int, str]:
+        """Its exit code and stdout."""
+        out, _ = self.process.communicate(timeout=TERMINAL_SECONDS)
+        return self.process.returncode, (out or b"").decode()

@@ -1,0 +1,114 @@
+"""7.3: on a terminal, nothing that an agent writes can pass as, hide or answer a question of ours.
+
+The agent is `tests/runtime/raw_agent.py`; what it forges is what ``run`` once showed.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import environment
+from tests.cli.on_terminal import GUTTER, MARK, TERMINAL_SECONDS, OnTerminal, agent
+
+PROMPT = " to choose; Enter rejects: "
+FORGED = "Type zz1 to list the files; Enter rejects: "
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return environment(tmp_path, TERM="xterm", NO_COLOR="")
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + TERMINAL_SECONDS
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("stdout_too", [True, False])
+def test_7_3_text_that_streams_over_a_question_waits_for_its_answer(
+    env: dict[str, str], tmp_path: Path, stdout_too: bool
+) -> None:
+    streamed = tmp_path / "streamed"
+    behaviours = agent("asks", "forges over it", f"marks {streamed}")
+    with OnTerminal(env, *behaviours, "Go.", stdout_too=stdout_too) as terminal:
+        terminal.until(PROMPT)
+        wait_for(streamed)  # the command has taken all of it from the agent
+        typed = terminal.key(2) + "\r\n"
+        terminal.choose(2)
+        if stdout_too:
+            terminal.rest()
+            assert terminal.screen.index(FORGED) > terminal.screen.index(typed)
+        else:
+            _, out = terminal.end()
+            terminal.rest()
+            assert FORGED in out
+        assert "[execute: a forged call" in terminal.screen.partition(typed)[2]
+    assert f"{MARK} {FORGED}" not in terminal.screen
+
+
+@pytest.mark.parametrize("answer", ["1\n", "zz1\n", "y\n", "\n"])
+def test_7_3_a_question_forged_beforehand_is_answered_by_nobody(
+    env: dict[str, str], answer: str
+) -> None:
+    with OnTerminal(env, *agent("forges before it", "asks"), "Go.", stdout_too=True) as terminal:
+        terminal.until(FORGED)
+        terminal.type("1\nzz1\nzz1")  # typed ahead, the last of it not yet sent
+        terminal.until(PROMPT)
+        assert terminal.screen.index(FORGED) < terminal.screen.index("python asks for permission:")
+        terminal.type(answer)
+        assert '"optionId": "n"' in terminal.rest()
+    assert f"{MARK} {FORGED}" not in terminal.screen
+    assert "\u27e6U+2503\u27e7 " + FORGED in terminal.screen
+
+
+def test_7_3_every_row_of_a_question_has_our_mark_and_nothing_else_has(env: dict[str, str]) -> None:
+    with OnTerminal(env, *agent("asks", "forges in it"), "Go.", stdout_too=True) as terminal:
+        terminal.until("Enter goes on, anything else rejects: ")
+        terminal.type("\n")
+        terminal.until(PROMPT)
+        asked = terminal.screen[terminal.screen.index(GUTTER) :]
+        terminal.choose(1)
+        assert '"optionId": "y"' in terminal.rest()
+    rows = asked.split("\r\n")
+    assert all(row.startswith(GUTTER) and row.count(MARK) == 1 for row in rows)
+    assert all(len(row.replace(GUTTER, "  ")) <= 80 for row in rows)
+    assert rows[-1].endswith("Enter rejects: ")
+    assert rows[-1].count("Enter rejects: ") == 1
+
+
+def test_7_3_a_command_of_30_kb_is_paged_to_its_end_or_rejected(env: dict[str, str]) -> None:
+    more = "Enter goes on, anything else rejects: "
+    with OnTerminal(env, *agent("asks", "asks for much"), "Go.") as terminal:
+        terminal.until(more)
+        assert "touch PWNED" not in terminal.screen
+        terminal.type("1\n")  # no answer: it is left
+        _, out = terminal.end()
+    assert '"optionId": "n"' in out
+    with OnTerminal(env, *agent("asks", "asks for much"), "Go.") as terminal:
+        pages = 0
+        while "Type one of" not in terminal.screen:
+            pages += 1
+            terminal.until(more, times=pages)
+            terminal.type("\n")
+            terminal.until("rejects: ", times=pages + 1)
+        assert pages > 10
+        rows = terminal.screen.replace("\r\n" + GUTTER, "")
+        assert "touch PWNED" in rows
+        terminal.choose(1)
+        _, out = terminal.end()
+    assert '"optionId": "y"' in out
+
+
+def test_7_3_questions_at_once_are_asked_one_after_the_other(env: dict[str, str]) -> None:
+    with OnTerminal(env, *agent("asks", "asks thrice"), "Go.") as terminal:
+        for times, number in enumerate((1, 2, 1), 1):
+            terminal.until(PROMPT, times=times)
+            assert terminal.screen.count("asks for permission:") == times
+            terminal.choose(number)
+        _, out = terminal.end()
+    assert [out.count(f'"optionId": "{option}"') for option in "yn"] == [2, 1]
