@@ -51,6 +51,7 @@ RULES = {
     "6.1": "Without a handler or policy the reply is the negative one, with one warning.",
     "6.2": "Policies are values, combine, and none accepts everything without naming what.",
     "6.3": "A silent turn is reported.",
+    "7.3": "While a question is open on our terminal nothing else is written; all of it is seen.",
 }
 
 _NUMBERED = re.compile(r"test_(\d)_(\d)(?:_and_(\d)_(\d))*_")

@@ -313,17 +313,17 @@ def progress(message: str) -> tuple[str, dict[str, Any]]:
 def test_progress_is_shown_below_the_arguments_and_makes_way_for_the_result() -> None:
     running = Running(item=mcp("inProgress"))
     running.take(step(running.state, *progress("half\u202e way")))
-    assert running.text.endswith("half⟦U+202E⟧ way\n")
+    assert running.text.endswith("half⟦U+202E⟧ way\n```")
     assert '"name": "n1"' in running.text
 
     assert step(running.state, *progress("done")) == []
     running.wait_until_due()
-    assert running.text.endswith("half⟦U+202E⟧ way\ndone\n")
+    assert running.text.endswith("half⟦U+202E⟧ way\ndone\n```")
 
     result = {"content": [{"type": "text", "text": "A note."}]}
     running.client.take(complete(running.state, mcp(result=result)))
     assert "half" not in running.text
-    assert running.text.endswith("A note.")
+    assert running.text.endswith("A note.\n```")
 
 
 def test_progress_without_end_stays_bounded() -> None:

@@ -113,7 +113,7 @@ def test_a_mere_move_is_a_move() -> None:
             "Edit 7 files: 0.py, 1.py, 2.py, 3.py, 4.py and 2 more",
             "edit",
         ),
-        ([change("/w/a\u202e.py", "update", PATCH)], "Edit a⟦U+202E⟧.py", "edit"),
+        ([change("/w/a\u202e.py", "update", PATCH)], "Edit `a⟦U+202E⟧.py`", "edit"),
     ],
 )
 def test_the_title_says_what_is_done_to_which_files(

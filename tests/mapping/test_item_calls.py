@@ -56,7 +56,7 @@ def test_a_command_is_taken_out_of_the_shell_that_codex_puts_around_it(
 
 def test_a_command_stands_whole_in_title_and_raw_input() -> None:
     call = shown(command("make test && ls"))
-    assert call["title"] == "make test && ls"
+    assert call["title"] == "`make test && ls`"
     assert call["rawInput"]["command"] == "/bin/bash -lc 'make test && ls'"
     assert call["rawInput"]["cwd"] == "/w"
 
@@ -77,7 +77,7 @@ def test_a_command_that_the_title_cannot_hold_as_it_is_stands_above_its_output(
     ("actions", "kind", "title", "paths"),
     [
         ([("read", "a.py", "/w/a.py"), ("read", "b", "/w/b")], "read", "Read 2 files: a.py, b", 2),
-        ([("read", f"a{RLO}", "/w/a")], "read", "Read a⟦U+202E⟧", 1),
+        ([("read", f"a{RLO}", "/w/a")], "read", "Read `a⟦U+202E⟧`", 1),
         ([("listFiles", None, None)], "search", "List files", 0),
         ([("listFiles", None, "src")], "search", "List files in src", 1),
         ([("search", "x", "/w/src")], "search", "Search for x in /w/src", 1),
@@ -130,17 +130,28 @@ def test_of_a_command_that_never_ran_there_is_no_raw_output() -> None:
 # Tools.
 
 
-def test_the_blocks_of_an_mcp_result_are_passed_on_one_by_one_as_they_are() -> None:
+def test_3_8_the_blocks_of_an_mcp_result_are_shown_one_by_one_and_its_words_as_code() -> None:
     result: list[Json] = [
         {"type": "text", "text": "A", "annotations": {"audience": ["user"]}, "_meta": {"k": 1}},
         {"type": "image", "data": PNG, "mimeType": "image/png"},
         {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
         {"type": "resource_link", "uri": "note://1", "name": "1", "title": "One"},
+        {"type": "resource_link", "uri": "https://x@a.b/)", "name": "1", "title": "![](http://c)"},
+        {"type": "resource_link", "uri": "file:///w/a", "name": "a", "_meta": {"k": 1}},
         {"type": "resource", "resource": {"uri": "note://1", "text": "B", "mimeType": "text/x"}},
         {"type": "resource", "resource": {"uri": "note://1", "blob": "AAAA"}},
     ]
     call = shown(mcp(result={"content": result}))
-    assert blocks(call)[1:] == result
+    assert blocks(call)[1:] == [
+        {"type": "text", "text": "```\nA\n```"},
+        result[1],
+        result[2],
+        {"type": "text", "text": "Resource:\n```\nOne\nnote://1\n```"},
+        {"type": "resource_link", "uri": "https://x@a.b/%29", "name": "`![](http://c)` (a.b)"},
+        {"type": "resource_link", "uri": "file:///w/a", "name": "a"},
+        {"type": "text", "text": "`note://1`\n```\nB\n```"},
+        result[-1],
+    ]
     assert "content" not in call.get("rawOutput", {}), "they stand in one place"
 
 
@@ -170,9 +181,9 @@ def test_huge_data_is_named_and_not_sent_and_never_sent_twice() -> None:
 def test_an_mcp_call_names_server_tool_and_arguments_and_its_error() -> None:
     error = {"message": f"no {RLO}note"}
     call = shown(mcp("failed", server=f"no{RLO}tes", error=error, arguments={"a": RLO}))
-    assert (call["title"], call["status"]) == ("no⟦U+202E⟧tes: read_note", "failed")
+    assert (call["title"], call["status"]) == ("`no⟦U+202E⟧tes`: `read_note`", "failed")
     assert '"a": "⟦U+202E⟧"' in text_of(call)
-    assert text_of(call).endswith("Error: no ⟦U+202E⟧note")
+    assert text_of(call).endswith("Error:\n```\nno ⟦U+202E⟧note\n```")
     assert call["rawInput"]["arguments"] == {"a": RLO}
 
 
@@ -222,12 +233,12 @@ def test_the_output_of_a_function_is_shown_part_by_part() -> None:
         ("q", {"type": "search"}, "Search the web: q", "search"),
         ("q", {"type": "other"}, "Search the web: q", "search"),
         ("q", {"type": "divine"}, "Search the web: q", "search"),
-        ("", {"type": "openPage", "url": "https://a/"}, "Open https://a/", "fetch"),
+        ("", {"type": "openPage", "url": "https://a/"}, "Open `https://a/`", "fetch"),
         ("", {"type": "openPage"}, "Open a page", "fetch"),
         (
             "",
             {"type": "findInPage", "url": "https://a/", "pattern": f"x{RLO}"},
-            "Find x⟦U+202E⟧ in https://a/",
+            "Find `x⟦U+202E⟧` in `https://a/`",
             "fetch",
         ),
         ("", {"type": "findInPage"}, "Find in the page", "fetch"),
@@ -243,7 +254,7 @@ def test_a_search_says_what_it_searches(
 @pytest.mark.parametrize("result", [{"url": "https://a/"}, {"url": "https://a/", "title": 7}])
 def test_a_result_without_a_title_is_linked_by_its_address(result: Json) -> None:
     call = shown({"type": "webSearch", "id": "item", "query": "q", "results": [result]})
-    assert blocks(call) == [{"type": "resource_link", "name": "https://a/", "uri": "https://a/"}]
+    assert blocks(call) == [{"type": "resource_link", "name": "`https://a/`", "uri": "https://a/"}]
 
 
 @pytest.mark.parametrize(

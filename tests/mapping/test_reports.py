@@ -41,7 +41,7 @@ def goal(**more: Any) -> ThreadGoal:
 def test_the_status_is_a_list_of_facts() -> None:
     text = status_report([Fact("Folder", "/x"), Fact("Model", "gpt\u202e-5")])
 
-    assert text.splitlines() == ["- **Folder**: /x", "- **Model**: gpt⟦U+202E⟧-5"]
+    assert text.splitlines() == ["- **Folder**: /x", "- **Model**: `gpt⟦U+202E⟧-5`"]
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_skills_are_listed_with_what_could_not_be_read() -> None:
     }
 
     assert skills_report([decode(SkillsListEntry, entry)]).splitlines() == [
-        "- **$lint**: Lints all.",
-        "- **$old** (off): Lints all.",
+        "- `$lint`: Lints all.",
+        "- `$old` (off): Lints all.",
         "- /bad could not be read: no name",
     ]
     assert skills_report([]) == "There are no skills here."

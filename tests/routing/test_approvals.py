@@ -131,11 +131,15 @@ def test_3_8_a_plain_new_file_is_shown_once(text: str) -> None:
 def test_3_8_a_command_stands_whole_in_title_content_and_raw_input() -> None:
     run = "cd /w && rm -rf 'a b'\n\ttrue"
     shown, announced = sent(command(command=run, cwd="/w", reason="to clean up"))
-    assert shown["title"] == "Run: cd /w && rm -rf 'a b'⏎⇥true"
+    assert shown["title"] == "Run: `cd /w && rm -rf 'a b'⏎⇥true`"
     assert shown["kind"] == "execute"
     assert shown["rawInput"]["command"] == run
     assert shown["rawInput"]["reason"] == "to clean up"
-    assert texts(shown)[1:] == [f"$ {run}", "In /w", "Reason given: to clean up"]
+    assert texts(shown)[1:] == [
+        f"```sh\n{run}\n```",
+        "In /w",
+        "Reason given:\n```\n> to clean up\n```",
+    ]
     assert announced["content"] == shown["content"]
 
 
@@ -149,14 +153,14 @@ def test_3_8_a_megabyte_of_command_is_cut_with_a_word_about_it_and_in_bounded_ti
     assert "characters not shown]" in title_cut
     first = texts(shown)[1]
     assert len(first) < 1_000_100
-    assert "characters not shown]" in first[-60:]
+    assert first.endswith("characters not shown]\n```")
     assert shown["rawInput"]["command"] == run
 
 
 def test_3_8_an_old_commands_words_are_told_apart() -> None:
     one, _ = sent(request("execCommandApproval", command=["rm", "a b", "$(x)"]))
     other, _ = sent(request("execCommandApproval", command=["rm", "a", "b", "$(x)"]))
-    assert one["title"] == "Run: rm 'a b' '$(x)'"
+    assert one["title"] == "Run: `rm 'a b' '$(x)'`"
     assert other["title"] != one["title"]
 
 
@@ -168,8 +172,8 @@ def test_3_8_more_permissions_of_a_command_are_shown() -> None:
 def test_3_8_a_network_question_names_the_host_and_still_shows_the_command() -> None:
     asked = command(networkApprovalContext={"host": "example.com", "protocol": "https"})
     shown, _ = sent(asked)
-    assert (shown["title"], shown["kind"]) == ("Connect to https://example.com", "fetch")
-    assert "$ ls -l" in texts(shown)
+    assert (shown["title"], shown["kind"]) == ("Connect to `https://example.com`", "fetch")
+    assert "```sh\nls -l\n```" in texts(shown)
 
 
 def test_3_8_a_file_change_shows_all_files_with_their_diffs_and_the_question_erases_none() -> None:
@@ -216,7 +220,7 @@ def test_3_8_every_permission_is_named_in_the_title() -> None:
         asked = permissions(permissions={"network": {"enabled": enabled}, "fileSystem": files})
         shown, _ = sent(asked)
         assert f"permissions: {name}" in shown["title"]
-        assert "read /in, write /out, write /, read all that matches /x/**, " in shown["title"]
+        assert "read /in, write /out, write `/`, read all that matches `/x/**`, " in shown["title"]
         assert '"kind": "root"' in shown["title"]
     nothing, _ = sent(permissions(permissions={}))
     assert nothing["title"] == "Give the turn permissions: none named"
@@ -234,8 +238,8 @@ def test_3_8_a_tool_call_is_shown_from_the_item_and_the_servers_words_as_its_wor
         "reason": "Run: ls\nIt is safe",
     }
     assert texts(shown)[1:] == [
-        'Arguments:\n{\n  "a": 1\n}',
-        'The MCP server "notes" says:\n> Run: ls\n> It is safe',
+        'Arguments:\n```json\n{\n  "a": 1\n}\n```',
+        'The MCP server "notes" says:\n```\n> Run: ls\n> It is safe\n```',
     ]
     assert "Harmless" not in json.dumps(shown)
 
@@ -247,7 +251,7 @@ def test_3_9_a_sub_agent_is_named_even_behind_a_long_command() -> None:
     asked = command(command="x" * 10_000, threadId="child", turnId="u")
     title = approval_route(asked, items).shown.title
     assert title is not None
-    assert title.endswith("characters not shown] (asked by sub-agent child)")
+    assert title.endswith("characters not shown]` (asked by sub-agent child)")
 
 
 # --- options -------------------------------------------------------------------------------------
@@ -316,7 +320,7 @@ def test_3_6_an_amendment_is_shown_in_full() -> None:
     prefix = ["git", "a b", 'c"d', "x" * 5_000]
     routed = approval_route(command(proposedExecpolicyAmendment=prefix), running())
     name = choices(routed.offered, routed.approval, "p1")[2].option.name
-    assert name.endswith('"git" "a b" "c\\"d" "' + "x" * 5_000 + '"')
+    assert name.endswith('`"git" "a b" "c\\"d" "' + "x" * 5_000 + '"`')
 
 
 # --- announcements -------------------------------------------------------------------------------

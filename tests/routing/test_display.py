@@ -182,15 +182,16 @@ def test_3_8_nothing_is_cut_silently(text: str, limit: int) -> None:
 
 @given(ANY_TEXT | NASTY)
 def test_2_7_no_line_of_a_server_can_pass_as_ours(text: str) -> None:
-    first, *rest = quoted_words("notes", text).split("\n")
+    first, fence, *rest, end = quoted_words("notes", text).split("\n")
+    assert set(fence) == {"`"} and fence == end  # noqa: PT018
     assert first == 'The MCP server "notes" says:'
     assert all(line.startswith("> ") for line in rest)
     assert "\n".join(line[2:] for line in rest) == visible(text, multiline=True)
 
 
 def test_a_server_is_named_on_one_line() -> None:
-    assert server_name("a\nb") == 'The MCP server "a⏎b"'
-    assert quotation("") == "> "
+    assert server_name("a\nb") == 'The MCP server "`a⏎b`"'
+    assert quotation("") == "```\n> \n```"
 
 
 @pytest.mark.parametrize(

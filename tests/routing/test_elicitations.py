@@ -113,7 +113,7 @@ def test_a_form_says_who_asks_in_whose_words() -> None:
         "sessionId": "s1",
         "toolCallId": "call-1",
         "requestedSchema": SCHEMA,
-        "message": 'The MCP server "notes" says:\n> Please\n> fill in\n'
+        "message": 'The MCP server "notes" says:\n```\n> Please\n> fill in\n```\n'
         "The names and descriptions of the fields are the server's words, too.",
     }
 
@@ -121,7 +121,7 @@ def test_a_form_says_who_asks_in_whose_words() -> None:
 def test_2_2_a_yes_or_no_question_cannot_pass_as_an_approval() -> None:
     params = sent(form(NO_FIELDS, message="Allow the notes MCP server to run tool?\u202e"))
     assert params["requestedSchema"] == NO_FIELDS
-    first, words, last = params["message"].split("\n")
+    first, _, words, _, last = params["message"].split("\n")
     assert first == 'The MCP server "notes" says:'
     assert words == "> Allow the notes MCP server to run tool?⟦U+202E⟧"
     assert last == "This is a question of the server, not an approval by Codex."
@@ -135,22 +135,22 @@ def test_2_4_a_url_is_shown_whole_with_its_host() -> None:
     assert "toolCallId" not in params
     lines = params["message"].split("\n")
     assert lines[0] == 'The MCP server "notes" asks you to open a page:'
-    assert lines[1] == url
-    assert lines[2].startswith("Its host is xn--80ak6aa92e.com, written ")
-    assert lines[3:] == ['The MCP server "notes" says:', "> Please", "> fill in"]
+    assert lines[1] == f"`{url}`"
+    assert lines[2].startswith("Its host is `xn--80ak6aa92e.com`, written ")
+    assert lines[3:] == ['The MCP server "notes" says:', "```", "> Please", "> fill in", "```"]
     assert sent(page())["message"].split("\n")[2] == "Its host is example.com"
 
 
 def test_the_questions_of_the_model_are_codex_s() -> None:
     params = sent(questions())
-    assert params["message"] == "Codex asks:\n> Which color?\n> Which why?"
+    assert params["message"] == "Codex asks:\n```\n> Which color?\n> Which why?\n```"
     assert list(params["requestedSchema"]["properties"]) == ["color", "why"]
 
 
 def test_3_9_a_sub_agent_that_asks_is_named() -> None:
     for elicitation in KINDS.values():
         message = sent(elicitation, sub_agent="c\n1")["message"]
-        assert message.startswith("Asked by the sub-agent c⏎1.\n")
+        assert message.startswith("Asked by the sub-agent `c⏎1`.\n")
         assert message.endswith(sent(elicitation)["message"])
 
 

@@ -40,8 +40,15 @@ from codex_acp.codex.approvals.grants import (
     arguments_of,
 )
 from codex_acp.routing.changes import change_content, move_target
-from codex_acp.routing.content import TITLE_LIMIT, text_content
-from codex_acp.routing.display import quoted_words, shortened, visible
+from codex_acp.routing.content import CONTENT_LIMIT, code_content, text_content
+from codex_acp.routing.display import (
+    inline,
+    listed,
+    quotation,
+    quoted_words,
+    shortened,
+    visible,
+)
 from codex_acp.transcript.events import ToolIdentity
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
@@ -77,18 +84,28 @@ def choices(offered: OfferedGrants, approval: Approval, token: str) -> tuple[Cho
     """The options for one ledger entry: its grants, the plain rejection, then lasting rejections.
 
     Option ids begin with the entry's ``token``: one entry's id never fits another's. The plain
-    rejection is the first, for clients that take the first one whose kind rejects.
+    rejection is the first, for clients that take the first one whose kind rejects. An action that
+    is not shown whole cannot be allowed.
     """
-    listed = [
+    whole = _is_shown_whole(approval)
+    grants = [
         Choice(_option(f"{token}:{number}", grant, approval), grant)
         for number, grant in enumerate(offered.grants)
+        if whole or not allows(grant)
     ]
     reject = PermissionOption(
         option_id=f"{token}:reject", name="Reject and go on", kind="reject_once"
     )
-    allowing = [choice for choice in listed if choice.grant is not None and allows(choice.grant)]
-    lasting = [choice for choice in listed if choice not in allowing]
+    allowing = [choice for choice in grants if choice.grant is not None and allows(choice.grant)]
+    lasting = [choice for choice in grants if choice not in allowing]
     return (*allowing, Choice(reject, None), *lasting)
+
+
+def _is_shown_whole(approval: Approval) -> bool:
+    parts = [part.text for part in _action(approval)]
+    if isinstance(approval, FileChangeApproval):
+        parts = [change.diff for change in approval.item.changes]
+    return all(len(visible(part, multiline=True)) <= CONTENT_LIMIT for part in parts)
 
 
 def _option(option_id: str, grant: Grant, approval: Approval) -> PermissionOption:
@@ -111,11 +128,11 @@ def _name(grant: Grant, approval: Approval) -> str:
         case Always():
             return f"Allow always, in later sessions too: {_reach(approval)}"
         case RememberPrefix(prefix=prefix):
-            command = " ".join(json.dumps(visible(part), ensure_ascii=False) for part in prefix)
-            return f"Allow, and from now on every command that begins with {command}"
+            command = " ".join(json.dumps(part, ensure_ascii=False) for part in prefix)
+            return f"Allow, and from now on every command that begins with {inline(command, None)}"
         case RememberHost(host=host, action=action):
             verb = "Allow" if action == "allow" else "Reject"
-            return f"{verb}, and from now on every connection to {visible(host)}"
+            return f"{verb}, and from now on every connection to {inline(host, None)}"
         case _:
             assert_never(grant)
 
@@ -123,9 +140,9 @@ def _name(grant: Grant, approval: Approval) -> str:
 def _reach(approval: Approval) -> str:
     match approval:
         case McpToolApproval(item=call) | McpToolQuestion(item=call):
-            return f"every call of {visible(call.server)}/{visible(call.tool)}, any arguments"
+            return f"every call of {inline(f'{call.server}/{call.tool}', None)}, any arguments"
         case CommandApproval(request=request) if request.params.network_approval_context:
-            return f"connections to {visible(request.params.network_approval_context.host)}"
+            return f"connections to {inline(request.params.network_approval_context.host, None)}"
         case CommandApproval() | LegacyCommandApproval():
             return "this same command"
         case FileChangeApproval() | LegacyPatchApproval():
@@ -157,9 +174,8 @@ def shown(approval: Approval, tool_call_id: str, child: str | None) -> ToolCallU
     A file change that Codex announced keeps the diff that was sent with it: content is left out.
     """
     title, kind = _title(approval)
-    title = shortened(title, TITLE_LIMIT)
-    if child is not None:  # after the cut: it is never what a long command pushes out
-        title = f"{title} (asked by sub-agent {visible(child)})"
+    if child is not None:
+        title = f"{title} (asked by sub-agent {inline(child)})"
     update = ToolCallUpdate(
         tool_call_id=tool_call_id,
         title=title,
@@ -190,21 +206,21 @@ def _title(approval: Approval) -> tuple[str, ToolKind]:
             if params.network_approval_context is not None:
                 context = params.network_approval_context
                 where = f"{context.protocol}://{context.host}"
-                return f"Connect to {visible(where)}", "fetch"
+                return f"Connect to {inline(where)}", "fetch"
             verb = _VERBS.get(params.kind, "Run")
-            return f"{verb}: {visible(params.command or '(no command given)')}", "execute"
+            return f"{verb}: {inline(params.command or '(no command given)')}", "execute"
         case LegacyCommandApproval(request=legacy):
-            return f"Run: {visible(shlex.join(legacy.params.command))}", "execute"
+            return f"Run: {inline(shlex.join(legacy.params.command))}", "execute"
         case FileChangeApproval(request=change, item=item):
             root = change.params.grant_root
-            also = "" if root is None else f", and from now on write below {visible(root)}"
+            also = "" if root is None else f", and from now on write below {inline(root)}"
             return f"Change {_changes(item)}{also}", "edit"
         case LegacyPatchApproval(request=patch):
             return f"Change {_files(list(patch.params.file_changes))}", "edit"
         case PermissionsApproval():
             return f"Give the turn permissions: {_permissions(approval)}", "other"
         case McpToolApproval(item=call) | McpToolQuestion(item=call):
-            return f"{visible(call.server)}: call {visible(call.tool)}", "other"
+            return f"{inline(call.server)}: call {inline(call.tool)}", "other"
         case _:
             assert_never(approval)
 
@@ -213,13 +229,13 @@ def _changes(item: FileChangeThreadItem) -> str:
     names = []
     for change in item.changes:
         target = move_target(change)
-        moved = "" if target is None else f" (moved to {visible(target)})"
-        names.append(f"{visible(change.path)}{moved}")
-    return ", ".join(names) or "no file"
+        moved = "" if target is None else f" (moved to {inline(target)})"
+        names.append(f"{inline(change.path)}{moved}")
+    return listed(names) or "no file"
 
 
 def _files(paths: list[str]) -> str:
-    return ", ".join(visible(path) for path in paths) or "no file"
+    return listed([inline(path) for path in paths]) or "no file"
 
 
 def _permissions(approval: PermissionsApproval) -> str:
@@ -229,20 +245,20 @@ def _permissions(approval: PermissionsApproval) -> str:
         parts.append(_NETWORK.get(asked.network.enabled, "network as listed below"))
     files = asked.file_system
     if files is not None:
-        parts += [f"read {visible(path)}" for path in files.read or ()]
-        parts += [f"write {visible(path)}" for path in files.write or ()]
-        parts += [f"{visible(entry.access)} {_place(entry.path)}" for entry in files.entries or ()]
-    return ", ".join(dict.fromkeys(parts)) or "none named"
+        parts += [f"read {inline(path)}" for path in files.read or ()]
+        parts += [f"write {inline(path)}" for path in files.write or ()]
+        parts += [f"{inline(entry.access)} {_place(entry.path)}" for entry in files.entries or ()]
+    return listed(list(dict.fromkeys(parts))) or "none named"
 
 
 def _place(path: FileSystemPath) -> str:
     match path:
         case PathFileSystemPath():
-            return visible(path.path)
+            return inline(path.path)
         case GlobPatternFileSystemPath():
-            return f"all that matches {visible(path.pattern)}"
+            return f"all that matches {inline(path.pattern)}"
         case SpecialFileSystemPath() | UnknownVariant():
-            return visible(json.dumps(plain(path), ensure_ascii=False))
+            return inline(json.dumps(plain(path), ensure_ascii=False))
         case _:
             assert_never(path)
 
@@ -270,40 +286,58 @@ def _reason(approval: Approval) -> str | None:
             assert_never(approval)
 
 
+class _Part(NamedTuple):
+    """A piece of what is to be allowed, as others wrote it."""
+
+    heading: str
+    text: str
+    language: str = "json"
+
+
 def _content(approval: Approval) -> list[ToolCallContent]:
-    """Why it is asked, and what the title and the announced diff do not show in full."""
-    texts: list[str] = []
-    reason = _reason(approval)
+    """The action, and why it is asked; nothing of a file change, whose diffs were announced.
+
+    A permission request's fields replace: content here would erase them.
+    """
+    if isinstance(approval, FileChangeApproval):
+        return []
+    content = [code_content(text, name, heading) for heading, text, name in _action(approval)]
+    match approval:
+        case CommandApproval(request=request) if request.params.cwd:
+            content.append(text_content(f"In {inline(request.params.cwd, None)}"))
+        case LegacyCommandApproval(request=legacy):
+            content.append(text_content(f"In {inline(legacy.params.cwd, None)}"))
+    reason = shortened(_reason(approval) or "", CONTENT_LIMIT)
+    if reason and isinstance(approval, McpToolApproval | McpToolQuestion):
+        content.append(text_content(quoted_words(approval.item.server, reason)))
+    elif reason:
+        content.append(text_content(f"Reason given:\n{quotation(reason)}"))
+    return content
+
+
+def _action(approval: Approval) -> list[_Part]:
+    """What the title and the announced diff do not show in full."""
     match approval:
         case McpToolApproval(item=call) | McpToolQuestion(item=call):
-            arguments = json.dumps(call.arguments, indent=2, ensure_ascii=False)
-            texts.append(f"Arguments:\n{visible(arguments, multiline=True)}")
-            if reason:
-                texts.append(quoted_words(call.server, reason))
+            return [_Part("Arguments:", _json(call.arguments))]
         case CommandApproval(request=request):
-            texts += _command_lines(request.params.command, request.params.cwd)
-            more = request.params.additional_permissions
+            params, more = request.params, request.params.additional_permissions
+            parts = [_Part("", params.command, "sh")] if params.command else []
             if more is not None:
-                listed = json.dumps(plain(more), indent=2, ensure_ascii=False)
-                texts.append(f"With more permissions:\n{visible(listed, multiline=True)}")
+                parts.append(_Part("With more permissions:", _json(plain(more))))
+            return parts
         case LegacyCommandApproval(request=legacy):
-            texts += _command_lines(shlex.join(legacy.params.command), legacy.params.cwd)
+            return [_Part("", shlex.join(legacy.params.command), "sh")]
         case FileChangeApproval():
-            # A permission request's fields replace: content here would erase the announced diff.
             return []
         case LegacyPatchApproval() | PermissionsApproval():
-            asked = json.dumps(arguments_of(approval), indent=2, ensure_ascii=False)
-            texts.append(visible(asked, multiline=True))
+            return [_Part("", _json(arguments_of(approval)))]
         case _:
             assert_never(approval)
-    if reason and not isinstance(approval, McpToolApproval | McpToolQuestion):
-        texts.append(f"Reason given: {visible(reason, multiline=True)}")
-    return [text_content(text) for text in texts]
 
 
-def _command_lines(command: str | None, cwd: str | None) -> list[str]:
-    lines = [f"$ {visible(command, multiline=True)}"] if command else []
-    return [*lines, f"In {visible(cwd)}"] if cwd else lines
+def _json(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def _locations(approval: Approval) -> list[str]:

@@ -14,7 +14,7 @@ from codex_acp.codex._generated.models import (
     UpdatePatchChangeKind,
 )
 from codex_acp.routing.content import code_content
-from codex_acp.routing.display import is_plain, visible
+from codex_acp.routing.display import inline, is_plain
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ def patch_of(change: FileUpdateChange) -> str:
 def _written_out(
     change: FileUpdateChange, text: str, language: str, *heading: str
 ) -> ToolCallContent:
-    lines = [*heading, visible(change.path)]
+    lines = [*heading, inline(change.path)]
     target = move_target(change)
     if target is not None:
-        lines.append(f"moved to {visible(target)}")
-    return code_content(visible(text, multiline=True), language, "\n".join(lines))
+        lines.append(f"moved to {inline(target)}")
+    return code_content(text, language, "\n".join(lines))

@@ -8,19 +8,42 @@ selectors, private-use and unassigned code points) is written as its code point 
 the text has itself is written that way, too: no two texts look the same because of an invisible
 difference, and nothing that is shown can pretend to be notation. So `visible` is injective, and
 therefore not idempotent: apply it once. Look-alikes that have a glyph are left alone.
+
+Clients show text as Markdown, which can hide a part of it, show a label in place of a target, or
+fetch an image. So what others wrote stands in code: `inline` in a line of ours, `block` on its own.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 from unicodedata import category
 
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-__all__ = ["is_plain", "prose", "quotation", "quoted_words", "server_name", "shortened", "visible"]
+__all__ = [
+    "TITLE_LIMIT",
+    "as_code",
+    "block",
+    "code_span",
+    "fenced",
+    "inline",
+    "is_plain",
+    "listed",
+    "prose",
+    "quotation",
+    "quoted_words",
+    "server_name",
+    "shortened",
+    "still_visible",
+    "visible",
+]
+
+TITLE_LIMIT: Final = 4_000
+"""Characters of a title: every real command is far below it, and a longer one says it was cut."""
 
 _OPEN: Final = "\u27e6"
 _CLOSE: Final = "\u27e7"
@@ -63,6 +86,14 @@ def visible(text: str, *, multiline: bool = False) -> str:
     return text.translate(_LINES if multiline else _ONE_LINE)
 
 
+def still_visible(text: str) -> str:
+    """`visible` on several lines, for text of which parts were made visible before.
+
+    Their notation is kept, so it is not injective: not for what a person decides by.
+    """
+    return visible(text, multiline=True).replace(_written_out(ord(_OPEN)), _OPEN)
+
+
 def prose(text: str) -> str:
     """What somebody says at length, for a terminal: ``text``, unless it could steer that.
 
@@ -96,6 +127,52 @@ def shortened(text: str, limit: int) -> str:
     return f"{text[:limit]}… [{cut:,} of {len(text):,} characters not shown]"
 
 
+def inline(text: str, limit: int | None = TITLE_LIMIT) -> str:
+    """What somebody else wrote, for a line of Markdown: made visible, as code unless it is plain.
+
+    Words without any sign that Markdown knows stay as they are, for those who read the source.
+    None as ``limit``: all of it.
+    """
+    shown = visible(text) if limit is None else shortened(visible(text), limit)
+    return as_code(shown)
+
+
+def as_code(shown: str) -> str:
+    """`inline`, of what is visible already."""
+    return shown if _is_inert(shown) else code_span(shown)
+
+
+def code_span(text: str) -> str:
+    """What is visible already as a code span, which ends at a run of backticks like its first."""
+    mark = "`" * (max((len(run) for run in _BACKTICKS.findall(text)), default=0) + 1)
+    space = " " if text[0] in "` " or text[-1] in "` " else ""
+    return f"{mark}{space}{text}{space}{mark}"
+
+
+def listed(parts: Sequence[str], limit: int = TITLE_LIMIT) -> str:
+    """``parts`` with commas, as many as ``limit`` characters hold; the rest is counted."""
+    length = 0
+    for number, part in enumerate(parts):
+        length += len(part) + 2
+        if number and length > limit:
+            return f"{', '.join(parts[:number])} and {len(parts) - number:,} more"
+    return ", ".join(parts)
+
+
+def fenced(text: str, language: str = "") -> str:
+    """``text`` as it is, in a Markdown code block that it cannot end by itself."""
+    runs = _FENCE.findall(text) if "```" in text else []
+    longest = max(map(len, runs), default=2)
+    fence = "`" * (longest + 1)
+    end = "" if text.endswith("\n") or not text else "\n"
+    return f"{fence}{language}\n{text}{end}{fence}"
+
+
+def block(text: str, language: str = "") -> str:
+    """What somebody else wrote, as a code block: made visible, and complete."""
+    return fenced(visible(text, multiline=True), language)
+
+
 def quoted_words(server: str, text: str) -> str:
     """What an MCP server says, as its words: each line marked, so that none can pass as ours.
 
@@ -106,12 +183,18 @@ def quoted_words(server: str, text: str) -> str:
 
 def server_name(server: str) -> str:
     """How a person is told which server it is."""
-    return f'The MCP server "{visible(server)}"'
+    return f'The MCP server "{inline(server)}"'
 
 
 def quotation(text: str) -> str:
-    """``text`` made visible, each of its lines behind a quotation mark."""
-    return "\n".join(f"> {line}" for line in visible(text, multiline=True).split("\n"))
+    """``text`` made visible, in a code block, each of its lines behind a quotation mark."""
+    lines = visible(text, multiline=True).split("\n")
+    return fenced("\n".join(f"> {line}" for line in lines))
+
+
+def _is_inert(text: str) -> bool:
+    """Whether Markdown, of any kind, shows ``text`` as it is: no sign, and no sign of a list."""
+    return not text or (_INERT.fullmatch(text) is not None and _MEANT.search(text) is None)
 
 
 def _has_glyph(char: str) -> bool:
@@ -140,6 +223,17 @@ class _Notation(dict[int, str]):
             self[code] = shown
         return shown
 
+
+_FENCE: Final = re.compile(r"`{3,}")
+_BACKTICKS: Final = re.compile(r"`+")
+
+_INERT: Final = re.compile(
+    r"""["'(/.]?[^\W_](?:[^\W_]|[ ,.;'"()/?!%+…\u2013\u2014\u201c\u201d\u2018\u2019-]|:(?= |$))*"""
+)
+"""Words, and signs that mean nothing in Markdown once a line has begun with a word."""
+
+_MEANT: Final = re.compile(r"\A\d+[.)](?: |\Z)|--|\.\.\.(?! |\Z)|  | \Z")
+"""Where they do: a numbered list; dashes and dots that are drawn as one; spaces that are lost."""
 
 _LINES: Final = _Notation(
     {ord("\n"): "\n", ord("\t"): "\t", ord(_OPEN): _written_out(ord(_OPEN))},

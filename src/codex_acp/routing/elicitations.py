@@ -30,7 +30,14 @@ from codex_acp.codex._generated.models import (
 )
 from codex_acp.codex.approvals.classify import APPROVAL_QUESTION
 from codex_acp.errors import MisuseError
-from codex_acp.routing.display import quotation, quoted_words, server_name, shortened, visible
+from codex_acp.routing.display import (
+    inline,
+    quotation,
+    quoted_words,
+    server_name,
+    shortened,
+    visible,
+)
 from codex_acp.routing.form_answers import InvalidContent, validate
 from codex_acp.routing.forms import AcpForm, Unrepresentable, acp_form, acp_form_of_json
 from codex_acp.routing.urls import AllowedUrl, RefusedUrl, allowed_url
@@ -218,7 +225,7 @@ def create_request(
     if elicitation.tool_call_id is not None:
         made.tool_call_id = elicitation.tool_call_id
     if sub_agent is not None:
-        made.message = f"Asked by the sub-agent {visible(sub_agent)}.\n{made.message}"
+        made.message = f"Asked by the sub-agent {inline(sub_agent)}.\n{made.message}"
     return made
 
 
@@ -234,11 +241,12 @@ def _form_message(elicitation: FormElicitation) -> str:
 def _url_message(elicitation: UrlElicitation) -> str:
     """The whole URL and its host stand before the server's words."""
     url = elicitation.url
-    lines = [f"{server_name(elicitation.server)} asks you to open a page:", visible(url.url)]
+    lines = [f"{server_name(elicitation.server)} asks you to open a page:", inline(url.url, None)]
     if url.host == url.host_as_written.lower():
-        lines.append(f"Its host is {url.host}")
+        lines.append(f"Its host is {inline(url.host, None)}")
     else:
-        lines.append(f'Its host is {url.host}, written "{visible(url.host_as_written)}"')
+        written = inline(url.host_as_written, None)
+        lines.append(f"Its host is {inline(url.host, None)}, written {written}")
     return "\n".join([*lines, quoted_words(elicitation.server, elicitation.message)])
 
 

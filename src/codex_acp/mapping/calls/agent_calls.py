@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.codex._generated.models import SubAgentActivityThreadItem
 from codex_acp.mapping.calls.call import Call, ending
-from codex_acp.routing.content import text_content
-from codex_acp.routing.display import visible
+from codex_acp.routing.content import code_content, text_content
+from codex_acp.routing.display import inline
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
@@ -70,10 +70,10 @@ def _collab(item: CollabAgentToolCallThreadItem, phase: Phase) -> Call:
     end = ending(item.status, phase)
     content: list[ToolCallContent] = []
     if item.prompt:
-        content.append(text_content(visible(item.prompt, multiline=True)))
+        content.append(code_content(item.prompt))
     states = [
-        f"- {visible(thread)}: {_STATES.get(state.status) or visible(state.status)}"
-        + (f" ({visible(state.message)})" if state.message else "")
+        f"- {inline(thread)}: {_STATES.get(state.status) or inline(state.status)}"
+        + (f" ({inline(state.message)})" if state.message else "")
         for thread, state in item.agents_states.items()
     ]
     if states:
@@ -99,7 +99,7 @@ def _collab(item: CollabAgentToolCallThreadItem, phase: Phase) -> Call:
 
 def _activity(item: SubAgentActivityThreadItem, phase: Phase) -> Call:
     """Something happened to a sub-agent."""
-    activity = _ACTIVITIES.get(item.kind) or visible(item.kind)
+    activity = _ACTIVITIES.get(item.kind) or inline(item.kind)
     end = ending(None, phase)
     raw_input = {
         "kind": item.kind,
@@ -110,7 +110,7 @@ def _activity(item: SubAgentActivityThreadItem, phase: Phase) -> Call:
     }
     return Call(
         id=item.id,
-        title=f"Sub-agent {visible(item.agent_path)} {activity}",
+        title=f"Sub-agent {inline(item.agent_path)} {activity}",
         kind="other",
         status=end.status,
         content=end.content,
@@ -121,7 +121,7 @@ def _activity(item: SubAgentActivityThreadItem, phase: Phase) -> Call:
 def _title(item: CollabAgentToolCallThreadItem) -> str:
     words = _TOOLS.get(item.tool)
     if words is None:
-        return f"Sub-agents: {visible(item.tool)}"
+        return f"Sub-agents: {inline(item.tool)}"
     if item.tool in _ALONE:
         return words
     count = len(item.receiver_thread_ids)

@@ -12,8 +12,8 @@ from codex_acp.acp._generated.v1.models import (
     ToolCallSessionUpdate,
     ToolCallUpdateSessionUpdate,
 )
-from codex_acp.routing.content import TITLE_LIMIT, text_content
-from codex_acp.routing.display import shortened, visible
+from codex_acp.routing.content import text_content
+from codex_acp.routing.display import inline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +46,9 @@ UNFINISHED: Final = "The turn ended before this did."
 _NAMES_SHOWN: Final = 5
 """Names that a title lists; the rest is counted, and every one stands in the locations."""
 
+_NAME_LIMIT: Final = 500
+"""Characters of one of them: the longest name of a file has 255."""
+
 
 class Ending(NamedTuple):
     """The status of a tool call, and the line that says what the status cannot."""
@@ -65,6 +68,7 @@ class Call:
 
     id: str
     title: str
+    """Markdown of ours, one line; what others wrote in it is code."""
     kind: ToolKind
     status: ToolCallStatus
     raw_input: object
@@ -99,7 +103,7 @@ def as_update(
 
 def _fields(call: Call, meta: dict[str, Any] | None) -> dict[str, Any]:
     fields: dict[str, Any] = {
-        "title": shortened(call.title, TITLE_LIMIT),
+        "title": call.title,
         "kind": call.kind,
         "status": call.status,
         "content": list(call.content),
@@ -132,12 +136,12 @@ def ending(status: str | None, phase: Phase) -> Ending:
         return Ending("failed", "Interrupted before it ended.")
     if status is None or status == "completed":
         return Ending("completed")
-    return Ending("failed", f"Codex gives it the status {visible(status)}.")
+    return Ending("failed", f"Codex gives it the status {inline(status)}.")
 
 
 def named(verb: str, names: Sequence[str], plural: str) -> str:
-    """``Edit a.py``, ``Edit 3 files: a.py, b.py, c.py``; ``names`` are shown made visible."""
-    shown = [visible(name) for name in names[:_NAMES_SHOWN]]
+    """``Edit a.py``, ``Edit 3 files: a.py, b.py, c.py``; ``names`` are others' words."""
+    shown = [inline(name, _NAME_LIMIT) for name in names[:_NAMES_SHOWN]]
     more = len(names) - len(shown)
     listed = ", ".join(shown) + (f" and {more} more" if more else "")
     if len(names) == 1:

@@ -12,9 +12,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.acp._generated.v1.models import (
-    ContentToolCallContent,
     TerminalToolCallContent,
-    TextContentBlock,
     ToolCallLocation,
 )
 from codex_acp.codex._generated.models import (
@@ -25,14 +23,9 @@ from codex_acp.codex._generated.models import (
 )
 from codex_acp.mapping.calls.call import UNFINISHED, Call, Ending, ending, named, structured
 from codex_acp.mapping.calls.output import whole_text
-from codex_acp.routing.content import (
-    CONTENT_LIMIT,
-    TITLE_LIMIT,
-    code_content,
-    fenced,
-    text_content,
-)
-from codex_acp.routing.display import shortened, visible
+from codex_acp.mapping.prompt.content_blocks import output_block
+from codex_acp.routing.content import CONTENT_LIMIT, code_content, text_content
+from codex_acp.routing.display import TITLE_LIMIT, inline, listed, visible
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
@@ -42,7 +35,7 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import CommandAction, CommandExecutionThreadItem
     from codex_acp.mapping.calls.call import Phase
 
-__all__ = ["command_call", "command_content", "output_block", "script_of", "terminal_meta"]
+__all__ = ["command_call", "command_content", "script_of", "terminal_meta"]
 
 _IN_A_SHELL: Final = re.compile(r"(?:/[\w./+-]*/)?(?:ba|da|fi|k|z)?sh -(?:l|i|li)?c ", re.ASCII)
 """How a command begins that Codex runs in a shell."""
@@ -96,12 +89,7 @@ def command_content(
     script = script_of(item.command)
     if _wording(item) is None and visible(script) == script and len(script) <= TITLE_LIMIT:
         return []
-    return [code_content(shortened(visible(script, multiline=True), limit), "sh")]
-
-
-def output_block(output: str) -> ToolCallContent:
-    """Output as one block; it was cut before, if it had to be."""
-    return ContentToolCallContent(content=TextContentBlock(text=fenced(output)))
+    return [code_content(script, "sh", limit=limit)]
 
 
 def script_of(command: str) -> str:
@@ -146,7 +134,7 @@ def _ending(item: CommandExecutionThreadItem, phase: Phase) -> Ending:
     if end.line != UNFINISHED:
         return end
     # Codex lets the process of an interrupted command live on.
-    process = "" if item.process_id is None else f" (process {visible(item.process_id)})"
+    process = "" if item.process_id is None else f" (process {inline(item.process_id)})"
     return Ending(
         end.status,
         f"{UNFINISHED} Its process may still run as a background terminal{process}.",
@@ -158,7 +146,7 @@ def _exit_line(item: CommandExecutionThreadItem) -> list[ToolCallContent]:
 
 
 def _shown(script: str) -> str:
-    return visible(script) or "(no command given)"
+    return inline(script) or "(no command given)"
 
 
 def _kind(actions: Sequence[CommandAction]) -> ToolKind:
@@ -179,14 +167,14 @@ def _wording(item: CommandExecutionThreadItem) -> str | None:
     reads = [action.name for action in actions if isinstance(action, ReadCommandAction)]
     if reads:
         return named("Read", list(dict.fromkeys(reads)), "files")
-    return ", ".join(dict.fromkeys(_searched(action) for action in actions))
+    return listed(list(dict.fromkeys(_searched(action) for action in actions)))
 
 
 def _searched(action: CommandAction) -> str:
     where = getattr(action, "path", None)
-    place = f" in {visible(where)}" if where else ""
+    place = f" in {inline(where)}" if where else ""
     if isinstance(action, SearchCommandAction):
-        what = f" for {visible(action.query)}" if action.query else ""
+        what = f" for {inline(action.query)}" if action.query else ""
         return f"Search{what}{place}"
     return f"List files{place}"
 

@@ -31,7 +31,7 @@ from codex_acp.mapping.calls.diffs import (
     reversed_hunks,
 )
 from codex_acp.routing.changes import change_content, move_target, patch_of, unseen
-from codex_acp.routing.display import visible
+from codex_acp.routing.display import inline
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
@@ -181,9 +181,9 @@ def _title(changes: Sequence[FileUpdateChange]) -> str:
         target = move_target(change)
         if target is not None:
             verb = "Edit and move" if patch_of(change) else "Move"
-            return f"{verb} {visible(_base(change.path))} to {visible(target)}"
+            return f"{verb} {inline(_base(change.path))} to {inline(target)}"
         if isinstance(change.kind, AddPatchChangeKind):
-            return f"Create {visible(_base(change.path))}"
+            return f"Create {inline(_base(change.path))}"
     kind = _kind(changes)
     verb = {"delete": "Delete", "move": "Move"}.get(kind, "Edit")
     return named(verb, [_base(change.path) for change in changes], "files")

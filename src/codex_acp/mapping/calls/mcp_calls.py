@@ -1,7 +1,8 @@
 """A call of an MCP server's tool, or of a tool that the client gave, as a tool call.
 
 Source: Codex schema ``McpToolCallThreadItem``, ``DynamicToolCallThreadItem``,
-``FunctionCallOutputThreadItem``. Content blocks are those of MCP and are passed on as they are.
+``FunctionCallOutputThreadItem``. What a tool wrote is shown as code: it is the
+tool's words, which a person must not take for the agent's.
 """
 
 from __future__ import annotations
@@ -9,14 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codex_acp.mapping.calls.call import Call, Ending, ending, structured
+from codex_acp.mapping.calls.output import whole_text
 from codex_acp.mapping.prompt.content_blocks import (
     json_content,
     mcp_content,
+    output_block,
     output_content,
     without_data,
 )
-from codex_acp.routing.content import CONTENT_LIMIT, text_content
-from codex_acp.routing.display import visible
+from codex_acp.routing.content import CONTENT_LIMIT, code_content
+from codex_acp.routing.display import inline
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
@@ -42,10 +45,10 @@ def mcp_call(item: McpToolCallThreadItem, phase: Phase) -> Call:
         if result is not None and not item.result.content:
             content.append(json_content(result))
     if item.error is not None:
-        content.append(text_content(f"Error: {visible(item.error.message, multiline=True)}"))
+        content.append(code_content(item.error.message, heading="Error:"))
     return Call(
         id=item.id,
-        title=f"{visible(item.server)}: {visible(item.tool)}",
+        title=f"{inline(item.server)}: {inline(item.tool)}",
         kind="read" if item.read_only_hint else "other",
         status=end.status,
         content=[*content, *end.content],
@@ -95,7 +98,7 @@ def function_output_call(item: FunctionCallOutputThreadItem, phase: Phase) -> Ca
     end = ending(None, phase)
     output = item.output
     if isinstance(output, str):
-        content = [text_content(output)] if output else []
+        content = [output_block(whole_text(output))] if output else []
     else:
         content = [output_content(part) for part in output]
     return Call(
@@ -110,4 +113,4 @@ def function_output_call(item: FunctionCallOutputThreadItem, phase: Phase) -> Ca
 
 
 def _tool_name(namespace: str | None, name: str) -> str:
-    return visible(name) if namespace is None else f"{visible(namespace)}: {visible(name)}"
+    return inline(name) if namespace is None else f"{inline(namespace)}: {inline(name)}"

@@ -20,7 +20,7 @@ from codex_acp.codex._generated.models import (
 from codex_acp.mapping.calls.call import Call, Ending, ending, structured
 from codex_acp.mapping.prompt.content_blocks import block_content, file_link, json_content, link
 from codex_acp.routing.content import text_content
-from codex_acp.routing.display import visible
+from codex_acp.routing.display import inline
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
 
@@ -79,7 +79,7 @@ def image_view_call(item: ImageViewThreadItem, phase: Phase) -> Call:
     end = ending(None, phase)
     return Call(
         id=item.id,
-        title=f"View image {visible(_base(item.path))}",
+        title=f"View image {inline(_base(item.path))}",
         kind="read",
         status=end.status,
         content=[file_link(item.path), *end.content],
@@ -129,7 +129,7 @@ def unknown_call(item: UnknownVariant, phase: Phase) -> Call:
     end = ending(status if isinstance(status, str) else None, phase)
     return Call(
         id=unknown_item_id(item),
-        title=visible(str(whole.get("type"))),
+        title=inline(str(whole.get("type"))),
         kind="other",
         status=end.status,
         content=end.content,
@@ -148,10 +148,10 @@ def _searched(item: WebSearchThreadItem) -> tuple[str, ToolKind]:
     action = item.action
     match action:
         case OpenPageWebSearchAction():
-            return f"Open {visible(action.url or item.query or 'a page')}", "fetch"
+            return f"Open {inline(action.url or item.query or 'a page')}", "fetch"
         case FindInPageWebSearchAction():
-            page = visible(action.url or "the page")
-            what = f"{visible(action.pattern)} in " if action.pattern else "in "
+            page = inline(action.url or "the page")
+            what = f"{inline(action.pattern)} in " if action.pattern else "in "
             return f"Find {what}{page}", "fetch"
         case SearchWebSearchAction():
             asked = [action.query] if action.query else (action.queries or [item.query])
@@ -163,7 +163,7 @@ def _searched(item: WebSearchThreadItem) -> tuple[str, ToolKind]:
 
 
 def _search_title(query: str) -> str:
-    return f"Search the web: {visible(query)}" if query else "Search the web"
+    return f"Search the web: {inline(query)}" if query else "Search the web"
 
 
 def _result(result: object) -> ToolCallContent:
@@ -198,17 +198,15 @@ def _image(result: str) -> ToolCallContent:
     for beginning, mime_type in _IMAGE_TYPES.items():
         if result.startswith(beginning):
             return block_content(ImageContentBlock(data=result, mime_type=mime_type))
-    shown = visible(result[:_SHOWN_OF_A_REFERENCE])
-    more = "" if len(result) <= _SHOWN_OF_A_REFERENCE else f"… ({len(result):,} characters)"
-    return text_content(f"Image: {shown}{more}")
+    return text_content(f"Image: {inline(result, _SHOWN_OF_A_REFERENCE)}")
 
 
 def _failure(failure: ImageGenerationFailure) -> str:
     match failure:
         case UsageLimitExceededImageGenerationFailure():
-            return f"No image: the usage limit {visible(failure.limit_id)} is exceeded."
+            return f"No image: the usage limit {inline(failure.limit_id)} is exceeded."
         case UnknownVariant():
-            return f"No image: {visible(str(failure.wire().get('type')))}."
+            return f"No image: {inline(str(failure.wire().get('type')))}."
         case _:
             assert_never(failure)
 

@@ -15,12 +15,11 @@ from codex_acp.codex._generated.models import (
     FileChangeThreadItem,
     McpToolCallThreadItem,
 )
-from codex_acp.mapping.calls.command_calls import command_content, output_block, terminal_meta
+from codex_acp.mapping.calls.command_calls import command_content, terminal_meta
 from codex_acp.mapping.calls.file_changes import changes_update, file_change_call
 from codex_acp.mapping.calls.mcp_calls import arguments_content
 from codex_acp.mapping.calls.output import UPDATE_COST
-from codex_acp.mapping.prompt.content_blocks import size_of
-from codex_acp.routing.content import text_content
+from codex_acp.mapping.prompt.content_blocks import output_block, size_of
 from codex_acp.routing.display import shortened, visible
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ def content_now(state: SessionState, open_call: OpenCall) -> list[ToolCallConten
     if _in_terminal(state, open_call):
         return list(open_call.content)
     tail = open_call.output.last() if open_call.output.shown else ""
-    return [*open_call.above, *([_block(open_call, tail)] if tail else [])]
+    return [*open_call.above, *([output_block(tail)] if tail else [])]
 
 
 def _more_output(state: SessionState, call_id: str, text: str, *, typed: bool = False) -> Updates:
@@ -169,11 +168,5 @@ def _send_if_due(state: SessionState, call_id: str, open_call: OpenCall) -> Upda
     if open_call.changes_cost:
         return flush_changes(state, call_id, open_call)
     tail = open_call.output.take(state.now, open_call.above_size)
-    content = [*open_call.above, _block(open_call, tail)]
+    content = [*open_call.above, output_block(tail)]
     return (ToolCallUpdateSessionUpdate(tool_call_id=call_id, content=content),)
-
-
-def _block(open_call: OpenCall, tail: str) -> ToolCallContent:
-    if isinstance(open_call.item, CommandExecutionThreadItem):
-        return output_block(tail)
-    return text_content(tail)

@@ -12,8 +12,7 @@ from codex_acp.acp._generated.v1.models import (
     NoticeSessionUpdate,
     TextContentBlock,
 )
-from codex_acp.routing.content import TITLE_LIMIT
-from codex_acp.routing.display import shortened, visible
+from codex_acp.routing.display import TITLE_LIMIT, as_code, fenced, shortened, still_visible
 
 if TYPE_CHECKING:
     from codex_acp.acp._generated.v1.models import SessionUpdate
@@ -43,12 +42,13 @@ def said(
 ) -> SessionUpdate:
     """A ``notice`` if the client advertised them, else a chunk of thought on a line of its own.
 
-    ``text`` stands alone; ``details`` are what helps to act on it.
+    ``text`` stands alone; ``details`` are what helps to act on it. Whoever wrote what they quote:
+    a notice is plain text, in which all is made visible; a thought is Markdown, and they are code.
     """
-    text = text.strip() or _NO_TEXT
-    details = details.strip() if details else None
+    text = still_visible(text.strip()) or _NO_TEXT
+    details = still_visible(details.strip()) if details else None
     if not client.notices:
-        return thought_line(f"{text}\n{details}" if details else text)
+        return thought_line("\n".join(_markdown(part) for part in (text, details) if part))
     if details:
         return NoticeSessionUpdate(severity=severity, title=text, description=details)
     return NoticeSessionUpdate(severity=severity, title=text)
@@ -62,10 +62,17 @@ def thought_line(text: str) -> AgentThoughtChunkSessionUpdate:
 def say(
     state: SessionState, text: str, severity: Severity = "warning", details: str | None = None
 ) -> Updates:
-    """`said` to the session's client, of words that Codex passes on: made visible, and bounded."""
-    shown = shortened(visible(text.strip(), multiline=True), TITLE_LIMIT)
-    more = shortened(visible(details.strip(), multiline=True), DETAILS_LIMIT) if details else None
+    """`said` to the session's client, of words that Codex passes on: bounded."""
+    shown = shortened(text.strip(), TITLE_LIMIT)
+    more = shortened(details.strip(), DETAILS_LIMIT) if details else None
     return (said(shown, state.client, severity, more),)
+
+
+def _markdown(text: str) -> str:
+    lines = text.split("\n")
+    if len(lines) > 1 and any(as_code(line) != line for line in lines):
+        return fenced(text)
+    return "\n".join(map(as_code, lines))
 
 
 def say_once(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
+from codex_acp.routing.display import TITLE_LIMIT, inline, listed
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
@@ -12,8 +13,12 @@ if TYPE_CHECKING:
 __all__ = ["action_words"]
 
 
-def action_words(action: GuardianApprovalReviewAction) -> str:
-    """For example ``run: touch made``; complete, so that what is reviewed can be judged."""
+def action_words(action: GuardianApprovalReviewAction, limit: int | None = TITLE_LIMIT) -> str:
+    """For example ``run: touch made``; at most ``limit`` characters of each thing, None: all."""
+
+    def code(text: str) -> str:
+        return inline(text, limit)
+
     # Loaded when the first review comes: most sessions have none.
     from codex_acp.codex._generated.models import (
         ApplyPatchGuardianApprovalReviewAction,
@@ -27,21 +32,21 @@ def action_words(action: GuardianApprovalReviewAction) -> str:
 
     match action:
         case CommandGuardianApprovalReviewAction():
-            return f"run: {action.command}"
+            return f"run: {code(action.command)}"
         case ExecveGuardianApprovalReviewAction():
-            return f"run: {' '.join([action.program, *action.argv[1:]])}"
+            return f"run: {code(' '.join([action.program, *action.argv[1:]]))}"
         case WriteStdinGuardianApprovalReviewAction():
-            return f"write to a running command: {action.stdin}"
+            return f"write to a running command: {code(action.stdin)}"
         case ApplyPatchGuardianApprovalReviewAction():
-            return f"change {', '.join(action.files) or 'files'}"
+            return f"change {listed([code(path) for path in action.files]) or 'files'}"
         case NetworkAccessGuardianApprovalReviewAction():
-            return f"connect to {action.protocol}://{action.host}:{action.port}"
+            return f"connect to {code(f'{action.protocol}://{action.host}:{action.port}')}"
         case McpToolCallGuardianApprovalReviewAction():
-            return f"call {action.server}: {action.tool_title or action.tool_name}"
+            return f"call {code(action.server)}: {code(action.tool_title or action.tool_name)}"
         case RequestPermissionsGuardianApprovalReviewAction():
-            reason = f" ({action.reason})" if action.reason else ""
+            reason = f" ({code(action.reason)})" if action.reason else ""
             return f"have more permissions{reason}"
         case UnknownVariant():
-            return f"do what this version does not know ({action.wire().get('type')})"
+            return f"do what this version does not know ({code(str(action.wire().get('type')))})"
         case _:
             assert_never(action)

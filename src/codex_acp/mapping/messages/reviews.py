@@ -17,8 +17,8 @@ from codex_acp.codex._generated.models import EnteredReviewModeThreadItem
 from codex_acp.mapping.calls.tool_calls import announce
 from codex_acp.mapping.messages.message_chunks import text_completed
 from codex_acp.mapping.messages.review_action import action_words
-from codex_acp.routing.content import TITLE_LIMIT, text_content
-from codex_acp.routing.display import shortened, visible
+from codex_acp.routing.content import text_content
+from codex_acp.routing.display import block, inline
 from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownValue
 
@@ -77,7 +77,9 @@ def review_mode(
     """
     if isinstance(item, EnteredReviewModeThreadItem):
         # Older servers give both items the turn's id.
-        return text_completed(state, f"{item.id}:entered", f"Review started: {item.review}\n\n")
+        return text_completed(
+            state, f"{item.id}:entered", f"Review started: {inline(item.review)}\n\n"
+        )
     if any("".join(pieces) == item.review for pieces in state.sent_text.values()):
         return ()
     state.review_text = item.review
@@ -87,7 +89,7 @@ def review_mode(
 def _call(params: _Review, status: ToolCallStatus) -> ToolCallSessionUpdate:
     call = ToolCallSessionUpdate(
         tool_call_id=params.review_id,
-        title=shortened(f"Review: {visible(action_words(params.action))}", TITLE_LIMIT),
+        title=f"Review: {action_words(params.action)}",
         kind="think",
         status=status,
         content=_content(params),
@@ -99,21 +101,21 @@ def _call(params: _Review, status: ToolCallStatus) -> ToolCallSessionUpdate:
 
 
 def _content(params: _Review) -> list[ToolCallContent]:
-    lines = [f"Codex reviews by itself whether it may {action_words(params.action)}"]
+    lines = [f"Codex reviews by itself whether it may {action_words(params.action, None)}"]
     if params.target_item_id is not None:
-        lines.append(f"Tool call: {params.target_item_id}")
+        lines.append(f"Tool call: {inline(params.target_item_id)}")
     lines += _verdict(params.review)
-    return [text_content(visible("\n".join(lines), multiline=True))]
+    return [text_content("\n".join(lines))]
 
 
 def _verdict(review: GuardianApprovalReview) -> list[str]:
     lines = [word] if (word := _outcome(review)) else []
     if review.risk_level is not None:
-        lines.append(f"Risk: {review.risk_level}")
+        lines.append(f"Risk: {inline(review.risk_level)}")
     if review.user_authorization is not None:
-        lines.append(f"Authorization by the user: {review.user_authorization}")
+        lines.append(f"Authorization by the user: {inline(review.user_authorization)}")
     if review.rationale:
-        lines.append(review.rationale)
+        lines.append(block(review.rationale))
     return lines
 
 
@@ -131,6 +133,6 @@ def _outcome(review: GuardianApprovalReview) -> str | None:
         case "aborted":
             return "Not approved: the review was aborted."
         case UnknownValue():
-            return f"Not approved: {status}."
+            return f"Not approved: {inline(status)}."
         case _:
             assert_never(status)

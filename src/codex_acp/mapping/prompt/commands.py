@@ -15,6 +15,7 @@ from codex_acp.acp._generated.v1.models import (
     AvailableCommandsUpdateSessionUpdate,
     UnstructuredCommandInput,
 )
+from codex_acp.routing.display import inline, is_plain, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -165,10 +166,14 @@ def available_commands(
 ) -> AvailableCommandsUpdateSessionUpdate:
     """All commands of a session: ours, the user's prompts, the skills that are enabled."""
     commands = [_command(name, text, hint) for name, text, hint in BUILT_IN]
-    commands += [_command(PROMPTS_PREFIX + p.name, p.description, p.hint) for p in prompts]
+    commands += [
+        _command(PROMPTS_PREFIX + p.name, _described(p.description), p.hint and visible(p.hint))
+        for p in prompts
+        if is_plain(p.name)
+    ]
     taken = {command.name for command in commands}
     for skill in skills:
-        if skill.enabled and skill.name not in taken:
+        if skill.enabled and skill.name not in taken and is_plain(skill.name):
             taken.add(skill.name)
             commands.append(_command(skill.name, _about(skill), "what to do with it"))
     return AvailableCommandsUpdateSessionUpdate(available_commands=commands)
@@ -184,5 +189,9 @@ def _command(name: str, description: str, hint: str | None) -> AvailableCommand:
 def _about(skill: SkillMetadata) -> str:
     described = skill.interface.short_description if skill.interface is not None else None
     text = described or skill.short_description or skill.description
+    return _described(text)
+
+
+def _described(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= _SHORT else f"{line[:_SHORT]}…"
+    return inline(line if len(line) <= _SHORT else f"{line[:_SHORT]}…")

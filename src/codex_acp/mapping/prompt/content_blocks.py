@@ -7,6 +7,7 @@ Source: ACP page "Content" (its blocks are those of MCP); Codex schema ``McpTool
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from codex_acp.acp._generated.v1.models import (
@@ -19,6 +20,7 @@ from codex_acp.acp._generated.v1.models import (
     ResourceContentBlock,
     ResourceLinkContentBlock,
     TextContentBlock,
+    TextResourceContents,
 )
 from codex_acp.codex._generated.models import (
     AudioUserInput,
@@ -36,7 +38,7 @@ from codex_acp.codex._generated.models import (
 from codex_acp.errors import InvalidPayload
 from codex_acp.mapping.prompt.input_blocks import content_block, file_uri
 from codex_acp.routing.content import CONTENT_LIMIT, code_content, text_content
-from codex_acp.routing.display import shortened, visible
+from codex_acp.routing.display import fenced, inline, prose, shortened
 from codex_acp.wire.codec import decode, plain
 from codex_acp.wire.model import UnknownVariant
 
@@ -56,6 +58,7 @@ __all__ = [
     "json_content",
     "link",
     "mcp_content",
+    "output_block",
     "output_content",
     "size_of",
     "without_data",
@@ -63,6 +66,12 @@ __all__ = [
 
 DATA_LIMIT: Final = 8 * 1024 * 1024
 """Characters of base64 in one block: an image of six megabytes, more than models make."""
+
+_NAME_LIMIT: Final = 500
+"""Characters of a link's words, and of its host."""
+
+_UNSAFE_IN_URI: Final = re.compile(r"[^\w:/?#@!$&'*+,;=.~%-]+", re.ASCII)
+"""What RFC 3986 does not have in a URI, and what would end it in Markdown."""
 
 _DATA_KEYS: Final = ("data", "blob")
 """Where MCP's blocks and resources hold base64."""
@@ -90,15 +99,39 @@ def block_content(block: ContentBlock) -> ToolCallContent:
 def json_content(value: object, heading: str = "", limit: int = CONTENT_LIMIT) -> ToolCallContent:
     """Any JSON value as a code block of at most ``limit`` characters."""
     text = json.dumps(plain(value), indent=2, ensure_ascii=False)
-    return code_content(shortened(visible(text, multiline=True), limit), "json", heading)
+    return code_content(text, "json", heading, limit)
+
+
+def output_block(output: str) -> ToolCallContent:
+    """What a command, a tool or a server wrote as a code block; it was cut before, if need be.
+
+    Emoji and what scripts need stay as they are: nobody decides by it.
+    """
+    return text_content(fenced(prose(output.replace("\r\n", "\n"))))
 
 
 def link(name: str, uri: str, description: str | None = None) -> ToolCallContent:
-    """A link; its name is made visible, its target stays as it is."""
-    block = ResourceLinkContentBlock(name=visible(name), uri=uri)
+    """A link whose words are others', as those of its target: with the host it leads to.
+
+    What a client could not open, or had better not, is no link.
+    """
+    shown, uri = inline(name, _NAME_LIMIT), _UNSAFE_IN_URI.sub(_escaped, uri)
+    scheme, _, rest = uri.partition(":")
+    host = ""
+    if scheme.lower() in ("http", "https"):
+        host = re.split(r"[/?#]", rest.lstrip("/"))[0].rpartition("@")[2]
+    elif scheme.lower() != "file":
+        words = "\n".join(filter(None, (name, uri, description)))
+        return code_content(words, heading="Resource:")
+    told = f"{shown} ({inline(host, _NAME_LIMIT)})" if host and name != uri else shown
+    block = ResourceLinkContentBlock(name=told, uri=uri)
     if description:
-        block.description = description
+        block.description = inline(description)
     return ContentToolCallContent(content=block)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "replace"))
 
 
 def file_link(path: str) -> ToolCallContent:
@@ -107,11 +140,39 @@ def file_link(path: str) -> ToolCallContent:
 
 
 def mcp_content(block: object) -> ToolCallContent:
-    """A block of an MCP result: as it is if ACP has it, else as JSON."""
+    """A block of an MCP result: its text as code, data and links as such, all else as JSON."""
     try:
-        return block_content(cast("ContentBlock", decode(cast("Any", ContentBlock), block)))
+        return _shown(cast("ContentBlock", decode(cast("Any", ContentBlock), block)))
     except InvalidPayload:
         return json_content(block)
+
+
+def _shown(block: ContentBlock) -> ToolCallContent:
+    """Made anew of what is shown: nothing else that a server put beside it is passed on."""
+    match block:
+        case TextContentBlock():
+            return output_block(shortened(block.text, CONTENT_LIMIT))
+        case ImageContentBlock():
+            return block_content(ImageContentBlock(data=block.data, mime_type=block.mime_type))
+        case AudioContentBlock():
+            return block_content(AudioContentBlock(data=block.data, mime_type=block.mime_type))
+        case ResourceLinkContentBlock():
+            return link(block.title or block.name, block.uri, block.description)
+        case ResourceContentBlock():
+            return _resource(block.resource)
+        case _:
+            assert_never(block)
+
+
+def _resource(resource: TextResourceContents | BlobResourceContents) -> ToolCallContent:
+    if isinstance(resource, BlobResourceContents):
+        uri = _UNSAFE_IN_URI.sub(_escaped, resource.uri)
+        bytes_of = BlobResourceContents(uri=uri, blob=resource.blob)
+        if resource.mime_type is not None:
+            bytes_of.mime_type = resource.mime_type
+        return block_content(ResourceContentBlock(resource=bytes_of))
+    text = shortened(resource.text, CONTENT_LIMIT).replace("\r\n", "\n")
+    return text_content(f"{inline(resource.uri)}\n{fenced(prose(text))}")
 
 
 def without_data(value: object, depth: int = 0) -> object:
@@ -148,20 +209,20 @@ def output_content(
     """A piece of a tool's output as the model gets it."""
     match part:
         case InputTextDynamicToolCallOutputContentItem() | InputTextFunctionCallOutputContentItem():
-            return text_content(part.text)
+            return output_block(shortened(part.text, CONTENT_LIMIT))
         case (
             InputImageDynamicToolCallOutputContentItem()
             | ImageUrlInputImageFunctionCallOutputContentItem()
         ):
-            return block_content(content_block(UrlImageUserInput(url=part.image_url)))
+            return _shown(content_block(UrlImageUserInput(url=part.image_url)))
         case (
             InputAudioDynamicToolCallOutputContentItem() | InputAudioFunctionCallOutputContentItem()
         ):
-            return block_content(content_block(AudioUserInput(url=part.audio_url)))
+            return _shown(content_block(AudioUserInput(url=part.audio_url)))
         case FileIdInputImageFunctionCallOutputContentItem():
-            return text_content(f"[image {visible(part.file_id)}]")
+            return text_content(f"[image {inline(part.file_id)}]")
         case FileIdInputAudioFunctionCallOutputContentItem():
-            return text_content(f"[audio {visible(part.file_id)}]")
+            return text_content(f"[audio {inline(part.file_id)}]")
         case EncryptedContentFunctionCallOutputContentItem():
             return text_content(f"[{len(part.encrypted_content):,} characters, encrypted]")
         case UnknownVariant():

@@ -25,6 +25,7 @@ from codex_acp.codex._generated.models import (
     TextUserInput,
     UrlImageUserInput,
 )
+from codex_acp.routing.display import visible
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _media(url: str, block: type[ImageContentBlock | AudioContentBlock], name: s
 
 
 def _link(name: str, path: str) -> ResourceLinkContentBlock:
-    return ResourceLinkContentBlock(name=name, uri=file_uri(path))
+    return ResourceLinkContentBlock(name=visible(name), uri=file_uri(path))
 
 
 def _name_of(path: str) -> str:

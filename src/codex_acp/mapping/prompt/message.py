@@ -23,6 +23,7 @@ from codex_acp.codex._generated.models import TextUserInput
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
 from codex_acp.mapping.prompt.media import audio_input, decoded, image_input
+from codex_acp.routing.display import fenced
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +36,6 @@ __all__ = ["has_audio", "local_path", "user_input", "wanted_images"]
 _NO_FILES: Final[Mapping[str, bytes]] = MappingProxyType({})
 _NO_AUDIO: Final = "a command takes no audio"
 
-_FENCE: Final = re.compile("`{3,}")
 _ESCAPED: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
 _PLAIN_TARGET: Final = re.compile(r"[^\s()<>]+")
 """What may stand in a Markdown link as it is."""
@@ -113,14 +113,14 @@ def _resource(resource: TextResourceContents | BlobResourceContents, where: str)
     """A file's text below a link to it; an image as one; other bytes are only named."""
     link = _link(_name_of(resource.uri), resource.uri)
     if isinstance(resource, TextResourceContents):
-        return TextUserInput(text=f"{link}\n{_fenced(resource.text)}")
+        return TextUserInput(text=f"{link}\n{fenced(resource.text)}")
     mime_type = (resource.mime_type or "").partition(";")[0].strip().lower()
     if mime_type.startswith("image/"):
         return image_input(resource.blob, mime_type, None, _NO_FILES, where)
     content = decoded(resource.blob, where)
     if mime_type.startswith("text/"):
         try:
-            return TextUserInput(text=f"{link}\n{_fenced(content.decode())}")
+            return TextUserInput(text=f"{link}\n{fenced(content.decode())}")
         except UnicodeDecodeError:
             pass
     kind = mime_type or "of unknown type"
@@ -142,10 +142,3 @@ def _name_of(uri: str) -> str:
     path = local_path(uri)
     plain = uri.partition("#")[0].partition("?")[0] if path is None else path
     return plain.rstrip("/").rpartition("/")[2] or uri
-
-
-def _fenced(text: str) -> str:
-    """A fenced block; its fence is longer than any in the text, so the text cannot end it."""
-    longest = max((len(fence) for fence in _FENCE.findall(text)), default=2)
-    fence = "`" * (longest + 1)
-    return f"{fence}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}"

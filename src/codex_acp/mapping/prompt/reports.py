@@ -1,6 +1,6 @@
 """What the commands that only tell something say, as Markdown for a person.
 
-Owns the words. Names that others have chosen (servers, tools, skills) are made visible.
+Owns the words. What others wrote (names of servers, tools, skills, their words) is code.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.codex._generated.models import ApiKeyAccount, ChatgptAccount
-from codex_acp.routing.display import visible
+from codex_acp.routing.display import block, code_span, inline, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,7 +57,7 @@ class Fact(NamedTuple):
 
 def status_report(facts: Sequence[Fact]) -> str:
     """The session's settings, one a line."""
-    return "\n".join(f"- **{visible(name)}**: {visible(value)}" for name, value in facts)
+    return "\n".join(f"- **{inline(name)}**: {inline(value)}" for name, value in facts)
 
 
 def setting_facts(options: Sequence[JsonValue]) -> list[Fact]:
@@ -125,10 +125,10 @@ def _server(server: McpServerStatus) -> str:
     if server.auth_status == "notLoggedIn":
         notes.append("not logged in")
     if server.tools_error:
-        notes.append(f"its tools are unknown: {visible(server.tools_error)}")
-    tools = ", ".join(f"`{visible(name)}`" for name in sorted(server.tools))
+        notes.append(f"its tools are unknown: {inline(server.tools_error)}")
+    tools = ", ".join(code_span(visible(name)) for name in sorted(server.tools))
     notes.append(tools or "no tools")
-    return f"- **{visible(server.name)}**: {'; '.join(notes)}"
+    return f"- **{inline(server.name)}**: {'; '.join(notes)}"
 
 
 def skills_report(entries: Iterable[SkillsListEntry]) -> str:
@@ -138,9 +138,9 @@ def skills_report(entries: Iterable[SkillsListEntry]) -> str:
         for skill in entry.skills:
             off = "" if skill.enabled else " (off)"
             about = " ".join(skill.description.split())
-            lines.append(f"- **${visible(skill.name)}**{off}: {visible(about)}")
+            lines.append(f"- {inline(f'${skill.name}')}{off}: {inline(about)}")
         lines += [
-            f"- {visible(e.path)} could not be read: {visible(e.message)}" for e in entry.errors
+            f"- {inline(e.path)} could not be read: {inline(e.message)}" for e in entry.errors
         ]
     return "\n".join(lines) or "There are no skills here."
 
@@ -149,10 +149,10 @@ def goal_report(goal: ThreadGoal | None) -> str:
     """The goal of the thread and how far it is."""
     if goal is None:
         return "This session has no goal. `/goal TEXT` sets one."
-    how = _GOAL_WORDS.get(goal.status, str(goal.status))
+    how = _GOAL_WORDS.get(goal.status) or inline(str(goal.status))
     budget = "" if goal.token_budget is None else f" of {goal.token_budget:,}"
     return (
-        f"**Goal**: {visible(goal.objective, multiline=True)}\n\n"
+        f"**Goal**: {inline(goal.objective, None)}\n\n"
         f"{how[0].upper()}{how[1:]}. {goal.tokens_used:,}{budget} tokens and "
         f"{goal.time_used_seconds:,} seconds were used."
     )
@@ -164,22 +164,12 @@ def diff_report(diff: str, new_files: Sequence[str]) -> str:
         return "There are no uncommitted changes."
     parts = []
     if diff:
-        shown = diff[:DIFF_LIMIT]
-        fence = _fence(shown)
-        parts.append(f"{fence}diff\n{shown.rstrip()}\n{fence}")
+        shown = diff[:DIFF_LIMIT].replace("\r\n", "\n")
+        parts.append(block(shown.rstrip("\n"), "diff"))
         if len(diff) > DIFF_LIMIT:
             cut = len(diff) - DIFF_LIMIT
             parts.append(f"{cut:,} of {len(diff):,} characters are not shown.")
     if new_files:
-        listed = "\n".join(f"- `{visible(name)}`" for name in new_files)
+        listed = "\n".join(f"- {code_span(visible(name))}" for name in new_files)
         parts.append(f"New files that git does not follow yet:\n{listed}")
     return "\n\n".join(parts)
-
-
-def _fence(text: str) -> str:
-    """A fence that nothing in the text can close."""
-    longest = run = 0
-    for char in text:
-        run = run + 1 if char == "`" else 0
-        longest = max(longest, run)
-    return "`" * max(3, longest + 1)

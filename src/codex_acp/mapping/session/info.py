@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp._generated.v1.models import SessionInfoUpdateSessionUpdate
 from codex_acp.mapping.messages.lines import say
+from codex_acp.routing.display import visible
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import (
@@ -45,7 +46,8 @@ _GOAL: Final[dict[str, tuple[str, Severity]]] = {
 def thread_name_updated(state: SessionState, params: ThreadNameUpdatedNotification) -> Updates:
     """``thread/name/updated`` → the session's title; no name clears it."""
     del state
-    return (SessionInfoUpdateSessionUpdate(title=params.thread_name),)
+    name = params.thread_name
+    return (SessionInfoUpdateSessionUpdate(title=None if name is None else visible(name)),)
 
 
 def goal_updated(state: SessionState, params: ThreadGoalUpdatedNotification) -> Updates:

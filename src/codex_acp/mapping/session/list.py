@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp._generated.v1.models import SessionInfo
+from codex_acp.routing.display import visible
 
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
@@ -70,6 +71,6 @@ def title_of(thread: JsonValue) -> str | None:
     for key in ("name", "preview"):
         text = thread.get(key)
         if isinstance(text, str) and text.strip():
-            line = text.strip().splitlines()[0].rstrip()
+            line = visible(text.strip().splitlines()[0].rstrip())
             return line if len(line) <= MAX_TITLE else f"{line[: MAX_TITLE - 1]}…"
     return None
