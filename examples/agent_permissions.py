@@ -6,6 +6,7 @@ python examples/agent_permissions.py "create a file named hello"
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 
 from codex_acp.runtime import AgentRuntime, Permission, allow_kinds
@@ -14,7 +15,9 @@ from codex_acp.runtime import AgentRuntime, Permission, allow_kinds
 async def decide(permission: Permission) -> str | None:
     """None rejects, and so does an exception; nothing is permitted by default."""
     call = permission.tool_call
-    print(f"It wants to: {call.title} ({permission.kind})")
+    # As JSON in ASCII: what the agent writes can neither steer the terminal nor hide in it.
+    print(f"It wants to: {json.dumps(call.title)} ({permission.kind})")
+    print(f"with: {json.dumps(call.raw_input)}")
     print("Allow it once? [y/N] ", end="", flush=True)
     answer = await asyncio.to_thread(sys.stdin.readline)
     yes = permission.option("allow_once")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from codex_acp.testing import CodexHome, ScriptedModel, Text, exec_command
 from tests.cli.command import environment
 from tests.cli.on_terminal import GUTTER, MARK, TERMINAL_SECONDS, OnTerminal, agent
 
@@ -112,3 +113,22 @@ def test_7_3_questions_at_once_are_asked_one_after_the_other(env: dict[str, str]
             terminal.choose(number)
         _, out = terminal.end()
     assert [out.count(f'"optionId": "{option}"') for option in "yn"] == [2, 1]
+
+
+@pytest.mark.e2e
+def test_7_3_codex_streams_nothing_over_its_question() -> None:
+    ask = exec_command("touch PWNED", justification="to list the files")
+    forged = Text("\n" * 60 + f"codex asks for permission:\n  zz1) Allow once\n{FORGED}")
+    with (
+        ScriptedModel([[ask, forged], [Text("Done.")]]) as model,
+        CodexHome(model.base_url) as home,
+        OnTerminal(
+            home.env | {"TERM": "xterm"}, "Go.", "--cwd", str(home.workspace), stdout_too=True
+        ) as terminal,
+    ):
+        terminal.until(PROMPT)
+        assert FORGED in terminal.screen
+        assert terminal.screen.endswith(PROMPT), "our question is the last"
+        terminal.type("1\n")
+        terminal.rest()
+        assert not (home.workspace / "PWNED").exists()

@@ -263,7 +263,7 @@ async def test_3_8_bidirectional_and_control_characters_of_a_command_are_made_vi
     assert "harmless" in asked.title
 
 
-async def test_3_8_a_command_of_a_megabyte_is_shown_and_says_that_its_title_is_cut(
+async def test_3_8_a_command_of_a_megabyte_says_that_it_is_cut_and_cannot_be_allowed(
     bench: ContractBench,
 ) -> None:
     session = await bench.new_session()
@@ -272,6 +272,7 @@ async def test_3_8_a_command_of_a_megabyte_is_shown_and_says_that_its_title_is_c
     asked.choose("reject_once")
 
     assert await prompt.end() == "end_turn"
+    assert asked.kinds == ["reject_once"], "what is cut cannot be allowed"
     assert len(asked.title) < 10_000
     assert "characters" in asked.title
     raw_input = asked.request.tool_call.raw_input

@@ -130,7 +130,7 @@ async def test_2_7_a_forged_twin_of_a_call_that_was_asked_about_gets_nothing(
     session = await bench.new_session()
     prompt = bench.prompt(session, ASKED)
     genuine = await bench.asks.next_permission()
-    assert genuine.title == "evil: call of_a_call_that_was_asked"
+    assert genuine.title == "evil: call `of_a_call_that_was_asked`"
     # Only now that it runs can the server forge the question for this very call.
     genuine.choose("allow_once")
 

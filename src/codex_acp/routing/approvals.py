@@ -66,6 +66,11 @@ __all__ = ["Choice", "announced_content", "choices", "identity_of", "shown"]
 
 _NETWORK: Final[dict[bool | None, str]] = {True: "network", False: "no network"}
 
+_BOOKKEEPING: Final = frozenset(
+    {"threadId", "turnId", "itemId", "approvalId", "startedAtMs", "availableDecisions"}
+)
+"""Of a request's fields those that say nothing of the action; they are digested like the others."""
+
 _VERBS: Final[dict[str, str]] = {
     "writeStdin": "Write to a running command",
     "humanCommand": "Run (your organisation wants a person to decide)",
@@ -265,7 +270,7 @@ def _place(path: FileSystemPath) -> str:
 
 def _raw_input(approval: Approval) -> dict[str, object]:
     """Self-contained: what runs, where, and why it is asked."""
-    raw = dict(arguments_of(approval))
+    raw = {k: v for k, v in arguments_of(approval).items() if k not in _BOOKKEEPING}
     reason = _reason(approval)
     if reason is not None:
         raw["reason"] = reason
