@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.codex._generated.models import CommandExecParams, ReadOnlySandboxPolicy
 from codex_acp.mapping.prompt.reports import DIFF_LIMIT, diff_report
+from codex_acp.routing.display import block
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import CommandExecResponse
@@ -34,7 +35,7 @@ async def uncommitted(codex: AppServerConnection, cwd: str) -> str:
     base = "HEAD" if head.exit_code == 0 else _EMPTY_TREE
     diff = await _run(codex, cwd, "diff", *_DIFF, base, "--")
     if diff.exit_code != 0:
-        return f"git could not show the changes: {diff.stderr.strip()}"
+        return f"git could not show the changes:\n{block(diff.stderr.strip())}"
     new = await _run(codex, cwd, "ls-files", "--others", "--exclude-standard", "-z")
     return diff_report(diff.stdout, [name for name in new.stdout.split("\0") if name])
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codex_acp.mapping.calls.call import Call, Ending, ending, structured
-from codex_acp.mapping.calls.output import whole_text
 from codex_acp.mapping.prompt.content_blocks import (
     json_content,
     mcp_content,
@@ -98,7 +97,7 @@ def function_output_call(item: FunctionCallOutputThreadItem, phase: Phase) -> Ca
     end = ending(None, phase)
     output = item.output
     if isinstance(output, str):
-        content = [output_block(whole_text(output))] if output else []
+        content = [output_block(output)] if output else []
     else:
         content = [output_content(part) for part in output]
     return Call(

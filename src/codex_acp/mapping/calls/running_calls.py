@@ -168,5 +168,7 @@ def _send_if_due(state: SessionState, call_id: str, open_call: OpenCall) -> Upda
     if open_call.changes_cost:
         return flush_changes(state, call_id, open_call)
     tail = open_call.output.take(state.now, open_call.above_size)
-    content = [*open_call.above, output_block(tail)]
+    shown = output_block(tail)
+    open_call.output.budget.credit -= max(0, size_of([shown]) - 2 * len(tail) - UPDATE_COST)
+    content = [*open_call.above, shown]
     return (ToolCallUpdateSessionUpdate(tool_call_id=call_id, content=content),)

@@ -36,6 +36,7 @@ from codex_acp.codex._generated.models import (
     UrlImageUserInput,
 )
 from codex_acp.errors import InvalidPayload
+from codex_acp.mapping.calls.output import whole_text
 from codex_acp.mapping.prompt.input_blocks import content_block, file_uri
 from codex_acp.routing.content import CONTENT_LIMIT, code_content, text_content
 from codex_acp.routing.display import fenced, inline, prose, shortened
@@ -103,11 +104,11 @@ def json_content(value: object, heading: str = "", limit: int = CONTENT_LIMIT) -
 
 
 def output_block(output: str) -> ToolCallContent:
-    """What a command, a tool or a server wrote as a code block; it was cut before, if need be.
+    """The end of what a command, a tool or a server wrote, as a code block.
 
     Emoji and what scripts need stay as they are: nobody decides by it.
     """
-    return text_content(fenced(prose(output.replace("\r\n", "\n"))))
+    return text_content(fenced(whole_text(prose(output.replace("\r\n", "\n")))))
 
 
 def link(name: str, uri: str, description: str | None = None) -> ToolCallContent:
@@ -151,7 +152,7 @@ def _shown(block: ContentBlock) -> ToolCallContent:
     """Made anew of what is shown: nothing else that a server put beside it is passed on."""
     match block:
         case TextContentBlock():
-            return output_block(shortened(block.text, CONTENT_LIMIT))
+            return output_block(block.text)
         case ImageContentBlock():
             return block_content(ImageContentBlock(data=block.data, mime_type=block.mime_type))
         case AudioContentBlock():
@@ -209,7 +210,7 @@ def output_content(
     """A piece of a tool's output as the model gets it."""
     match part:
         case InputTextDynamicToolCallOutputContentItem() | InputTextFunctionCallOutputContentItem():
-            return output_block(shortened(part.text, CONTENT_LIMIT))
+            return output_block(part.text)
         case (
             InputImageDynamicToolCallOutputContentItem()
             | ImageUrlInputImageFunctionCallOutputContentItem()
