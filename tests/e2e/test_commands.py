@@ -100,7 +100,7 @@ async def test_status_mcp_and_skills_are_told_without_asking_the_model() -> None
         for command, said in (
             ("/status", "**Account**: none needed"),
             ("/mcp", "No MCP servers"),
-            ("/skills", "**$"),
+            ("/skills", "- `$"),
             ("/goal", "no goal"),
         ):
             assert (await bench.prompt(session, command)).stop_reason == "end_turn"

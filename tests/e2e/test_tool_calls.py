@@ -76,7 +76,7 @@ async def test_a_command_shows_itself_its_output_and_its_exit_code() -> None:
         calls = await run(bench)
 
     good, bad = calls["good"], calls["bad"]
-    assert (good["title"], good["kind"]) == ("echo hello && printf 'no newline'", "execute")
+    assert (good["title"], good["kind"]) == ("`echo hello && printf 'no newline'`", "execute")
     assert good["status"] == "completed"
     assert text_of(good) == "```\nhello\nno newline\n```\nExit code: 0"
     assert good["rawInput"]["command"].endswith("\"echo hello && printf 'no newline'\"")
@@ -189,7 +189,7 @@ async def test_the_result_of_an_mcp_tool_is_shown_with_its_arguments(tmp_path: P
         call = list(folded(bench).calls.values())[-1]
 
     assert (call["title"], call["status"], call["kind"]) == (
-        "notes: read_note",
+        "notes: `read_note`",
         "completed",
         "read",
     )
@@ -199,7 +199,7 @@ async def test_the_result_of_an_mcp_tool_is_shown_with_its_arguments(tmp_path: P
         "arguments": {"name": "n1"},
     }
     assert '"name": "n1"' in text_of(call)
-    assert call["content"][-1]["content"] == {"type": "text", "text": "the note"}
+    assert call["content"][-1]["content"] == {"type": "text", "text": "```\nthe note\n```"}
 
 
 async def test_an_image_that_is_looked_at_is_linked() -> None:

@@ -93,7 +93,7 @@ async def test_2_6_a_tool_approved_for_the_session_is_asked_again_in_another_ses
     session = await bench.new_session()
     prompt = bench.prompt(session, FOR_SESSION)
     asked = await bench.asks.next_permission()
-    asked.choose("allow_always", "every call of notes/for_session, any arguments")
+    asked.choose("allow_always", "every call of `notes/for_session`, any arguments")
     assert await prompt.end() == "end_turn"
     assert ran(bench, "for_session") == [{"n": 1}, {"n": 2}]
     assert len(bench.wire.asked(thread=session)) == 1

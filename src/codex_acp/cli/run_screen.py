@@ -85,7 +85,7 @@ class TextOutput:
     def session(self, session: Session) -> None:
         """The session is open."""
         if session.opened.reason is not None:
-            self.note(f"a new session, since {session.opened.reason}")
+            self.note(f"a new session, since {visible(session.opened.reason)}")
 
     def update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
         """Show what a person wants to see of an update."""
@@ -108,7 +108,7 @@ class TextOutput:
         del session
         self._end_text()
         if result.stop_reason != "end_turn":
-            self.note(f"the agent stopped: {result.stop_reason}")
+            self.note(f"the agent stopped: {visible(result.stop_reason)}")
 
     def error(self, error: Exception) -> None:
         """It went wrong."""
@@ -153,7 +153,7 @@ class TextOutput:
         self._shown[call.tool_call_id] = shown
         status = f" - {call.status}" if call.status else ""
         title = shortened(call.title or call.tool_call_id, 500)
-        self.note(f"{call.kind or 'tool'}: {visible(title)}{status}")
+        self.note(visible(f"{call.kind or 'tool'}: {title}{status}"))
 
     def _end_text(self) -> None:
         if self._in_text:
