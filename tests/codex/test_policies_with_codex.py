@@ -27,6 +27,7 @@ from codex_acp.codex.types import (
 )
 from codex_acp.testing import (
     CodexHome,
+    Delay,
     McpTool,
     ScriptedMcpServer,
     ScriptedModel,
@@ -72,14 +73,14 @@ class Run:
     def __init__(
         self,
         policy: Policy | None,
-        steps: Sequence[Step],
+        steps: Sequence[Step | list[Step]],
         servers: dict[str, ScriptedMcpServer] | None = None,
         **home: Any,
     ) -> None:
         self.refused: list[str] = []
         self._policy = policy
         self._outer, self._inner = ExitStack(), AsyncExitStack()
-        script = [[step] for step in steps]
+        script = [step if isinstance(step, list) else [step] for step in steps]
         self.model = ScriptedModel([*script, [Text("Done.")]])
         self._home = {
             "mcp_servers": {name: server.config for name, server in (servers or {}).items()},
@@ -285,6 +286,53 @@ async def test_6_2_a_callback_that_fails_is_a_denial_and_the_turn_goes_on(policy
             assert "rejected" in run.output("ask")
             assert not (run.home.workspace / "made").exists()
             assert len(run.refused) == 1
+
+
+def one_id(name: str, seconds: float = 0.0) -> Step:
+    return exec_command(f"sleep {seconds:g}; touch {name}", justification=name, call_id="one")
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("a", "b", "c")], ids=len)
+async def test_3_7_of_several_commands_of_one_id_none_runs_under_a_policy(
+    names: tuple[str, ...],
+) -> None:
+    waiting = anyio.Event()
+
+    async def slow(_question: ApprovalQuestion) -> Grant | None:
+        await waiting.wait()
+        return Once()
+
+    with anyio.fail_after(WAIT_SECONDS):
+        async with Run(ask(slow), [[one_id(name) for name in names]]) as run:
+            assert await run.finish() == "completed"
+            assert [name for name in names if (run.home.workspace / name).exists()] == []
+            assert run.refused == ["item/commandExecution/requestApproval"] * len(names)
+
+
+async def test_3_7_a_policy_that_answers_at_once_runs_neither_of_two_commands() -> None:
+    # The answer crosses the second request, or comes before or after it: whichever, none may run.
+    with anyio.fail_after(WAIT_SECONDS):
+        async with Run(ask(lambda _q: Once()), [[one_id("a", 1), one_id("b", 1)]]) as run:
+            assert await run.finish() in ("completed", "interrupted")
+            await anyio.sleep(1.5)
+            assert [name for name in "ab" if (run.home.workspace / name).exists()] == []
+
+
+async def test_3_7_a_second_command_while_the_allowed_one_runs_interrupts_the_turn(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asked: list[object] = []
+
+    def yes(question: ApprovalQuestion) -> Grant | None:
+        asked.append(question.arguments["reason"])
+        return Once()
+
+    with anyio.fail_after(WAIT_SECONDS):
+        async with Run(ask(yes), [[one_id("a", 20), Delay(1), one_id("b")]]) as run:
+            assert await run.finish() == "interrupted"
+            assert not (run.home.workspace / "b").exists()
+    assert asked == ["a"]
+    assert "is interrupted" in caplog.text
 
 
 async def test_3_5_an_interrupt_while_a_callback_runs_ends_both() -> None:

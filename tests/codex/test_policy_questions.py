@@ -152,7 +152,8 @@ async def test_1_4_two_questions_are_answered_in_any_order() -> None:
     async def one_each(question: ApprovalQuestion) -> Grant | None:
         return await next(both)(question)
 
-    async with PolicyBench(ask(one_each), ask_command("one"), ask_command("two")) as bench:
+    two = ask_command("two", itemId="j")
+    async with PolicyBench(ask(one_each), ask_command("one"), two) as bench:
         with anyio.fail_after(10):
             await second.called.wait()
         second.release.set()

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from codex_acp.codex.actions import place_of
 from codex_acp.codex.approvals.classify import Approval
 from codex_acp.codex.approvals.grants import Once, RememberHost, Session
-from codex_acp.routing.announce import item_of, tool_call_id
+from codex_acp.routing.announce import tool_call_id
 from codex_acp.routing.approvals import choices, identity_of
 from codex_acp.routing.display import is_plain
 from codex_acp.wire.codec import encode
@@ -345,13 +346,14 @@ def test_3_1_the_tool_is_named(asked: Any, items: list[dict[str, Any]]) -> None:
     tool = identity_of(approval)
     kinds = {"shell": "shell", "file_change": "file change", "permissions": "permissions"}
     assert tool.name == kinds.get(tool.kind, "notes/write")
-    assert item_of(approval)[0] == "item"
+    assert place_of(approval).item_id == "item"
 
 
 def test_4_1_a_sub_command_and_a_sub_agent_have_tool_calls_of_their_own() -> None:
-    assert item_of(approval_of(command(approvalId="sub"))) == ("item", "sub")
-    assert item_of(approval_of(command(approvalId="item"))) == ("item", None)
-    assert item_of(approval_of(request("execCommandApproval", approvalId="s"))) == ("item", "s")
+    assert place_of(approval_of(command(approvalId="sub")))[2:] == ("item", "sub")
+    assert place_of(approval_of(command(approvalId="item")))[2:] == ("item", None)
+    old = approval_of(request("execCommandApproval", approvalId="s"))
+    assert place_of(old) == ("root", None, "item", "s")
     ids = {tool_call_id("i", part, child) for part in (None, "p") for child in (None, "c")}
     assert len(ids) == 4
     assert tool_call_id("i", None, None) == "i"

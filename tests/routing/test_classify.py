@@ -10,6 +10,7 @@ import pytest
 from codex_acp.codex._generated.discriminators import COMMAND_KINDS, ELICITATION_MODES
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
 from codex_acp.codex._generated.server_requests import ServerRequest
+from codex_acp.codex.actions import refreshed
 from codex_acp.codex.approvals.classify import (
     Approval,
     Classified,
@@ -26,7 +27,6 @@ from codex_acp.codex.approvals.classify import (
     Refused,
     UserInput,
     classify,
-    refreshed,
 )
 from codex_acp.codex.approvals.running_items import Items
 from tests.support.routing_samples import (

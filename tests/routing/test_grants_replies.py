@@ -14,8 +14,13 @@ from hypothesis import strategies as st
 
 from codex_acp.codex.approvals.classify import Approval, classify
 from codex_acp.codex.approvals.grants import (
+    Always,
+    Grant,
+    NotGranted,
     Once,
+    RememberPrefix,
     Session,
+    accepting_reply,
     arguments_of,
     digest_of,
     granted,
@@ -38,6 +43,35 @@ from tests.support.routing_samples import (
     running,
     tool_approval,
 )
+
+# --- the checks ----------------------------------------------------------------------------------
+
+
+def test_3_2_a_grant_becomes_the_reply_only_if_every_check_holds() -> None:
+    shown, other = approval_of(command()), approval_of(command(command="rm -rf"))
+    grants, digest_shown = offered(shown).grants, digest_of(shown)
+    reply = accepting_reply(Once(), grants, digest_shown, shown, running=True)
+    assert not isinstance(reply, NotGranted)
+    assert json.loads(encode(reply)) == {"decision": "accept"}
+    cases: list[tuple[Grant, Approval | None, bool, str]] = [
+        (Always(), shown, True, "unknown_option"),
+        (RememberPrefix(("rm",)), shown, True, "unknown_option"),
+        (Once(), shown, False, "turn_over"),
+        (Once(), None, True, "changed"),
+        (Once(), other, True, "changed"),
+    ]
+    for grant, now, runs, check in cases:
+        refused = accepting_reply(grant, grants, digest_shown, now, running=runs)
+        assert isinstance(refused, NotGranted)
+        assert refused.check == check
+
+
+def test_3_2_what_a_callback_changed_in_its_question_is_not_granted() -> None:
+    approval = approval_of(command())
+    grants, shown = offered(approval).grants, digest_of(approval)
+    approval.request.params.command = "rm -rf"  # type: ignore[union-attr]
+    assert isinstance(accepting_reply(Once(), grants, shown, approval, running=True), NotGranted)
+
 
 SRC = Path(__file__).resolve().parents[2] / "src" / "codex_acp"
 
@@ -183,10 +217,11 @@ def _importers(name: str) -> set[str]:
 @pytest.mark.parametrize(
     ("name", "makers", "importers"),
     [
+        ("granted", {"codex/approvals/grants.py"}, set()),
         (
-            "granted",
-            {"routing/ledger.py", "codex/approvals/policies.py"},
-            {"routing/ledger.py", "codex/approvals/policies.py"},
+            "accepting_reply",
+            {"routing/ledger.py", "codex/approvals/policy_runner.py"},
+            {"routing/ledger.py", "codex/approvals/policy_runner.py"},
         ),
         ("ApprovalReply", {"routing/ledger.py"}, set()),
         ("ElicitationReply", {"routing/elicitations.py"}, set()),

@@ -15,10 +15,9 @@ from codex_acp.routing.ledger import (
     OutcomeCancelled,
     Selected,
 )
-from tests.support.ledger_world import KEY, Bench, said
+from tests.support.ledger_world import KEY, Bench, independent_routes, opened, said
 from tests.support.routing_samples import (
     ASKED,
-    approval_route,
     change,
     command,
     file_change,
@@ -57,21 +56,20 @@ def test_3_1_an_entry_holds_what_it_is_tied_to() -> None:
 
 
 def test_3_1_ids_of_another_type_or_generation_are_other_requests() -> None:
-    ledger, route = Ledger(), Bench().route
+    ledger = Ledger()
     keys = [Key(1, "int", 0), Key(1, "str", "0"), Key(2, "int", 0), Key(1, "int", 1)]
-    entries = [ledger.open(key, route) for key in keys]
-    assert None not in entries
+    for key, route in zip(keys, independent_routes(4), strict=True):
+        opened(ledger, key, route)
     assert [entry.key for entry in ledger.pending] == keys
     assert ledger.resolved(keys[1]) is not None
     assert [entry.key for entry in ledger.pending] == [keys[0], *keys[2:]]
 
 
 def test_3_1_option_ids_are_bound_to_their_entry() -> None:
-    ledger, route = Ledger(), Bench().route
+    ledger = Ledger()
     ids: list[str] = []
-    for number in range(5):
-        entry = ledger.open(Key(1, "int", number), route)
-        assert entry is not None
+    for number, route in enumerate(independent_routes(5)):
+        entry = opened(ledger, Key(1, "int", number), route)
         ids += [choice.option.option_id for choice in entry.choices]
         assert all(i.startswith(f"{entry.token}:") for i in ids[-len(entry.choices) :])
     assert len(set(ids)) == len(ids)
@@ -81,8 +79,7 @@ def test_3_1_an_id_used_again_gets_new_option_ids() -> None:
     bench = Bench()
     ids = {choice.option.option_id for choice in bench.entry.choices}
     bench.ledger.resolved(KEY)
-    again = bench.ledger.open(KEY, bench.route)
-    assert again is not None
+    again = opened(bench.ledger, KEY, bench.route)
     assert again.token != bench.entry.token
     assert ids.isdisjoint(choice.option.option_id for choice in again.choices)
 
@@ -289,7 +286,8 @@ def test_3_2_what_codex_resolved_itself_is_declined_and_withdrawn() -> None:
 
 def test_3_3_a_lost_connection_settles_its_own_generation_without_a_reply() -> None:
     bench = Bench()
-    later = bench.ledger.open(Key(2, "int", 0), bench.route)
+    (route,) = independent_routes(1)
+    later = opened(bench.ledger, Key(2, "int", 0), route)
     (got,) = bench.ledger.codex_lost(1)
     assert (got.entry, got.reply, got.withdraw, got.by) == (
         bench.entry,
@@ -314,12 +312,9 @@ def test_3_3_a_lost_client_declines() -> None:
     )
 
 
-def test_3_7_approvals_of_one_item_are_independent() -> None:
-    items, ledger = running(), Ledger()
-    routes = [approval_route(command(n, approvalId=f"a{n}"), items) for n in (0, 1)]
-    first, second = (ledger.open(Key(1, "int", n), r) for n, r in enumerate(routes))
-    assert first is not None
-    assert second is not None
+def test_3_7_sub_commands_of_one_item_are_independent() -> None:
+    ledger, routes = Ledger(), independent_routes(2)
+    first, second = (opened(ledger, Key(1, "int", n), r) for n, r in enumerate(routes))
     allow = first.choices[0].option.option_id
     assert ledger.answered(second.key, first.token, Selected(allow), None, True) is None
     wrong = ledger.answered(second.key, second.token, Selected(allow), routes[1].approval, True)

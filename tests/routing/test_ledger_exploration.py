@@ -1,7 +1,8 @@
 """3.2 to 3.7 over every order of events: the ledger's state space, breadth first to closure.
 
-Two concurrent requests, in four pairings. What may be accepted is decided a second time by the
-oracle in `World.accepts`, from what happened and not from the ledger. With the environment
+Two concurrent requests, in six pairings. What may be accepted, and what fails closed together, is
+decided a second time: by `World.accepts` and `collides`, from what happened and not from the
+ledger. With the environment
 variable ``CODEX_ACP_EXPLORE_ALL=1`` both ids of every pairing are used twice: three times the work.
 """
 
@@ -16,18 +17,27 @@ from typing import Any, Final
 
 import pytest
 
-from codex_acp.codex.approvals.classify import refreshed
+from codex_acp.codex.actions import refreshed
 from codex_acp.routing.ledger import (
     Answer,
     Entry,
     Failed,
+    FailedClosed,
     Ledger,
     OutcomeCancelled,
     Selected,
     Settlement,
 )
 from tests.support.ledger_world import CHILD, Case, End, Facts, World, kind_of
-from tests.support.routing_samples import command, file_change, permissions, tool_approval
+from tests.support.routing_samples import (
+    command,
+    file_change,
+    item_completed,
+    item_started,
+    permissions,
+    tool_approval,
+    turn_completed,
+)
 
 PROPOSED: dict[str, Any] = {
     "availableDecisions": [
@@ -44,23 +54,34 @@ PROPOSED: dict[str, Any] = {
     "proposedNetworkPolicyAmendments": [{"host": "h", "action": "deny"}],
     "networkApprovalContext": {"host": "h", "protocol": "https"},
 }
-CASES: dict[str, tuple[Any, Any, int, int]] = {
-    "two changes of one item": (file_change(0), file_change(1), 2, 2_150),
+CASES: dict[str, tuple[Any, Any, int, tuple[str, str], int]] = {
+    "two changes of one item": (file_change(0), file_change(1), 2, ("i", "i"), 100),
+    "two commands of one id": (command(0), command(1, command="rm"), 2, ("i", "i"), 100),
+    "a command and permissions of one id": (command(0), permissions(1), 2, ("i", "i"), 100),
     "a change, and a child's tool call": (
         file_change(0),
         tool_approval({"v": 0}, 1, **CHILD),
         1,
-        1_160,
+        ("i", "i"),
+        100,
     ),
     "two sub-commands of one item": (
         command(0, approvalId="a", **PROPOSED),
         command("0", approvalId="b", **PROPOSED),
         1,
-        1_140,
+        ("a", "b"),
+        100,
     ),
-    "permissions, and a child's command": (permissions(0), command(1, **CHILD), 1, 1_160),
+    "permissions, and a child's command": (
+        permissions(0),
+        command(1, itemId="c", **CHILD),
+        1,
+        ("i", "c"),
+        100,
+    ),
 }
-"""Two requests, how often the first one's id is used, and the least number of states.
+"""Two requests, how often the first one's id is used, by which ids Codex finds their actions, and
+the least number of states.
 
 Used a second time, an id shows that nothing of its first use fits it.
 """
@@ -89,6 +110,7 @@ def settled(world: World, number: int, got: Settlement | None, end: End, reply: 
         end=end,
         replies=facts.replies + (said != "none"),
         accepted=said == "accept",
+        held=said == "accept",
     )
     note(world, number, now)
 
@@ -99,19 +121,49 @@ def note(world: World, number: int, facts: Facts) -> None:
     world.facts = (pair[0], pair[1])
 
 
+def collides(case: Case, world: World, number: int) -> bool:
+    """The oracle, rule 3.7: while one is pending or accepted and not ended, another of its id."""
+    others = [world.facts[n] for n in case.sharing(number)]
+    in_use = any(facts.pending or facts.held for facts in others)
+    return in_use or case.shared_id(number) in world.barred
+
+
 def opened(case: Case, world: World, number: int) -> None:
     facts = world.facts[number]
+    colliding = not facts.pending and collides(case, world, number)
     entry = world.ledger.open(case.key(number), case.route(number, world.version))
     if facts.pending:
         assert entry is None
         return
-    assert entry is not None
+    if colliding:
+        assert isinstance(entry, FailedClosed)
+        failed_closed(case, world, entry, case.sharing(number), number)
+        last = replace(world.facts[number], openings=facts.openings + 1)
+        note(world, number, last)
+        return
+    assert isinstance(entry, Entry)
     ids = {choice.option.option_id for choice in entry.choices}
     for earlier in (*world.entries, *world.stale):
         if earlier is not None:
             assert ids.isdisjoint(choice.option.option_id for choice in earlier.choices)
     world.stale[number], world.entries[number] = world.entries[number], entry
     note(world, number, Facts(facts.openings + 1, True, world.version))
+
+
+def failed_closed(
+    case: Case, world: World, got: FailedClosed | None, numbers: list[int], of: int
+) -> None:
+    """Exactly the pending ones of these are declined, and the accepted ones named."""
+    held = [n for n in numbers if world.facts[n].held]
+    if got is None:
+        assert not held
+        assert not any(world.facts[n].pending for n in numbers)
+        return
+    assert got.accepted == [world.entries[n] for n in held]
+    ended_together(world, got.settled, numbers, "superseded", "decline")
+    for n in held:
+        note(world, n, replace(world.facts[n], held=False))
+    world.barred |= {case.shared_id(of)}
 
 
 def answered(case: Case, world: World, number: int, token: str, answer: Answer) -> None:
@@ -162,6 +214,9 @@ def steps(case: Case, world: World) -> Iterator[Step]:
         yield "abandoned", number
         yield "repeat same", number
         yield "repeat other", number
+        if case.ends_with_item(number):
+            yield from (("item ended", number, version) for version in (0, 1))
+            yield from (("item restarted", number, version) for version in (0, 1))
         if entry is None:
             continue
         yield from (("answer", number, *given) for given in answers_to(world, number, entry))
@@ -199,6 +254,8 @@ def take(case: Case, world: World, step: Step) -> None:
             answered(case, world, number, token, answer)
         case (("resolved" | "abandoned" | "repeat same" | "repeat other") as what, number):
             take_of_codex(case, world, what, number)
+        case (("item ended" | "item restarted") as what, number, version):
+            take_of_item(case, world, what, number, version)
         case (("ended" | "another turn ended" | "stopped") as what, thread):
             take_of_turn(case, world, what, thread)
         case (what,):
@@ -209,7 +266,12 @@ def take_of_codex(case: Case, world: World, what: str, number: int) -> None:
     ledger, key = world.ledger, case.key(number)
     match what:
         case "resolved":
-            settled(world, number, ledger.resolved(key), "resolved", "decline")
+            got, facts = ledger.resolved(key), world.facts[number]
+            if facts.held and not case.ends_with_item(number):
+                assert got is None
+                note(world, number, replace(facts, held=False))
+            else:
+                settled(world, number, got, "resolved", "decline")
         case "abandoned":
             settled(world, number, ledger.abandoned(key, "gone"), "abandoned", "decline")
         case "repeat same":
@@ -219,6 +281,26 @@ def take_of_codex(case: Case, world: World, what: str, number: int) -> None:
             settled(world, number, ledger.repeated(key, OTHER_PAYLOAD), "superseded", "decline")
 
 
+def take_of_item(case: Case, world: World, what: str, number: int, version: int) -> None:
+    """An item of this request's kind ends, or starts again, as it is in ``version``."""
+    thread, item = case.thread(number), case.item(number, version)
+    report = item_completed if what == "item ended" else item_started
+    failed = world.ledger.reported(report(item, thread, THREADS[thread]))
+    mine = [n for n in case.sharing(number) if case.ends_with_item(n)]
+    others = [n for n in mine if item != case.item(n, shown_version(case, world, n))]
+    counted = [n for n in others if world.facts[n].held or what == "item restarted"]
+    failed_closed(case, world, failed, counted, number)
+    if what == "item ended":
+        for n in mine:
+            note(world, n, replace(world.facts[n], held=False))
+
+
+def shown_version(case: Case, world: World, number: int) -> int:
+    if case.method(number).startswith("item/commandExecution"):
+        return int(case.pair[number].params.command == "rm")
+    return world.facts[number].shown
+
+
 def take_of_turn(case: Case, world: World, what: str, thread: str) -> None:
     match what:
         case "ended":
@@ -226,6 +308,10 @@ def take_of_turn(case: Case, world: World, what: str, thread: str) -> None:
             mine = [number for number in (0, 1) if case.thread(number) == thread]
             got = world.ledger.turn_ended(thread, THREADS[thread])
             ended_together(world, got, mine, "ended", "decline")
+            assert world.ledger.reported(turn_completed(thread, THREADS[thread])) is None
+            for number in mine:
+                note(world, number, replace(world.facts[number], held=False))
+            world.barred = frozenset(each for each in world.barred if each[0] != thread)
         case "another turn ended":
             assert world.ledger.turn_ended(thread, "another") == []
             assert world.ledger.turn_ended("elsewhere", THREADS[thread]) == []
@@ -274,7 +360,9 @@ def check(case: Case, before: World, world: World) -> None:
             assert facts.end == "answered"
         was = before.facts[number]
         if facts.openings == was.openings and was.end is not None:
-            assert facts == was, "what is settled never changes"
+            assert replace(facts, held=was.held) == was, "what is settled never changes"
+        assert facts.accepted or not facts.held
+        assert not (facts.held and case.shared_id(number) in world.barred)
 
 
 def explore(case: Case) -> tuple[int, int]:
@@ -296,8 +384,8 @@ def explore(case: Case) -> tuple[int, int]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_3_2_nothing_is_accepted_but_what_was_shown_in_every_order_of_events(name: str) -> None:
-    first, second, openings, least = CASES[name]
-    states, transitions = explore(Case(first, second, None if ALL else openings))
+    first, second, openings, ids, least = CASES[name]
+    states, transitions = explore(Case(first, second, None if ALL else openings, ids))
     sys.stdout.write(f"\n{name}: {states:,} states, {transitions:,} transitions\n")
     assert states >= least, "the exploration has shrunk"
     assert transitions >= 34 * least

@@ -141,8 +141,10 @@ class World:
                 ),
                 lambda name: self.session if name == THREAD else None,
                 self.transcript,
+                lambda thread_id, turn_id: self.interrupted.append((thread_id, turn_id)),
             ),
         )
+        self.interrupted: list[tuple[str, str]] = []
         self._next_id = 0
         self._forbidden: list[Asked] = []
         self.asked: list[Asked] = []

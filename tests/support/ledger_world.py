@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final, Literal
 
-from codex_acp.codex.approvals.classify import refreshed
+from codex_acp.codex.action_ids import ActionIds
+from codex_acp.codex.actions import refreshed
 from codex_acp.codex.approvals.running_items import Items
 from codex_acp.errors import RpcError
 from codex_acp.routing.ledger import Answer, Entry, Key, Ledger, Settlement
@@ -17,6 +18,8 @@ from codex_acp.wire.codec import encode
 from tests.support.routing_samples import (
     approval_route,
     change,
+    command,
+    command_item,
     file_change,
     file_item,
     item_started,
@@ -45,6 +48,8 @@ class Facts:
     replies: int = 0
     """Replies to its last opening."""
     accepted: bool = False
+    held: bool = False
+    """It was accepted, and its item was not seen to end; without one: Codex has not taken it."""
 
 
 @dataclass
@@ -58,6 +63,8 @@ class World:
     stopped: frozenset[str] = frozenset()
     """Threads whose turn does not run any more."""
     lost: bool = False
+    barred: frozenset[tuple[str, str]] = frozenset()
+    """Threads and ids that were used for several actions in the running turn."""
     entries: list[Entry | None] = field(default_factory=lambda: [None, None])
     stale: list[Entry | None] = field(default_factory=lambda: [None, None])
     """The entry of each request's opening before the last."""
@@ -66,11 +73,14 @@ class World:
         if self.lost:
             return self.facts, "lost"  # nothing is pending or can be opened: the rest is the same
         what = "gone" if self.gone else self.version
-        return self.facts, what, self.stopped
+        return self.facts, what, self.stopped, self.barred
 
     def fork(self) -> World:
         ledger = copy(self.ledger)
         ledger._pending = dict(self.ledger._pending)
+        ledger._accepted = dict(self.ledger._accepted)
+        ids = ledger._ids
+        ledger._ids = ActionIds([replace(held) for held in ids._held], dict(ids._barred))
         return replace(self, ledger=ledger, entries=list(self.entries), stale=list(self.stale))
 
     def accepts(self, case: Case, number: int, chosen: object) -> bool:
@@ -91,8 +101,11 @@ class World:
 class Case:
     """Two requests and what Codex reports around them."""
 
-    def __init__(self, first: Any, second: Any, openings: int | None) -> None:
+    def __init__(
+        self, first: Any, second: Any, openings: int | None, ids: tuple[str, str] = ("a", "b")
+    ) -> None:
         self.pair = (first, second)
+        self.ids = ids
         self.openings = (openings, 1) if openings else (2, 2)
 
     def method(self, number: int) -> str:
@@ -100,6 +113,27 @@ class Case:
 
     def thread(self, number: int) -> str:
         return str(self.pair[number].params.thread_id)
+
+    def shared_id(self, number: int) -> tuple[str, str]:
+        """What Codex finds the request's action by."""
+        return self.thread(number), self.ids[number]
+
+    def sharing(self, number: int) -> list[int]:
+        """This request, and the other if Codex cannot tell it from this one."""
+        return [n for n in (0, 1) if self.shared_id(n) == self.shared_id(number)]
+
+    def ends_with_item(self, number: int) -> bool:
+        """Whether an item of Codex is the action itself."""
+        sub_command = getattr(self.pair[number].params, "approval_id", None) is not None
+        return not sub_command and not self.method(number).startswith("item/permissions")
+
+    def item(self, number: int, version: int) -> dict[str, Any]:
+        """The item of the request's action."""
+        if self.method(number) == "mcpServer/elicitation/request":
+            return mcp_item(arguments={"v": version})
+        if self.method(number).startswith("item/fileChange"):
+            return file_item(change(f"/w/{version}"))
+        return command_item("ls -l" if version == 0 else "rm", self.pair[number].params.item_id)
 
     def key(self, number: int) -> Key:
         request_id = self.pair[number].id
@@ -112,8 +146,10 @@ class Case:
         items.apply(thread_started("child", parent="root"))
         if "child" not in stopped:
             items.apply(turn_started("child", "u"))
-        if not gone:
+        methods = {self.method(number) for number in (0, 1)}
+        if not gone and "item/fileChange/requestApproval" in methods:
             items.apply(item_started(file_item(change(f"/w/{version}"))))
+        if not gone and "mcpServer/elicitation/request" in methods:
             items.apply(item_started(mcp_item(arguments={"v": version}), "child", "u"))
         return items
 
@@ -150,16 +186,28 @@ def kind_of(settlement: Settlement) -> str:
 KEY = Key(1, "int", 0)
 
 
+def opened(ledger: Ledger, key: Key, route: Approval) -> Entry:
+    """The entry of an approval that shares its id with no other."""
+    entry = ledger.open(key, route)
+    assert isinstance(entry, Entry)
+    return entry
+
+
+def independent_routes(count: int) -> list[Approval]:
+    """Sub-commands of one item: Codex gives each an id of its own."""
+    return [approval_route(command(n, approvalId=f"a{n}"), running()) for n in range(count)]
+
+
 class Bench:
     """A ledger with one pending approval, and what Codex reports."""
 
     def __init__(self, asked: Any = None, *items: dict[str, Any]) -> None:
-        self.items = running(*(items or (file_item(),)))
+        asked = file_change() if asked is None else asked
+        of_files = asked.method == "item/fileChange/requestApproval"
+        self.items = running(*(items or ((file_item(),) if of_files else ())))
         self.ledger = Ledger()
-        self.route = approval_route(file_change() if asked is None else asked, self.items)
-        entry = self.ledger.open(KEY, self.route)
-        assert entry is not None
-        self.entry: Entry = entry
+        self.route = approval_route(asked, self.items)
+        self.entry = opened(self.ledger, KEY, self.route)
 
     def option(self, kind: str) -> str:
         return next(c.option.option_id for c in self.entry.choices if c.option.kind == kind)

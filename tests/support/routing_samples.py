@@ -256,6 +256,18 @@ def file_item(*changes: dict[str, Any], item_id: str = "item") -> dict[str, Any]
     }
 
 
+def command_item(command: str = "ls -l", item_id: str = "item", **more: Any) -> dict[str, Any]:
+    return {
+        "type": "commandExecution",
+        "id": item_id,
+        "command": command,
+        "commandActions": [],
+        "cwd": "/w",
+        "status": "inProgress",
+        **more,
+    }
+
+
 def collab_item(
     *children: str, item_id: str = "spawn", thread: str = "root", tool: str = "spawnAgent"
 ) -> dict[str, Any]:

@@ -2,47 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from codex_acp.acp._generated.v1.models import ToolCallSessionUpdate
-from codex_acp.codex.approvals.classify import (
-    CommandApproval,
-    FileChangeApproval,
-    LegacyCommandApproval,
-    LegacyPatchApproval,
-    McpToolApproval,
-    McpToolQuestion,
-    PermissionsApproval,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codex_acp.acp._generated.v1.models import ToolCallContent, ToolCallUpdate
-    from codex_acp.codex.approvals.classify import Approval
 
-__all__ = ["announcement", "item_of", "tool_call_id"]
-
-
-def item_of(approval: Approval) -> tuple[str, str | None]:
-    """The item that is asked about, and what tells this approval from others of the same item."""
-    match approval:
-        case CommandApproval(request=command):
-            params = command.params
-            other = params.approval_id if params.approval_id != params.item_id else None
-            return params.item_id, other
-        case FileChangeApproval(request=change):
-            return change.params.item_id, None
-        case PermissionsApproval(request=permissions):
-            return permissions.params.item_id, None
-        case McpToolApproval(item=call) | McpToolQuestion(item=call):
-            return call.id, None
-        case LegacyCommandApproval(request=legacy):
-            return legacy.params.call_id, legacy.params.approval_id
-        case LegacyPatchApproval(request=patch):
-            return patch.params.call_id, None
-        case _:
-            assert_never(approval)
+__all__ = ["announcement", "tool_call_id"]
 
 
 def tool_call_id(item_id: str, part: str | None, child: str | None) -> str:

@@ -1,7 +1,12 @@
 """The ledger: every approval from being asked to being settled, as a state machine with no IO.
 
 An entry is tied to one pending action (contract 3.1). It is settled exactly once; an accepting
-reply is made here, and only if all of contract 3.2 holds. Anything else fails closed.
+reply is asked for here, and only if all of contract 3.2 holds. Anything else fails closed.
+
+Entries that Codex could take for each other fail closed together, also when one was accepted
+already (contract 3.7, `action_ids`). What is left: Codex may take an acceptance that is on its way
+for a second request that crosses it. That request ends the turn: measured with 0.163 and 0.169,
+the command of neither had begun by then (0 of 24), and what had begun would be ended with the turn.
 
 A method takes one event and returns what follows from it: replies to Codex, dialogs to withdraw,
 and why. The caller carries them out; the ledger has forgotten the entry by then.
@@ -12,14 +17,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from codex_acp.codex.approvals.grants import allows, digest_of, granted
+from codex_acp.codex.action_ids import SHARED_ID, ActionIds
+from codex_acp.codex.approvals.grants import NotGranted, accepting_reply, allows
 from codex_acp.codex.approvals.refusals import cancelled, refusal
 from codex_acp.routing.approvals import choices
 from codex_acp.wire.canonical import same_json
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
+    from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
+    from codex_acp.codex.action_ids import Collision
     from codex_acp.codex.approvals import classify
     from codex_acp.codex.approvals.grants import Grant
     from codex_acp.errors import RpcError
@@ -34,6 +42,7 @@ __all__ = [
     "ApprovalReply",
     "Entry",
     "Failed",
+    "FailedClosed",
     "Key",
     "Ledger",
     "OutcomeCancelled",
@@ -105,11 +114,22 @@ class Settlement(NamedTuple):
     """Which check of contract 3.2 an answer failed; None if no answer failed one."""
 
 
+class FailedClosed(NamedTuple):
+    """Entries that Codex cannot tell apart."""
+
+    settled: list[Settlement]
+    """Those that were pending; their dialogs are to be withdrawn."""
+    accepted: list[Entry]
+    """Those that were accepted: their turns are to be interrupted at once."""
+
+
 @dataclass(slots=True)
 class Ledger:
-    """All pending approvals of one client."""
+    """All pending approvals of one client, and the accepted ones that were not seen to end."""
 
     _pending: dict[Key, Entry] = field(default_factory=dict)
+    _accepted: dict[Key, Entry] = field(default_factory=dict)
+    _ids: ActionIds[Key] = field(default_factory=ActionIds)
     _opened: int = 0
 
     @property
@@ -119,12 +139,16 @@ class Ledger:
 
     def open(
         self, key: Key, route: Approval, acp_request_id: RequestId | None = None
-    ) -> Entry | None:
+    ) -> Entry | FailedClosed | None:
         """Enter a new approval, asked by ``acp_request_id``; None if its key is pending already
-        (see `repeated`).
+        (see `repeated`). If Codex could take it for another it is not entered, and fails closed
+        with them.
         """
         if key in self._pending:
             return None
+        collision = self._ids.asked(key, route.approval, route.turn_id)
+        if collision is not None:
+            return self._fail_closed(collision)
         self._opened += 1
         token = f"p{self._opened}"
         listed = choices(route.offered, route.approval, token)
@@ -162,11 +186,18 @@ class Ledger:
             return self._fail(entry, "unknown_option", "the client chose what was not offered")
         if choice.grant is None:
             return self._decline(entry, "rejected", "person", "a person rejected it", choice)
-        if not running:
-            return self._fail(entry, "turn_over", "its turn is over")
-        if now is None or digest_of(now) != entry.route.digest:
-            return self._fail(entry, "changed", "what would run is no longer what was shown")
-        return self._grant(entry, choice, choice.grant)
+        offered, digest = entry.route.offered.grants, entry.route.digest
+        made = accepting_reply(choice.grant, offered, digest, now, running=running)
+        if isinstance(made, NotGranted):
+            return self._fail(entry, made.check, made.reason)
+        return self._grant(entry, choice, choice.grant, made)
+
+    def reported(self, event: ServerNotification) -> FailedClosed | None:
+        """Codex reported something: what runs must be what was shown, also when it was accepted."""
+        collision = self._ids.apply(event)
+        failed = None if collision is None else self._fail_closed(collision)
+        self._forget_ended()
+        return failed
 
     def turn_cancelled(self, thread_ids: frozenset[str]) -> list[Settlement]:
         """The client cancelled the prompt: all of its threads' approvals are cancelled with it."""
@@ -183,9 +214,14 @@ class Ledger:
         ]
 
     def resolved(self, key: Key) -> Settlement | None:
-        """Codex settled the request itself: whatever is replied now, it must not be a grant."""
+        """Codex settled the request itself: whatever is replied now, it must not be a grant.
+
+        Of one that was answered it means that Codex has taken the answer.
+        """
         entry = self._pending.get(key)
         if entry is None:
+            self._ids.resolved(key)
+            self._forget_ended()
             return None
         why = "Codex settled it itself"
         return self._decline(entry, "cancelled", "codex_resolved", why, withdraw=True)
@@ -211,8 +247,8 @@ class Ledger:
 
     # How an entry ends.
 
-    def _grant(self, entry: Entry, choice: Choice, grant: Grant) -> Settlement:
-        reply = ApprovalReply(granted(entry.route.approval, grant))
+    def _grant(self, entry: Entry, choice: Choice, grant: Grant, made: WireModel) -> Settlement:
+        reply = ApprovalReply(made)
         outcome: ApprovalOutcome = "accepted" if allows(grant) else "rejected"
         why = "a person allowed it" if outcome == "accepted" else "a person rejected it for good"
         return self._settle(Settlement(entry, outcome, "person", why, reply, choice=choice))
@@ -230,6 +266,21 @@ class Ledger:
         reply = _declining(entry, reason)
         return self._settle(Settlement(entry, outcome, by, reason, reply, withdraw, choice))
 
+    def _fail_closed(self, collision: Collision[Key]) -> FailedClosed:
+        settled = [self._decline_shared(self._pending[key]) for key in collision.pending]
+        return FailedClosed(settled, [self._accepted.pop(key) for key in collision.allowed])
+
+    def _decline_shared(self, entry: Entry) -> Settlement:
+        reply = _declining(entry, SHARED_ID)
+        return self._settle(
+            Settlement(
+                entry, "rejected", "superseded", SHARED_ID, reply, True, failed_check="shared_id"
+            )
+        )
+
+    def _forget_ended(self) -> None:
+        self._accepted = {key: e for key, e in self._accepted.items() if self._ids.holds(key)}
+
     def _fail(self, entry: Entry, check: str, reason: str) -> Settlement:
         reply = _declining(entry, reason)
         return self._settle(
@@ -244,7 +295,13 @@ class Ledger:
         )
 
     def _settle(self, settlement: Settlement) -> Settlement:
-        del self._pending[settlement.entry.key]
+        entry = settlement.entry
+        del self._pending[entry.key]
+        if settlement.outcome == "accepted":
+            self._accepted[entry.key] = entry
+            self._ids.allowed(entry.key)
+        else:
+            self._ids.forget(entry.key)
         return settlement
 
 

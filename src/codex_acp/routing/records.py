@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from codex_acp.transcript.events import ElicitationMode, ElicitationSettler
 
 __all__ = [
+    "acceptance_in_doubt",
     "approval_requested",
     "approval_settled",
     "elicitation_answered",
@@ -81,6 +82,17 @@ def approval_settled(settlement: Settlement) -> list[ApprovalRefused | ApprovalD
         )
     )
     return events
+
+
+def acceptance_in_doubt(entry: Entry, reason: str) -> ApprovalRefused:
+    """An approval was accepted, and another action may run in its place."""
+    return ApprovalRefused(
+        ref=_approval_ref(entry),
+        tool=entry.route.tool,
+        arguments_sha256=entry.route.digest,
+        code="shared_id",
+        reason=reason,
+    )
 
 
 def _decision(settlement: Settlement) -> str:

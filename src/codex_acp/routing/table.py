@@ -19,10 +19,11 @@ from codex_acp.codex._generated.discriminators import (
     REVIEW_DECISIONS,
 )
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
+from codex_acp.codex.actions import place_of
 from codex_acp.codex.approvals import classify as kinds
 from codex_acp.codex.approvals.classify import classify
 from codex_acp.codex.approvals.grants import allows, digest_of, offered
-from codex_acp.routing.announce import announcement, item_of, tool_call_id
+from codex_acp.routing.announce import announcement, tool_call_id
 from codex_acp.routing.approvals import announced_content, identity_of, shown
 from codex_acp.routing.askability import Unaskable, asked_of
 from codex_acp.routing.display import visible
@@ -197,15 +198,15 @@ def _approval(what: kinds.Approval, context: RoutingContext) -> Route:
     turn_id = getattr(request.params, "turn_id", None) or context.items.running_turn(thread_id)
     if turn_id is None:
         return _decline(request, "Codex asks for an approval without a turn", context)
-    item_id, part = item_of(what)
+    place = place_of(what)
     child = thread_id if thread_id != session_id else None
-    update = shown(what, tool_call_id(item_id, part, child), child)
+    update = shown(what, tool_call_id(place.item_id, place.part, child), child)
     return Approval(
         approval=what,
         session_id=session_id,
         thread_id=thread_id,
         turn_id=turn_id,
-        item_id=item_id,
+        item_id=place.item_id,
         tool=identity_of(what),
         digest=digest_of(what),
         offered=grants,

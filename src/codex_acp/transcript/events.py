@@ -177,7 +177,11 @@ class ApprovalDecided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRefused:
-    """An answer failed a check of contract 3.2. ``code`` names the check, ``reason`` explains."""
+    """An answer failed a check of contract 3.2. ``code`` names the check, ``reason`` explains.
+
+    Code ``shared_id``: Codex cannot tell the action from another one (contract 3.7). It may follow
+    an ``approval.decided`` that accepted; the turn was interrupted then.
+    """
 
     type: ClassVar[Literal["approval.refused"]] = "approval.refused"
     ref: RequestRef

@@ -33,6 +33,9 @@ logger = logging.getLogger(__name__)
 STEER_SECONDS: Final = 10.0
 """A steered message is answered at once; after this it may or may not have been taken."""
 
+INTERRUPT_SECONDS: Final = 10.0
+"""An interrupt is answered at once, or never."""
+
 LOOK_BACK: Final = 8
 """Turns that are looked at for one: a thread runs one at a time, so ours is among the newest."""
 
@@ -87,6 +90,11 @@ class TurnCalls:
             logger.info("thread %s: the interrupt was refused: %s", self._thread_id, error)
             return False
         return True
+
+    async def interrupt_at_once(self, turn_id: str) -> None:
+        """Interrupt a turn that must not go on; Codex never answers that of one just ended."""
+        with anyio.move_on_after(INTERRUPT_SECONDS):
+            await self.interrupt(turn_id)
 
     async def look_up(self, turn_ids: Collection[str]) -> Turn | None:
         """A turn as Codex knows it now; with no id the newest; None if it is not to be found.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, assert_never
 
 import anyio
+import anyio.lowlevel
 
 from codex_acp.acp._generated.v1.models import (
     CancelledRequestPermissionOutcome,
@@ -20,12 +21,21 @@ from codex_acp.acp._generated.v1.models import (
     SelectedRequestPermissionOutcome,
 )
 from codex_acp.adapter.requests.elicitations import ElicitationRunner
+from codex_acp.codex.action_ids import ALLOWED_IN_DOUBT, SHARED_ID
+from codex_acp.codex.actions import refreshed
 from codex_acp.codex.approvals import refusals
-from codex_acp.codex.approvals.classify import PermissionsApproval, refreshed
+from codex_acp.codex.approvals.classify import PermissionsApproval
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.routing import records
 from codex_acp.routing.display import shortened, visible
-from codex_acp.routing.ledger import Failed, Key, Ledger, OutcomeCancelled, Selected
+from codex_acp.routing.ledger import (
+    Failed,
+    FailedClosed,
+    Key,
+    Ledger,
+    OutcomeCancelled,
+    Selected,
+)
 from codex_acp.routing.route import Approval, Decline, Elicitation, RoutingContext
 from codex_acp.routing.table import route
 
@@ -34,6 +44,7 @@ if TYPE_CHECKING:
 
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.adapter.requests.session_protocol import SessionProtocol
+    from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.jsonrpc.message import RequestId
@@ -63,7 +74,8 @@ class _Asked:
 class ServerRequestRunner:
     """The requests of one app-server connection; ``generation`` tells it from earlier ones.
 
-    ``context`` gives what is known now; ``session`` finds an open session by its id.
+    ``context`` gives what is known now; ``session`` finds an open session by its id; ``interrupt``
+    begins to interrupt the turn that runs in a thread, given one that should.
     """
 
     def __init__(
@@ -73,8 +85,10 @@ class ServerRequestRunner:
         context: Callable[[], RoutingContext],
         session: Callable[[str], SessionProtocol | None],
         transcript: Transcript,
+        interrupt: Callable[[str, str], None],
     ) -> None:
         self._side = side
+        self._interrupt = interrupt
         self._generation = generation
         self._context = context
         self._session = session
@@ -109,6 +123,12 @@ class ServerRequestRunner:
         threads = {e.route.thread_id for e in pending if e.route.session_id == session_id}
         self._carry_out(self._ledger.turn_cancelled(frozenset(threads)))
         self._elicitations.withdraw_of_session(session_id)
+
+    def reported(self, event: ServerNotification) -> None:
+        """Codex reported an item or a turn: another action than the allowed one must not run."""
+        failed = self._ledger.reported(event)
+        if failed is not None:
+            self._fail_closed(failed)
 
     def item_ended(self, thread_id: str, item_id: str, *, ended_well: bool) -> None:
         """An item is over, and with it the tool calls that were announced for its approvals."""
@@ -167,6 +187,10 @@ class ServerRequestRunner:
         entry = self._ledger.open(key, routed, self._side.next_request_id)
         if entry is None:
             return self._refused(routed.approval.request, _ID_IN_USE)
+        if isinstance(entry, FailedClosed):
+            self._fail_closed(entry)
+            await anyio.lowlevel.checkpoint()  # an interrupt is written before this decline
+            return self._decline(Decline(routed.approval.request, SHARED_ID, routed.session_id))
         for decision in routed.offered.unknown:
             logger.warning("Codex offers %s, which is not known here and left out", decision)
         running = self._context().items.get(routed.thread_id, routed.item_id)
@@ -183,6 +207,17 @@ class ServerRequestRunner:
         if isinstance(settlement.reply.result, RpcError):
             raise settlement.reply.result
         return settlement.reply.result
+
+    def _fail_closed(self, failed: FailedClosed) -> None:
+        """Codex cannot tell these from another action (contract 3.7): none of them may run."""
+        for entry in failed.accepted:
+            routed = entry.route
+            self._interrupt(routed.thread_id, routed.turn_id)
+            self._transcript.record(records.acceptance_in_doubt(entry, ALLOWED_IN_DOUBT))
+            logger.warning("turn %s is interrupted: %s", routed.turn_id, ALLOWED_IN_DOUBT)
+            shown = shortened(routed.shown.title or "", SAID_LIMIT)
+            self._say(routed.session_id, f"The turn is interrupted: {ALLOWED_IN_DOUBT} ({shown}).")
+        self._carry_out(failed.settled)
 
     def _settled(self, routed: Approval, *, accepted: bool) -> None:
         session = self._session(routed.session_id)

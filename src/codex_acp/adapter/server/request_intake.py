@@ -121,6 +121,7 @@ class RequestIntake:
             self.items.apply(event)
             if self._runner is None:
                 return
+            self._runner.reported(event)
             if event.method == "item/completed":
                 item = event.params.item
                 if not isinstance(item, UnknownVariant):  # none of those is ever asked about
@@ -147,3 +148,5 @@ class RequestIntake:
             self._runner.resolved(request_id)
         elif any((type(r.id), r.id) == key for r in self._client.open_requests):
             self._settled_early.add(key)  # it came in one read with its request
+        elif self._runner is not None:
+            self._runner.resolved(request_id)  # it has taken the answer

@@ -127,7 +127,7 @@ class Sessions:
         self.generation += 1
         generation = self.generation
         self._connection = _Connection(
-            codex, lambda items: self._runner(generation, items), self._sinks
+            codex, lambda items: self._runner(codex, generation, items), self._sinks
         )
         if self._loaded:
             _ = self._connection.events
@@ -303,9 +303,16 @@ class Sessions:
         opened = [each for each in self._open.values() if each.connection is connection]
         return [sink for each in opened if (sink := each.session or each.early) is not None]
 
-    def _runner(self, generation: int, items: Items) -> ServerRequestRunner:
+    def _runner(
+        self, codex: AppServerConnection, generation: int, items: Items
+    ) -> ServerRequestRunner:
+        from codex_acp.adapter.prompts.turn_calls import TurnCalls
         from codex_acp.adapter.requests.server_requests import ServerRequestRunner
         from codex_acp.routing.route import RoutingContext
+
+        def interrupt(thread_id: str, turn_id: str) -> None:
+            running = items.running_turn(thread_id) or turn_id  # a review runs within another turn
+            self._spawn(lambda: TurnCalls(codex, thread_id).interrupt_at_once(running))
 
         self.load()
         assert self._side is not None
@@ -315,4 +322,5 @@ class Sessions:
             lambda: RoutingContext(items, self._features(), self),
             self.get,
             self._transcript,
+            interrupt,
         )

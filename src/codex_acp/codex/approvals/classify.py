@@ -36,6 +36,7 @@ from codex_acp.wire.canonical import same_json
 from codex_acp.wire.model import UnknownValue, UnknownVariant
 
 if TYPE_CHECKING:
+    from codex_acp.codex._generated.models import ThreadItem
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals.running_items import Items, RunningItem
 
@@ -56,7 +57,6 @@ __all__ = [
     "Refused",
     "UserInput",
     "classify",
-    "refreshed",
 ]
 
 APPROVAL_KIND: Final = "codex_approval_kind"
@@ -73,9 +73,13 @@ APPROVAL_QUESTION: Final = "mcp_tool_call_approval"
 
 
 class CommandApproval(NamedTuple):
-    """May this command run, may this be written to a running one, may this host be reached."""
+    """May this command run, may this be written to a running one, may this host be reached.
+
+    ``item`` is what runs under its item id, whatever that is.
+    """
 
     request: ItemCommandExecutionRequestApproval
+    item: ThreadItem | None = None
 
 
 class FileChangeApproval(NamedTuple):
@@ -202,40 +206,13 @@ def classify(request: ServerRequest, items: Items) -> Classified:
             assert_never(request)
 
 
-def refreshed(approval: Approval, items: Items) -> Approval | None:
-    """The same action as Codex last reported it; None if it is no longer in progress."""
-    match approval:
-        case FileChangeApproval(request=change):
-            running = items.get(change.params.thread_id, change.params.item_id)
-            if running is None or not isinstance(running.item, FileChangeThreadItem):
-                return None
-            return FileChangeApproval(change, running.item)
-        case McpToolApproval(request=request, params=params, item=call):
-            running = items.get(params.thread_id, call.id)
-            if running is None or not isinstance(running.item, McpToolCallThreadItem):
-                return None
-            return McpToolApproval(request, params, running.item)
-        case McpToolQuestion(request=question, item=call):
-            running = items.get(question.params.thread_id, call.id)
-            if running is None or not isinstance(running.item, McpToolCallThreadItem):
-                return None
-            return McpToolQuestion(question, running.item)
-        case (
-            CommandApproval()
-            | PermissionsApproval()
-            | LegacyCommandApproval()
-            | LegacyPatchApproval()
-        ):
-            return approval  # what is asked stands in the request itself
-        case _:
-            assert_never(approval)
-
-
 def _command(request: ItemCommandExecutionRequestApproval, items: Items) -> Classified:
     kind = request.params.kind
     match kind:
         case "command" | "writeStdin" | "humanCommand":
-            return _without_turn(request, items) or CommandApproval(request)
+            running = items.get(request.params.thread_id, request.params.item_id)
+            item = None if running is None else running.item
+            return _without_turn(request, items) or CommandApproval(request, item)
         case UnknownValue():
             return Refused(request, f"Codex asks for an unknown kind of approval, {_quoted(kind)}")
         case _:

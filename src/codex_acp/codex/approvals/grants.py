@@ -1,7 +1,8 @@
 """PURE: the ways in which an approval can be granted, and the one maker of accepting replies.
 
-`granted` is called from two places only: by the routing's ledger with a person's answer, and by a
-policy with its own. A test holds that. Everything else can only refuse.
+Only `accepting_reply` makes one, after the checks of contract 3.2. Two ask it: the routing's ledger
+with a person's answer, and the runner of policies with a policy's grant. A test holds that.
+Everything else can only refuse.
 
 Which grants are offered (contract 2.6, 3.6): those that the request itself offers; where its kind
 has no way to list them, those that its response schema has. Codex does not check that what it gets
@@ -35,11 +36,13 @@ if TYPE_CHECKING:
 __all__ = [
     "Always",
     "Grant",
+    "NotGranted",
     "Once",
     "OfferedGrants",
     "RememberHost",
     "RememberPrefix",
     "Session",
+    "accepting_reply",
     "allows",
     "arguments_of",
     "digest_of",
@@ -248,10 +251,34 @@ def digest_of(approval: Approval) -> str:
     return digest(arguments_of(approval))
 
 
-def granted(approval: Approval, grant: Grant) -> WireModel:
-    """The accepting reply. Raises ValueError for a grant that was not offered.
+class NotGranted(NamedTuple):
+    """Which check of contract 3.2 failed, and one sentence for the person."""
 
-    Only the ledger and policies may call this: see the module's text.
+    check: str
+    reason: str
+
+
+def accepting_reply(
+    grant: Grant, offered: tuple[Grant, ...], shown: str, now: Approval | None, *, running: bool
+) -> WireModel | NotGranted:
+    """The reply that lets it run, if every check of contract 3.2 on the action itself holds.
+
+    ``shown`` is the digest of what was shown; ``now`` the action as Codex last reported it, None
+    if it is gone; ``running`` says whether its turn still runs.
+    """
+    if grant not in offered:
+        return NotGranted("unknown_option", f"{grant!r} was not offered")
+    if not running:
+        return NotGranted("turn_over", "its turn is over")
+    if now is None or digest_of(now) != shown:
+        return NotGranted("changed", "what would run is no longer what was shown")
+    return granted(now, grant)
+
+
+def granted(approval: Approval, grant: Grant) -> WireModel:
+    """The accepting reply, unchecked but for the offer: for `accepting_reply` alone.
+
+    Raises ValueError for a grant that was not offered.
     """
     if grant not in offered(approval).grants:
         msg = f"{grant!r} was not offered for {approval.request.method}"

@@ -3,8 +3,8 @@
 A policy is a value. It gets a question and grants, denies or has no opinion; policies combine, and
 whatever nobody granted is denied. No policy here grants anything that the program did not name.
 
-The second and last place that makes accepting replies (contract 2.3): `accepting_reply`, after the
-checks of rule 3.2. Elicitations never come here. Nothing here knows the connection.
+What a policy grants is checked, and made a reply, by `grants.accepting_reply`. Elicitations never
+come here. Nothing here knows the connection.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from codex_acp.codex.approvals.grants import (
     RememberHost,
     RememberPrefix,
     Session,
-    digest_of,
-    granted,
 )
 from codex_acp.errors import MisuseError
 
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
 
     from codex_acp.codex.approvals.classify import Approval
     from codex_acp.codex.approvals.grants import Grant
-    from codex_acp.wire.model import WireModel
 
 __all__ = [
     "Allow",
@@ -40,7 +37,6 @@ __all__ = [
     "Deny",
     "Interest",
     "Policy",
-    "accepting_reply",
     "ask",
     "deny_all",
     "first_of",
@@ -227,20 +223,3 @@ def first_of(*policies: Policy) -> Policy:
     for policy in policies:
         flat += policy.policies if isinstance(policy, _FirstOf) else [policy]
     return _FirstOf(tuple(flat))
-
-
-def accepting_reply(
-    question: ApprovalQuestion, grant: Grant, now: Approval | None, *, running: bool
-) -> WireModel | Deny:
-    """The reply that lets it run; a denial if any check of contract 3.2 fails.
-
-    ``now`` is the action as Codex last reported it, None if it is gone; ``running`` says whether
-    its turn still runs.
-    """
-    if grant not in question.offered:
-        return Deny(f"{grant!r} was not offered")
-    if not running:
-        return Deny("its turn is over")
-    if now is None or digest_of(now) != question.digest:
-        return Deny("what would run is no longer what was asked about")
-    return granted(now, grant)

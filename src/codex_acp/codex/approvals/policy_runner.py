@@ -1,8 +1,8 @@
 """Runs a policy for the app-server's requests, and settles each exactly once (contract 1.4, 6).
 
 Owns the questions that are open. What a request is, `classify` decides; what a decision may do,
-`policies.accepting_reply`. Elicitations, and whatever only a program can answer, get their negative
-reply here: a policy is not asked about them.
+`grants.accepting_reply`; which actions Codex could take for each other, `action_ids`. Elicitations,
+and whatever only a program can answer, get their negative reply here: a policy is not asked.
 """
 
 from __future__ import annotations
@@ -10,9 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 
-from codex_acp.codex._generated.notifications import UnknownNotification
+from codex_acp.codex._generated.models import TurnInterruptParams
+from codex_acp.codex._generated.notifications import (
+    ItemCompletedEvent,
+    ItemStartedEvent,
+    UnknownNotification,
+)
+from codex_acp.codex.action_ids import ALLOWED_IN_DOUBT, SHARED_ID, ActionIds
+from codex_acp.codex.actions import place_of, refreshed
 from codex_acp.codex.approvals.callbacks import END_OF_CALLBACK_SECONDS, end_task
 from codex_acp.codex.approvals.classify import (
     CommandApproval,
@@ -28,21 +35,28 @@ from codex_acp.codex.approvals.classify import (
     Refused,
     UserInput,
     classify,
-    refreshed,
 )
-from codex_acp.codex.approvals.grants import allows, arguments_of, digest_of, offered
-from codex_acp.codex.approvals.policies import Allow, ApprovalQuestion, Deny, accepting_reply
+from codex_acp.codex.approvals.grants import (
+    NotGranted,
+    accepting_reply,
+    allows,
+    arguments_of,
+    digest_of,
+    offered,
+)
+from codex_acp.codex.approvals.policies import Allow, ApprovalQuestion, Deny
 from codex_acp.codex.approvals.policy_warnings import why_never_asked
 from codex_acp.codex.approvals.refusals import refusal
 from codex_acp.codex.approvals.running_items import FOLLOWED, Items
 from codex_acp.codex.connection.server_requests import RefusedRequest
-from codex_acp.errors import RpcError
+from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.codex._generated.server_requests import ServerRequest
+    from codex_acp.codex.action_ids import Collision
     from codex_acp.codex.approvals.classify import Approval
     from codex_acp.codex.approvals.policies import Decision, Policy
     from codex_acp.codex.approvals.policy_warnings import StartedThread
@@ -53,12 +67,18 @@ if TYPE_CHECKING:
 
 __all__ = ["PolicyRunner"]
 
+_Key: TypeAlias = tuple[type, "RequestId"]
+"""The id of a request, with its type: ``"0"`` is another one than ``0``."""
+
 logger = logging.getLogger(__name__)
 
 RESOLVED: Final = "serverRequest/resolved"
 
 END_OF_DECISION_SECONDS: Final = 2 * END_OF_CALLBACK_SECONDS
 """How long a withdrawn decision may take: a callback's own bound, and as much again."""
+
+INTERRUPT_SECONDS: Final = 10.0
+"""An interrupt is answered at once, or never."""
 
 MAX_REASON_LENGTH: Final = 2000
 """Characters of a reason: it may quote an exception, and the model may get to read it."""
@@ -71,12 +91,12 @@ class _Open:
     """A question that the policy has not answered."""
 
     question: ApprovalQuestion
-    withdrawn: asyncio.Future[str]
+    withdrawn: asyncio.Future[Deny]
     """Why nobody needs the answer any more."""
 
-    def withdraw(self, reason: str) -> None:
+    def withdraw(self, reason: str, *, answered: bool = True) -> None:
         if not self.withdrawn.done():
-            self.withdrawn.set_result(reason)
+            self.withdrawn.set_result(Deny(reason, answered))
 
 
 class PolicyRunner:
@@ -96,8 +116,10 @@ class PolicyRunner:
         self._client = client
         self._on_refused = on_refused
         self._items = Items()
-        self._open: dict[tuple[type, RequestId], _Open] = {}
-        self._resolved_early: set[tuple[type, RequestId]] = set()
+        self._ids: ActionIds[_Key] = ActionIds()
+        self._open: dict[_Key, _Open] = {}
+        self._resolved_early: set[_Key] = set()
+        self._interrupts: set[asyncio.Task[None]] = set()
         self._batch_over = False
         self._warned: set[str] = set()
 
@@ -143,23 +165,31 @@ class PolicyRunner:
             return self._refuse(request, "the request's id is open already")
         if key in self._resolved_early:
             return self._refuse(request, "Codex settled it itself")
+        collision = self._ids.asked(key, approval, question.turn_id)
+        if collision is not None:
+            self._fail_closed(collision, question.thread_id, question.turn_id)
+            await asyncio.sleep(0)  # an interrupt is written before this refusal
+            return self._refuse(request, SHARED_ID)
         running = self._items.get(question.thread_id, question.item_id)
         if running is not None:
             running.asked = True  # no second request can claim to be about this item
         loop = asyncio.get_running_loop()
         open_ = self._open[key] = _Open(question, loop.create_future())
         try:
-            decision = await self._decided(open_)
+            return self._reply(key, question, await self._decided(open_))
+        except BaseException:
+            self._ids.forget(key)
+            raise
         finally:
             del self._open[key]
-        return self._reply(question, decision)
 
     def _question(self, approval: Approval) -> ApprovalQuestion | Deny:
         grants = offered(approval).grants
         if not grants:
             return Deny("Codex offers no way to allow it")
-        thread_id, turn_id, item_id = _place_of(approval)
-        turn_id = turn_id or self._items.running_turn(thread_id)
+        place = place_of(approval)
+        thread_id = place.thread_id
+        turn_id = place.turn_id or self._items.running_turn(thread_id)
         if turn_id is None:
             return Deny("Codex asks for an approval without a turn")
         return ApprovalQuestion(
@@ -169,7 +199,7 @@ class PolicyRunner:
             thread_id=thread_id,
             root_thread_id=self._items.root_of(thread_id),
             turn_id=turn_id,
-            item_id=item_id,
+            item_id=place.item_id,
             digest=digest_of(approval),
         )
 
@@ -185,22 +215,48 @@ class PolicyRunner:
             if not await end_task(task, END_OF_DECISION_SECONDS):
                 logger.warning("a policy that was cancelled does not end; it is left")
         if open_.withdrawn.done():
-            return Deny(open_.withdrawn.result(), answered=True)
+            return open_.withdrawn.result()
         return Deny("the policy was cancelled") if task.cancelled() else task.result()
 
-    def _reply(self, question: ApprovalQuestion, decision: Decision) -> WireModel:
+    def _reply(self, key: _Key, question: ApprovalQuestion, decision: Decision) -> WireModel:
         """No await from here to the sending: what is checked is what Codex reported last."""
         request = question.approval.request
         if isinstance(decision, Deny):
+            self._ids.forget(key)
             return self._refuse(request, decision.reason, answered=decision.answered)
-        now = refreshed(question.approval, self._items)
+        grant, now = decision.grant, refreshed(question.approval, self._items)
         running = self._items.is_running(question.thread_id, question.turn_id)
-        reply = accepting_reply(question, decision.grant, now, running=running)
-        if isinstance(reply, Deny):
+        reply = accepting_reply(grant, question.offered, question.digest, now, running=running)
+        if isinstance(reply, NotGranted):
+            self._ids.forget(key)
             return self._refuse(request, reply.reason)
-        what = "allowed" if allows(decision.grant) else "ruled out"
-        logger.info("%s (id %r): %s, %r", request.method, request.id, what, decision.grant)
+        if allows(grant):
+            self._ids.allowed(key)
+        else:
+            self._ids.forget(key)
+        what = "allowed" if allows(grant) else "ruled out"
+        logger.info("%s (id %r): %s, %r", request.method, request.id, what, grant)
         return reply
+
+    def _fail_closed(self, collision: Collision[_Key], thread_id: str, turn_id: str) -> None:
+        """Codex cannot tell these from another action (contract 3.7): none of them may run."""
+        if collision.allowed:
+            logger.warning("turn %s is interrupted: %s", turn_id, ALLOWED_IN_DOUBT)
+            running = self._items.running_turn(thread_id) or turn_id
+            task = asyncio.get_running_loop().create_task(self._interrupt(thread_id, running))
+            self._interrupts.add(task)
+            task.add_done_callback(self._interrupts.discard)
+        for key in collision.pending:
+            self._open[key].withdraw(SHARED_ID, answered=False)
+
+    async def _interrupt(self, thread_id: str, turn_id: str) -> None:
+        """Codex never answers the interrupt of a turn that has just ended."""
+        params = TurnInterruptParams(thread_id=thread_id, turn_id=turn_id)
+        try:
+            async with asyncio.timeout(INTERRUPT_SECONDS):
+                await self._client.turn_interrupt(params)
+        except (CodexAcpError, TimeoutError) as error:
+            logger.warning("turn %s could not be interrupted: %s", turn_id, error)
 
     def _refuse(self, request: ServerRequest, reason: str, *, answered: bool = False) -> WireModel:
         """The negative reply, with one warning unless somebody said no."""
@@ -238,6 +294,9 @@ class PolicyRunner:
             if isinstance(event, UnknownNotification):
                 return
             self._items.apply(event)
+            collision = self._ids.apply(event)
+            if collision is not None and isinstance(event, ItemStartedEvent | ItemCompletedEvent):
+                self._fail_closed(collision, event.params.thread_id, event.params.turn_id)
             self._withdraw_what_is_over()
 
     def on_batch_end(self) -> None:
@@ -260,6 +319,7 @@ class PolicyRunner:
         if key in self._open:
             self._open[key].withdraw("Codex settled it itself")
         else:
+            self._ids.resolved(key)
             self._resolved_early.add(key)
 
 
@@ -274,28 +334,6 @@ async def _decision(policy: Policy, question: ApprovalQuestion) -> Decision:
     if not isinstance(decision, Allow | Deny):
         return Deny(f"a policy must decide Allow, Deny or None, not {decision!r}")
     return decision
-
-
-def _place_of(approval: Approval) -> tuple[str, str | None, str]:
-    """Thread, turn and item; the protocol's first version does not tell the turn."""
-    match approval:
-        case CommandApproval(request=command):
-            return command.params.thread_id, command.params.turn_id, command.params.item_id
-        case FileChangeApproval(request=change):
-            return change.params.thread_id, change.params.turn_id, change.params.item_id
-        case PermissionsApproval(request=permissions):
-            params = permissions.params
-            return params.thread_id, params.turn_id, params.item_id
-        case McpToolApproval(params=elicitation, item=call):
-            return elicitation.thread_id, elicitation.turn_id, call.id
-        case McpToolQuestion(request=question, item=call):
-            return question.params.thread_id, question.params.turn_id, call.id
-        case LegacyCommandApproval(request=legacy):
-            return legacy.params.conversation_id, None, legacy.params.call_id
-        case LegacyPatchApproval(request=patch):
-            return patch.params.conversation_id, None, patch.params.call_id
-        case _:
-            assert_never(approval)
 
 
 def _sendable(reason: str) -> str:

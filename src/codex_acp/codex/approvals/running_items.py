@@ -24,6 +24,7 @@ from codex_acp.codex._generated.notifications import (
     TurnCompletedEvent,
     TurnStartedEvent,
 )
+from codex_acp.wire.canonical import same_json
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class RunningItem:
     item: ThreadItem
     asked: bool = False
     """Whether an approval was shown for it that is still open, or was answered."""
+    shared: bool = False
+    """Whether another call has started under its id since: nobody can tell which one is asked."""
 
 
 @dataclass(slots=True)
@@ -123,6 +126,7 @@ class Items:
         running = self._items.setdefault(
             (thread_id, _id_of(item)), RunningItem(thread_id, turn_id, item)
         )
+        running.shared = running.shared or not _may_be_one(running.item, item)
         running.item = item
 
     def _turn_started(self, thread_id: str, turn: Turn) -> None:
@@ -185,13 +189,17 @@ class Items:
         return self._items.get((thread_id, item_id))
 
     def mcp_calls(self, thread_id: str, turn_id: str, server: str) -> list[RunningItem]:
-        """Calls of this server that run in this turn and were not asked about, oldest first."""
+        """Calls of this server that run in this turn and were not asked about, oldest first.
+
+        Not those that share an id: MCP calls run side by side where their server is set up so.
+        """
         return [
             running
             for (thread, _), running in self._items.items()
             if thread == thread_id
             and running.turn_id == turn_id
             and not running.asked
+            and not running.shared
             and isinstance(running.item, McpToolCallThreadItem)
             and running.item.server == server
         ]
@@ -212,6 +220,17 @@ class Items:
     def root_of(self, thread_id: str) -> str:
         """The thread at the top of this one's line of parents: itself if it has none."""
         return [thread_id, *self.ancestors_of(thread_id)][-1]
+
+
+def _may_be_one(one: ThreadItem, other: ThreadItem) -> bool:
+    """Whether an item that is reported to start again may be the same; only calls can be told."""
+    if not isinstance(one, McpToolCallThreadItem):
+        return True
+    return (
+        isinstance(other, McpToolCallThreadItem)
+        and (one.server, one.tool) == (other.server, other.tool)
+        and same_json(one.arguments, other.arguments)
+    )
 
 
 def _id_of(item: ThreadItem) -> str:

@@ -1,0 +1,178 @@
+"""PURE: the one action that an approval is about: its place, and whether an item is that action."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
+
+from codex_acp.codex._generated.models import (
+    CommandExecutionThreadItem,
+    FileChangeThreadItem,
+    McpToolCallThreadItem,
+)
+from codex_acp.codex.approvals.classify import (
+    CommandApproval,
+    FileChangeApproval,
+    LegacyCommandApproval,
+    LegacyPatchApproval,
+    McpToolApproval,
+    McpToolQuestion,
+    PermissionsApproval,
+)
+from codex_acp.wire.canonical import same_json
+from codex_acp.wire.codec import plain
+
+if TYPE_CHECKING:
+    from codex_acp.codex._generated.models import ThreadItem
+    from codex_acp.codex.approvals.classify import Approval
+    from codex_acp.codex.approvals.running_items import Items
+
+__all__ = ["Place", "has_item", "is_network", "place_of", "refreshed", "same_action"]
+
+REDACTED: Final = "[REDACTED_SECRET]"
+"""What an item has for each secret that Codex recognizes in a command; an approval is exact."""
+
+_UNFINISHED: Final = ("failed", "declined")
+"""How a file change ends that may have made only some of its changes."""
+
+
+class Place(NamedTuple):
+    """Where an action stands, in Codex's own ids."""
+
+    thread_id: str
+    turn_id: str | None
+    """None in the protocol's first version, which does not tell it."""
+    item_id: str
+    part: str | None
+    """Tells it from other approvals of the same item: a sub-command, an input to a command."""
+
+    @property
+    def answer_id(self) -> str:
+        """The id by which Codex finds the action when the answer comes (contract 3.7)."""
+        return self.item_id if self.part is None else self.part
+
+
+def place_of(approval: Approval) -> Place:
+    """Where the action of this approval stands."""
+    match approval:
+        case CommandApproval(request=command):
+            of = command.params
+            part = of.approval_id if of.approval_id != of.item_id else None
+            return Place(of.thread_id, of.turn_id, of.item_id, part)
+        case FileChangeApproval(request=change):
+            of_change = change.params
+            return Place(of_change.thread_id, of_change.turn_id, of_change.item_id, None)
+        case PermissionsApproval(request=permissions):
+            asked = permissions.params
+            return Place(asked.thread_id, asked.turn_id, asked.item_id, None)
+        case McpToolApproval(params=elicitation, item=call):
+            return Place(elicitation.thread_id, elicitation.turn_id, call.id, None)
+        case McpToolQuestion(request=question, item=call):
+            return Place(question.params.thread_id, question.params.turn_id, call.id, None)
+        case LegacyCommandApproval(request=legacy):
+            old = legacy.params
+            return Place(old.conversation_id, None, old.call_id, old.approval_id)
+        case LegacyPatchApproval(request=patch):
+            return Place(patch.params.conversation_id, None, patch.params.call_id, None)
+        case _:
+            assert_never(approval)
+
+
+def is_network(approval: Approval) -> bool:
+    """Whether it asks for a connection, which a command that runs already wants to make."""
+    return (
+        isinstance(approval, CommandApproval)
+        and approval.request.params.network_approval_context is not None
+    )
+
+
+def has_item(approval: Approval) -> bool:
+    """Whether the item of its id is the action itself, whose end shows what has run.
+
+    Of a sub-command it is the command around it; a connection and permissions have none.
+    """
+    match approval:
+        case CommandApproval(request=command):
+            of_its_own = place_of(approval).part is None and not is_network(approval)
+            return of_its_own and command.params.kind == "command"
+        case FileChangeApproval() | McpToolApproval() | McpToolQuestion():
+            return True
+        case PermissionsApproval() | LegacyCommandApproval() | LegacyPatchApproval():
+            return False
+        case _:
+            assert_never(approval)
+
+
+def same_action(approval: Approval, item: ThreadItem) -> bool:
+    """Whether an item of its id, in progress or ended, is the action that was shown."""
+    match approval:
+        case CommandApproval(request=command):
+            return (
+                isinstance(item, CommandExecutionThreadItem)
+                and command.params.cwd in (None, item.cwd)
+                and _is_command(item.command, command.params.command)
+            )
+        case FileChangeApproval(item=shown):
+            return isinstance(item, FileChangeThreadItem) and _are_changes(item, shown)
+        case McpToolApproval(item=call) | McpToolQuestion(item=call):
+            return (
+                isinstance(item, McpToolCallThreadItem)
+                and (item.server, item.tool) == (call.server, call.tool)
+                and same_json(item.arguments, call.arguments)
+            )
+        case PermissionsApproval() | LegacyCommandApproval() | LegacyPatchApproval():
+            return True  # no item of its id is its own
+        case _:
+            assert_never(approval)
+
+
+def _is_command(reported: str, shown: str | None) -> bool:
+    """Whether ``reported`` is what was shown, but for the secrets that Codex leaves out."""
+    if shown is None or reported == shown:
+        return True
+    first, *pieces = reported.split(REDACTED)
+    if not pieces or not shown.startswith(first):
+        return False
+    at = len(first)
+    for number, piece in enumerate(pieces, start=1):
+        is_last = number == len(pieces)
+        found = len(shown) - len(piece) if is_last else shown.find(piece, at + 1)
+        secret = shown[at : max(at, found)]
+        if not secret or any(map(str.isspace, secret)) or not shown.startswith(piece, found):
+            return False
+        at = found + len(piece)
+    return True
+
+
+def _are_changes(item: FileChangeThreadItem, shown: FileChangeThreadItem) -> bool:
+    of_shown = {change.path: plain(change) for change in shown.changes}
+    if item.status in _UNFINISHED:
+        return all(change.path in of_shown for change in item.changes)
+    return same_json(of_shown, {change.path: plain(change) for change in item.changes})
+
+
+def refreshed(approval: Approval, items: Items) -> Approval | None:
+    """The same action as Codex last reported it; None if it is no longer in progress."""
+    place = place_of(approval)
+    running = items.get(place.thread_id, place.item_id)
+    item = None if running is None else running.item
+    match approval:
+        case FileChangeApproval(request=change):
+            return (
+                FileChangeApproval(change, item) if isinstance(item, FileChangeThreadItem) else None
+            )
+        case McpToolApproval(request=request, params=params):
+            if not isinstance(item, McpToolCallThreadItem):
+                return None
+            return McpToolApproval(request, params, item)
+        case McpToolQuestion(request=question):
+            return (
+                McpToolQuestion(question, item) if isinstance(item, McpToolCallThreadItem) else None
+            )
+        case CommandApproval(item=asked_about):
+            if not has_item(approval) or (item is None and asked_about is None):
+                return approval  # what is asked stands in the request itself
+            return approval if item is not None and same_action(approval, item) else None
+        case PermissionsApproval() | LegacyCommandApproval() | LegacyPatchApproval():
+            return approval
+        case _:
+            assert_never(approval)
