@@ -34,7 +34,7 @@ EXAMPLES: Final = 210
 ACTIONS: Final = (
     "accept", "accept_other_option", "reject", "foreign_option", "unknown_option", "cancelled",
     "error", "malformed", "twice", "cancel_prompt", "end_turn", "resolve", "change_item",
-    "repeat", "reuse", "wait",
+    "repeat", "reuse", "collide", "wait",
 )  # fmt: skip
 
 Plan = list[tuple[str, int, int, bool]]
@@ -115,16 +115,28 @@ def _act(world: World, action: str, asked: Asked, which: int) -> None:
         )  # fmt: skip
         changed = [one for one in world.asked if one.kind == "file" and one.dialog]
         world.forbid(changed, on_arrival=True)
-    elif action in ("repeat", "reuse") and not world.is_open(asked):
+    elif action in ("repeat", "reuse", "collide"):
+        _ask_again(world, action, asked)
+    elif action != "wait" and asked.dialog is not None and not asked.answered:
+        _negative(world, asked, action, others)
+
+
+def _ask_again(world: World, action: str, asked: Asked) -> None:
+    """Codex sends the same once more, another request by its id, or another about its item."""
+    was_accepted = any(accepts(reply) for reply in asked.replies)
+    if action == "collide":
+        if asked.kind == "file" and (world.is_open(asked) or was_accepted):
+            world.collide(asked)
+            reached["collided"] += 1
+            reached["collided, accepted"] += was_accepted
+    elif not world.is_open(asked):
         pass  # its id is free again: that would be a new request
     elif action == "repeat":
         world.codex.send(asked.sent)
-    elif action == "reuse":
+    else:
         params = {**asked.sent["params"], "reason": "another"}
         world.codex.send({**asked.sent, "params": params})
         world.forbid([asked], on_arrival=True)
-    elif action != "wait" and asked.dialog is not None and not asked.answered:
-        _negative(world, asked, action, others)
 
 
 async def _round(world: World, number: int, plan: Plan, kinds: list[str]) -> None:
@@ -135,7 +147,7 @@ async def _round(world: World, number: int, plan: Plan, kinds: list[str]) -> Non
     world.collect()
     for action, target, which, pause in plan:
         _act(world, action, world.asked[target % len(world.asked)], which)
-        if pause:
+        if pause or action == "collide":  # else what settles the first one would come before
             await settle()
             world.collect()
     await settle()
@@ -143,6 +155,7 @@ async def _round(world: World, number: int, plan: Plan, kinds: list[str]) -> Non
     world.end_turn()
     await settle()
     world.collect()
+    assert world.interrupted or not world.must_interrupt
     for asked in world.asked:
         assert len(asked.replies) == 1, f"{asked} got {len(asked.replies)} replies"
         (reply,) = asked.replies
@@ -189,6 +202,8 @@ def test_1_4_and_3_2_hold_in_every_interleaving(caplog: pytest.LogCaptureFixture
     _explore()
     print("\nreached:", dict(sorted(reached.items())))  # noqa: T201 - shown with -s
     assert reached["interleavings"] >= 20_000
+    assert reached["collided"] > 1_000
+    assert reached["collided, accepted"] > 100
     for kind in KINDS:
         assert reached[f"{kind} accepted"] > 100, kind
         assert reached[f"{kind} not accepted"] > 100, kind

@@ -12,6 +12,7 @@ from codex_acp.codex import Allow, Deny, Once, ask
 from codex_acp.codex.approvals import callbacks, policy_runner
 from codex_acp.codex.approvals.policies import ApprovalQuestion, Policy
 from codex_acp.testing import (
+    Expect,
     Notify,
     RawLine,
     file_change_approval,
@@ -300,3 +301,39 @@ async def test_1_5_a_callback_may_use_the_client() -> None:
     bench = PolicyBench(ask(lists), ask_command())
     async with bench:
         assert await bench.answer() == {"decision": "accept"}
+
+
+async def test_3_7_another_action_of_the_same_id_is_refused_with_the_open_question() -> None:
+    asked = Asked()
+    async with PolicyBench(ask(asked), ask_command("one")) as bench:
+        with anyio.fail_after(10):
+            await asked.called.wait()
+            bench.server.play(ask_command("two"))
+            await asked.cancelled.wait()
+        assert await bench.answers(2) == [DECLINED] * 2
+        assert [refused.id for refused in bench.refused] == [1, 0]
+        assert "one id to several actions" in bench.refused[0].reason
+    assert [question.arguments["command"] for question in asked.questions] == ["one"]
+
+
+@pytest.mark.parametrize("second", ["request", "item/started", "item/completed"])
+async def test_3_7_another_action_in_place_of_the_allowed_one_interrupts_the_turn(
+    second: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    item = {
+        "type": "commandExecution",
+        "id": "i",
+        "command": "two",
+        "commandActions": [],
+        "cwd": "/w",
+        "status": "inProgress",
+    }
+    report = Notify(second, {**TURN, "item": item, "startedAtMs": 1, "completedAtMs": 1})
+    async with PolicyBench(ask(lambda _q: Once()), ask_command("one")) as bench:
+        assert await bench.answer() == {"decision": "accept"}
+        bench.server.play(
+            ask_command("two") if second == "request" else report, Expect("turn/interrupt")
+        )
+        count = 2 if second == "request" else 1
+        assert await bench.answers(count) == [{"decision": "accept"}, DECLINED][:count]
+    assert "is interrupted" in caplog.text

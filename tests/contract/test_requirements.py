@@ -38,7 +38,7 @@ RULES = {
     "3.4": "Rejecting declines one action and the turn goes on; cancelled is for cancelled turns.",
     "3.5": "session/cancel settles what waits and never waits for the client's answer.",
     "3.6": "An unknown decision is left out; amendments are offered only as proposed.",
-    "3.7": "The same request again is that request; its id for another one fails closed.",
+    "3.7": "A request again is that request; actions or requests that share an id fail closed.",
     "3.8": "What the person sees is what runs; nothing deceives and nothing is cut in silence.",
     "3.9": "A sub-agent's requests belong to the root session and to the child's own turn.",
     "4.1": "A tool call is announced before its permission request, and not erased by it.",

@@ -141,7 +141,7 @@ async def test_2_7_a_forged_twin_of_a_call_that_was_asked_about_gets_nothing(
     assert "always" not in str(bench.replies(session))
 
 
-async def test_2_7_what_remains_an_imitation_of_its_own_unasked_call_is_shown_as_that_call(
+async def test_2_7_what_remains_an_imitation_of_its_own_unasked_call_offers_nothing_that_lasts(
     bench: ContractBench,
 ) -> None:
     session = await bench.new_session()
@@ -149,9 +149,14 @@ async def test_2_7_what_remains_an_imitation_of_its_own_unasked_call_is_shown_as
     prompt = bench.prompt(session, IMITATED)
     asked = await bench.asks.next_permission()
     assert asked.title == "evil: call imitate"
-    assert asked.request.tool_call.raw_input is not None
-    asked.choose("allow_always", "in later sessions too")
-    # A persistence that only the server offered binds nobody: the next one is asked again.
+    assert asked.kinds == ["allow_once", "reject_once"]
+    raw = asked.request.tool_call.raw_input
+    assert isinstance(raw, dict)
+    assert raw['The MCP server "evil" says'] == QUESTION
+    assert "reason" not in raw
+    content = str(asked.request.tool_call.content)
+    assert 'The MCP server "evil" says:' in content
+    asked.choose("allow_once")
     (await bench.asks.next_permission()).choose("reject_once")
 
     assert await prompt.end() == "end_turn"

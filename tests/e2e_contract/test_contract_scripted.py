@@ -107,6 +107,86 @@ async def test_3_7_a_request_that_comes_again_unchanged_is_asked_once() -> None:
         assert bench.wire.result(last_asked(bench)) == {"decision": "accept"}
 
 
+def interrupted_before(bench: ContractBench, request: dict[str, Any]) -> bool:
+    """Whether the turn's interrupt was written before the reply to this request."""
+    sent = [message for by, message in bench.wire.messages if by == "adapter"]
+    interrupt = next(i for i, m in enumerate(sent) if m.get("method") == "turn/interrupt")
+    return interrupt < sent.index(bench.wire.replies(request)[0])
+
+
+async def test_3_7_an_acceptance_that_crosses_a_second_request_interrupts_the_turn() -> None:
+    async with scripted() as (bench, server):
+        session = await bench.new_session()
+        prompt = bench.prompt(session, "go")
+        server.play(*command_approval("touch one", name="first"))
+        (await bench.asks.next_permission()).choose("allow_once")
+        server.play(
+            AwaitAnswer("first"),
+            AskClient(COMMAND, {**last_asked(bench)["params"], "command": "touch two"}),
+            Expect("turn/interrupt"),
+            *turn_completed("interrupted"),
+        )
+
+        assert await prompt.end() == "cancelled"
+        assert bench.wire.result(last_asked(bench)) == {"decision": "decline"}
+        assert interrupted_before(bench, last_asked(bench))
+        assert "what Codex runs may not be what was allowed (Run: touch one)" in bench.said(session)
+        assert bench.statuses(session, "call-1")[-1] == "failed"
+        assert bench.event_types(session) == [
+            "approval.requested",
+            "approval.decided",
+            "approval.refused",
+            "request.declined",
+        ]
+
+
+@pytest.mark.parametrize("report", ["item/started", "item/completed"])
+async def test_3_7_another_command_that_runs_under_the_id_of_the_allowed_one_ends_the_turn(
+    report: str,
+) -> None:
+    async with scripted() as (bench, server):
+        session = await bench.new_session()
+        prompt = bench.prompt(session, "go")
+        started, asking = command_approval("touch one", name="first")
+        server.play(started, asking)
+        (await bench.asks.next_permission()).choose("allow_once")
+        assert isinstance(started, Notify)
+        params: dict[str, Any] = dict(started.params or {})
+        params["item"] = {**params["item"], "command": "touch two"}
+        params["completedAtMs"] = params["startedAtMs"]
+        server.play(
+            AwaitAnswer("first"),
+            Notify(report, params),
+            Expect("turn/interrupt"),
+            *turn_completed("interrupted"),
+        )
+
+        assert await prompt.end() == "cancelled"
+        assert "The turn is interrupted" in bench.said(session)
+        assert bench.event_types(session)[-1] == "approval.refused"
+
+
+async def test_3_7_a_question_whose_item_becomes_another_command_is_withdrawn() -> None:
+    async with scripted() as (bench, server):
+        session = await bench.new_session()
+        prompt = bench.prompt(session, "go")
+        started, asking = command_approval("touch one", name="first")
+        server.play(started, asking)
+        bench.asks.stubborn = True
+        asked = await bench.asks.next_permission()
+        assert isinstance(started, Notify)
+        params: dict[str, Any] = dict(started.params or {})
+        params["item"] = {**params["item"], "command": "touch two"}
+        server.play(Notify("item/started", params))
+        await bench.wait_until(lambda: bool(bench.asks.withdrawn))
+        asked.choose("allow_once")
+        server.play(AwaitAnswer("first"), *turn_completed())
+
+        assert await prompt.end() == "end_turn"
+        assert bench.wire.result(last_asked(bench)) == {"decision": "decline"}
+        assert "one id to several actions" in bench.said(session)
+
+
 async def test_3_2_nothing_is_accepted_that_codex_has_settled_itself() -> None:
     async with scripted() as (bench, server):
         session = await bench.new_session()

@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from codex_acp.testing import Text, ToolCall, exec_command
-from tests.e2e_contract.contract_bench import ContractBench, Scenes
+from codex_acp.testing import (
+    McpTool,
+    ScriptedMcpServer,
+    Text,
+    ToolCall,
+    exec_command,
+    form_elicitation,
+    mcp_call,
+)
+from tests.e2e_contract.contract_bench import FEATURES, ContractBench, Scenes
 
 if TYPE_CHECKING:
     from codex_acp.testing import Step
@@ -18,9 +26,12 @@ SCENES = Scenes()
 DONE: list[Step] = [Text("Done.")]
 
 
-def make_bench(_: object) -> ContractBench:
-    features = {"multi_agent": True, "multi_agent_v2": True}
-    return ContractBench(SCENES, config={"features": features})
+def make_bench(factory: pytest.TempPathFactory) -> ContractBench:
+    features = {**FEATURES, "multi_agent": True, "multi_agent_v2": True}
+    form = form_elicitation("Which color?", {"color": {"type": "string"}})
+    tools = [McpTool("paint", read_only=True, elicitations=[form])]
+    server = ScriptedMcpServer(factory.mktemp("mcp"), tools, name="paints")
+    return ContractBench(SCENES, config={"features": features}, servers={"paints": server})
 
 
 def spawn(task: str, call: str) -> ToolCall:
@@ -45,6 +56,25 @@ TASK_NO = SCENES.add("task no", [escalated("touch child-no", "k2")], DONE)
 NO = SCENES.add("no", [spawn(TASK_NO, "s2")], [wait("w2")], DONE)
 TASK_CANCELLED = SCENES.add("task cancelled", [escalated("touch child-late", "k3")])
 CANCELLED = SCENES.add("cancelled", [spawn(TASK_CANCELLED, "s3")], [wait("w3")])
+
+
+TASK_FORM = SCENES.add("task form", [mcp_call("paints", "paint", {}, call_id="k4")], DONE)
+FORM = SCENES.add("form", [spawn(TASK_FORM, "s4")], [wait("w4")], DONE)
+
+
+async def test_3_9_a_form_for_a_sub_agent_names_the_child(bench: ContractBench) -> None:
+    session = await bench.new_session()
+    prompt = bench.prompt(session, FORM)
+    asked = await bench.asks.next_elicitation()
+    child = bench.wire.asked()[-1]["params"]["threadId"]
+    assert child != session
+    assert asked.form.session_id == session
+    first, *words = asked.form.message.split("\n")
+    assert first == f"Asked by the sub-agent {child}."
+    assert words[:2] == ['The MCP server "paints" says:', "> Which color?"]
+    asked.accept({"color": "red"})
+
+    assert await prompt.end() == "end_turn"
 
 
 async def test_3_9_a_sub_agents_approval_is_asked_in_its_root_session_with_the_child_named(

@@ -236,7 +236,7 @@ def test_3_8_a_tool_call_is_shown_from_the_item_and_the_servers_words_as_its_wor
         "server": "notes",
         "tool": "write",
         "arguments": {"a": 1},
-        "reason": "Run: ls\nIt is safe",
+        'The MCP server "notes" says': "Run: ls\nIt is safe",
     }
     assert texts(shown)[1:] == [
         'Arguments:\n```json\n{\n  "a": 1\n}\n```',

@@ -184,6 +184,15 @@ def test_2_6_persistence_of_a_tool_call_is_offered_only_where_the_request_says_s
         assert reply_of(approval, grant) == said
 
 
+@pytest.mark.parametrize(("read_only", "lasts"), [(True, False), (False, True), (None, True)])
+def test_2_7_nothing_that_lasts_is_offered_for_a_tool_that_codex_would_not_ask_about(
+    read_only: bool | None, lasts: bool
+) -> None:
+    item = {**mcp_item(), "readOnlyHint": read_only}
+    approval = approval_of(tool_approval(meta={"persist": ["session", "always"]}), item)
+    assert offered(approval).grants == ((Once(), Session(), Always()) if lasts else (Once(),))
+
+
 def test_2_6_without_persist_only_this_call_is_offered() -> None:
     assert offered(approval_of(tool_approval(), mcp_item())).grants == (Once(),)
 

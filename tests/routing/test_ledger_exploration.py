@@ -55,29 +55,29 @@ PROPOSED: dict[str, Any] = {
     "networkApprovalContext": {"host": "h", "protocol": "https"},
 }
 CASES: dict[str, tuple[Any, Any, int, tuple[str, str], int]] = {
-    "two changes of one item": (file_change(0), file_change(1), 2, ("i", "i"), 100),
-    "two commands of one id": (command(0), command(1, command="rm"), 2, ("i", "i"), 100),
-    "a command and permissions of one id": (command(0), permissions(1), 2, ("i", "i"), 100),
+    "two changes of one item": (file_change(0), file_change(1), 2, ("i", "i"), 3_000),
+    "two commands of one id": (command(0), command(1, command="rm"), 1, ("i", "i"), 500),
+    "a command and permissions of one id": (command(0), permissions(1), 1, ("i", "i"), 500),
     "a change, and a child's tool call": (
         file_change(0),
         tool_approval({"v": 0}, 1, **CHILD),
         1,
         ("i", "i"),
-        100,
+        1_900,
     ),
     "two sub-commands of one item": (
         command(0, approvalId="a", **PROPOSED),
         command("0", approvalId="b", **PROPOSED),
         1,
         ("a", "b"),
-        100,
+        1_300,
     ),
     "permissions, and a child's command": (
         permissions(0),
         command(1, itemId="c", **CHILD),
         1,
         ("i", "c"),
-        100,
+        1_600,
     ),
 }
 """Two requests, how often the first one's id is used, by which ids Codex finds their actions, and

@@ -184,6 +184,8 @@ class World:
     def begin(self, turn_id: str) -> None:
         """A turn with a file change and two MCP calls in progress."""
         self.asked = []
+        self.turn_over = self.must_interrupt = False
+        self.interrupted.clear()
         self.turn_id = turn_id
         turn = {"id": turn_id, "items": [], "status": "inProgress"}
         self.notify("turn/started", {"threadId": THREAD, "turn": turn})
@@ -217,7 +219,19 @@ class World:
             self.codex.send(asked.sent)
         return asked
 
+    def collide(self, asked: Asked) -> None:
+        """A second request about the same item, which Codex could take for the first."""
+        twin = Asked(self._next_id, "twin", asked.item_id, asked.turn_id, may_accept=False)
+        self._next_id += 1
+        twin.sent = {**asked.sent, "id": twin.codex_id}
+        self.asked.append(twin)
+        self.codex.send(twin.sent)
+        self.forbid([asked], on_arrival=True)
+        if any(accepts(reply) for reply in asked.replies) and not self.turn_over:
+            self.must_interrupt = True
+
     def end_turn(self, status: str = "completed") -> None:
+        self.turn_over = True
         turn = {"id": self.turn_id, "items": [], "status": status}
         self.notify("turn/completed", {"threadId": THREAD, "turn": turn})
         self.forbid(self.asked, on_arrival=True)
@@ -263,7 +277,7 @@ class World:
             (one,) = [a for a in self.asked if a.kind == kind and f"#{a.codex_id}#" in marker]
             return one
         call = params["toolCall"]["toolCallId"]
-        (one,) = [a for a in self.asked if _call_id(a) == call]
+        (one,) = [a for a in self.asked if _call_id(a) == call and a.kind != "twin"]
         return one
 
 

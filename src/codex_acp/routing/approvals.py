@@ -46,6 +46,7 @@ from codex_acp.routing.display import (
     listed,
     quotation,
     quoted_words,
+    server_name,
     shortened,
     visible,
 )
@@ -272,8 +273,13 @@ def _raw_input(approval: Approval) -> dict[str, object]:
     """Self-contained: what runs, where, and why it is asked."""
     raw = {k: v for k, v in arguments_of(approval).items() if k not in _BOOKKEEPING}
     reason = _reason(approval)
-    if reason is not None:
-        raw["reason"] = reason
+    if reason is None:
+        return raw
+    match approval:
+        case McpToolApproval(item=call) | McpToolQuestion(item=call):
+            raw[f"{server_name(call.server)} says"] = reason  # it may well be the server's own
+        case _:
+            raw["reason"] = reason
     return raw
 
 

@@ -5,11 +5,9 @@ reply is asked for here, and only if all of contract 3.2 holds. Anything else fa
 
 Entries that Codex could take for each other fail closed together, also when one was accepted
 already (contract 3.7, `action_ids`). What is left: Codex may take an acceptance that is on its way
-for a second request that crosses it. That request ends the turn: measured with 0.163 and 0.169,
-the command of neither had begun by then (0 of 24), and what had begun would be ended with the turn.
-
-A method takes one event and returns what follows from it: replies to Codex, dialogs to withdraw,
-and why. The caller carries them out; the ledger has forgotten the entry by then.
+for a second request that crosses it; that request ends the turn. Measured with 0.147, 0.163 and
+0.169 and a policy that answers at once, on a machine with far too much to do: of 75 pairs of
+commands 14 crossed, and none had begun when the interrupt came.
 """
 
 from __future__ import annotations

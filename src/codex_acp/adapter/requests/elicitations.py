@@ -90,7 +90,8 @@ class ElicitationRunner:
         return reply.result
 
     async def _answer(self, routed: Elicitation, elicitation_id: str) -> ElicitationReply:
-        request = create_request(routed.asked, routed.session_id, elicitation_id)
+        child = routed.thread_id if routed.thread_id != routed.session_id else None
+        request = create_request(routed.asked, routed.session_id, elicitation_id, child)
         try:
             response = await self._side.elicitation_create(request)
         except CodexAcpError as error:

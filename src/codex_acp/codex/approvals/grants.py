@@ -120,12 +120,12 @@ def _listed(approval: Approval) -> OfferedGrants:
             return OfferedGrants((Once(), Session()))
         case LegacyCommandApproval() | LegacyPatchApproval():
             return OfferedGrants((Once(), Session()))
-        case McpToolApproval(params=params):
-            return _of_tool(params.meta)
-        case McpToolQuestion(request=question):
+        case McpToolApproval(params=params, item=call):
+            return _of_tool(params.meta, call)
+        case McpToolQuestion(request=question, item=call):
             labels = [o.label for o in question.params.questions[0].options or ()]
             known = [_QUESTION_LABELS[label] for label in labels if label in _QUESTION_LABELS]
-            return OfferedGrants(tuple(known))
+            return OfferedGrants(tuple(g for g in known if g == Once() or _may_persist(call)))
         case _:
             assert_never(approval)
 
@@ -200,8 +200,17 @@ def _hosts(params: models.CommandExecutionRequestApprovalParams) -> list[Remembe
     ]
 
 
-def _of_tool(meta: Any) -> OfferedGrants:
-    persist = meta.get("persist") if isinstance(meta, dict) else None
+def _may_persist(call: models.McpToolCallThreadItem) -> bool:
+    """Whether Codex asks about such a call before its server hears of it.
+
+    Of a tool that only reads it does not, by default: what asks then may be the server itself,
+    whose requests look the same. Codex's item is the only word on that which is not the server's.
+    """
+    return call.read_only_hint is not True
+
+
+def _of_tool(meta: Any, call: models.McpToolCallThreadItem) -> OfferedGrants:
+    persist = meta.get("persist") if isinstance(meta, dict) and _may_persist(call) else None
     values = [persist] if isinstance(persist, str) else persist
     grants: list[Grant] = [Once()]
     unknown: list[str] = []

@@ -187,7 +187,8 @@ def trust_mcp_servers(names: Collection[str], *, persist: bool = False) -> Polic
     Only calls that Codex itself reports as running (contract 2.7), each once; with ``persist`` for
     the session where Codex offers that. Never the servers' forms or pages: those are elicitations.
     What remains: a server can imitate the approval of a running call of its own that Codex did not
-    ask about, and so have its own elicitation accepted, empty.
+    ask about, and so have its own elicitation accepted, empty. For a tool that only reads it is
+    accepted for that once; for another one Codex still takes no notice of what the server offered.
 
     Raises MisuseError for one string instead of a collection.
     """
