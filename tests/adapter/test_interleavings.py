@@ -202,8 +202,8 @@ def test_1_4_and_3_2_hold_in_every_interleaving(caplog: pytest.LogCaptureFixture
     _explore()
     print("\nreached:", dict(sorted(reached.items())))  # noqa: T201 - shown with -s
     assert reached["interleavings"] >= 20_000
-    assert reached["collided"] > 1_000
-    assert reached["collided, accepted"] > 100
+    assert reached["collided"] > 100
+    assert reached["collided, accepted"] > 10
     for kind in KINDS:
         assert reached[f"{kind} accepted"] > 100, kind
         assert reached[f"{kind} not accepted"] > 100, kind

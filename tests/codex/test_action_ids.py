@@ -14,6 +14,7 @@ from tests.support.routing_samples import (
     change,
     command,
     command_item,
+    elicitation,
     file_change,
     file_item,
     item_completed,
@@ -134,6 +135,24 @@ def test_3_7_what_is_pending_stays_so_when_a_turn_ends_for_its_owner_settles_it(
     ids, _ = asked(LS)
     ids.apply(turn_completed())
     assert ids.asked(1, RM, "turn") == Collision((0,), ())
+
+
+def test_3_7_a_turn_that_is_reported_to_start_again_forgets_nothing() -> None:
+    ids, _ = asked(LS, allowed=True)
+    ids.apply(turn_started())
+    assert ids.asked(1, RM, "turn") == Collision((), (0,))
+    ids.apply(turn_started())
+    assert ids.asked(1, RM, "turn") == Collision((), ())
+
+
+def test_3_7_a_request_that_is_declined_unasked_puts_its_id_in_doubt_as_well() -> None:
+    ids, _ = asked(LS, allowed=True)
+    assert ids.declined(command(1, itemId="other")) is None
+    assert ids.declined(elicitation(1)) is None
+    assert ids.declined(command(1, approvalId="sub")) is None
+    assert ids.declined(command(1, kind="newKind")) == Collision((), (0,))
+    assert ids.declined(command(1)) is None
+    assert asked(LS)[0].declined(file_change(1)) == Collision((0,), ())
 
 
 def test_3_7_what_was_refused_counts_no_more() -> None:

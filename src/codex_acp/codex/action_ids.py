@@ -23,12 +23,19 @@ from codex_acp.codex._generated.notifications import (
     TurnCompletedEvent,
     TurnStartedEvent,
 )
-from codex_acp.codex.actions import has_item, is_network, place_of, same_action
+from codex_acp.codex.actions import (
+    answer_id_of,
+    has_item,
+    is_network,
+    place_of,
+    same_action,
+)
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import ThreadItem
     from codex_acp.codex._generated.notifications import ServerNotification
+    from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.actions import Place
     from codex_acp.codex.approvals.classify import Approval
 
@@ -90,6 +97,12 @@ class ActionIds(Generic[K]):
             return None
         return self._fail_closed(others, shared, turn_id)
 
+    def declined(self, request: ServerRequest) -> Collision[K] | None:
+        """A request is declined without being entered: what shares its id is in doubt as well."""
+        shared = answer_id_of(request)
+        others = [h for h in self._held if (h.place.thread_id, h.place.answer_id) == shared]
+        return self._fail_closed(others, None, others[0].turn_id) if others else None
+
     def allowed(self, key: K) -> None:
         """The accepting reply is made."""
         for held in self._of(key):
@@ -120,7 +133,9 @@ class ActionIds(Generic[K]):
             return found
         if isinstance(event, TurnCompletedEvent):
             self._turn_over(event.params.thread_id, event.params.turn.id)
-        elif isinstance(event, TurnStartedEvent | ThreadClosedEvent):
+        elif isinstance(event, TurnStartedEvent):
+            self._turn_over(event.params.thread_id, None, but=event.params.turn.id)
+        elif isinstance(event, ThreadClosedEvent):
             self._turn_over(event.params.thread_id, None)
         return None
 
@@ -149,19 +164,19 @@ class ActionIds(Generic[K]):
             tuple(held.key for held in others if held.allowed),
         )
 
-    def _turn_over(self, thread_id: str, turn_id: str | None) -> None:
+    def _turn_over(self, thread_id: str, turn_id: str | None, but: str | None = None) -> None:
         """``turn_id`` None: whatever ran in the thread. What is pending, its owner settles."""
+
+        def over(thread: str, turn: str) -> bool:
+            return thread == thread_id and turn != but and turn_id in (None, turn)
+
         self._held = [
             held
             for held in self._held
-            if not held.allowed
-            or held.place.thread_id != thread_id
-            or turn_id not in (None, held.turn_id)
+            if not (held.allowed and over(held.place.thread_id, held.turn_id))
         ]
         self._barred = {
-            shared: turn
-            for shared, turn in self._barred.items()
-            if shared[0] != thread_id or turn_id not in (None, turn)
+            shared: turn for shared, turn in self._barred.items() if not over(shared[0], turn)
         }
 
     def _of(self, key: K) -> list[_Held[K]]:

@@ -9,6 +9,11 @@ from codex_acp.codex._generated.models import (
     FileChangeThreadItem,
     McpToolCallThreadItem,
 )
+from codex_acp.codex._generated.server_requests import (
+    ItemCommandExecutionRequestApproval,
+    ItemFileChangeRequestApproval,
+    ItemPermissionsRequestApproval,
+)
 from codex_acp.codex.approvals.classify import (
     CommandApproval,
     FileChangeApproval,
@@ -23,10 +28,19 @@ from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import ThreadItem
+    from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals.classify import Approval
     from codex_acp.codex.approvals.running_items import Items
 
-__all__ = ["Place", "has_item", "is_network", "place_of", "refreshed", "same_action"]
+__all__ = [
+    "Place",
+    "answer_id_of",
+    "has_item",
+    "is_network",
+    "place_of",
+    "refreshed",
+    "same_action",
+]
 
 REDACTED: Final = "[REDACTED_SECRET]"
 """What an item has for each secret that Codex recognizes in a command; an approval is exact."""
@@ -75,6 +89,20 @@ def place_of(approval: Approval) -> Place:
             return Place(patch.params.conversation_id, None, patch.params.call_id, None)
         case _:
             assert_never(approval)
+
+
+def answer_id_of(request: ServerRequest) -> tuple[str, str] | None:
+    """Thread and id by which Codex finds what this request asks about, if that is an action."""
+    match request:
+        case ItemCommandExecutionRequestApproval(params=command):
+            return command.thread_id, command.approval_id or command.item_id
+        case (
+            ItemFileChangeRequestApproval(params=asked)
+            | ItemPermissionsRequestApproval(params=asked)
+        ):
+            return asked.thread_id, asked.item_id
+        case _:
+            return None
 
 
 def is_network(approval: Approval) -> bool:

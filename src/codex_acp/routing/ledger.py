@@ -164,6 +164,11 @@ class Ledger:
         why = "Codex used the id of this request for another one"
         return self._decline(entry, "rejected", "superseded", why, withdraw=True)
 
+    def declined(self, request: ServerRequest) -> FailedClosed | None:
+        """A request was declined without being entered: what shares its id fails closed as well."""
+        collision = self._ids.declined(request)
+        return None if collision is None else self._fail_closed(collision)
+
     def answered(
         self, key: Key, token: str, answer: Answer, now: classify.Approval | None, running: bool
     ) -> Settlement | None:

@@ -111,6 +111,9 @@ class ServerRequestRunner:
                 reply = await self._elicitations.ask(self._key(routed.request.id), routed)
                 return self._refused(routed.request, _ID_IN_USE) if reply is None else reply
             case Decline():
+                failed = self._ledger.declined(request)
+                if failed is not None:
+                    await self._fail_closed_before_reply(failed)
                 return self._decline(routed)
             case _:
                 assert_never(routed)
@@ -188,8 +191,7 @@ class ServerRequestRunner:
         if entry is None:
             return self._refused(routed.approval.request, _ID_IN_USE)
         if isinstance(entry, FailedClosed):
-            self._fail_closed(entry)
-            await anyio.lowlevel.checkpoint()  # an interrupt is written before this decline
+            await self._fail_closed_before_reply(entry)
             return self._decline(Decline(routed.approval.request, SHARED_ID, routed.session_id))
         for decision in routed.offered.unknown:
             logger.warning("Codex offers %s, which is not known here and left out", decision)
@@ -218,6 +220,11 @@ class ServerRequestRunner:
             shown = shortened(routed.shown.title or "", SAID_LIMIT)
             self._say(routed.session_id, f"The turn is interrupted: {ALLOWED_IN_DOUBT} ({shown}).")
         self._carry_out(failed.settled)
+
+    async def _fail_closed_before_reply(self, failed: FailedClosed) -> None:
+        """The same; an interrupt is written before the reply to the request that collided."""
+        self._fail_closed(failed)
+        await anyio.lowlevel.checkpoint()
 
     def _settled(self, routed: Approval, *, accepted: bool) -> None:
         session = self._session(routed.session_id)

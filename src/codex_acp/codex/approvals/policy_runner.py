@@ -19,7 +19,7 @@ from codex_acp.codex._generated.notifications import (
     UnknownNotification,
 )
 from codex_acp.codex.action_ids import ALLOWED_IN_DOUBT, SHARED_ID, ActionIds
-from codex_acp.codex.actions import place_of, refreshed
+from codex_acp.codex.actions import answer_id_of, place_of, refreshed
 from codex_acp.codex.approvals.callbacks import END_OF_CALLBACK_SECONDS, end_task
 from codex_acp.codex.approvals.classify import (
     CommandApproval,
@@ -140,7 +140,7 @@ class PolicyRunner:
             case McpForm() | McpUrl() | UserInput():
                 return self._refuse(request, ELICITATION)
             case ProgramOnly(reason=reason) | Refused(reason=reason):
-                return self._refuse(request, reason)
+                return await self._refuse_unasked(request, reason)
             case _:
                 assert_never(what)
 
@@ -160,7 +160,7 @@ class PolicyRunner:
         key = (type(request.id), request.id)
         question = self._question(approval)
         if isinstance(question, Deny):
-            return self._refuse(request, question.reason)
+            return await self._refuse_unasked(request, question.reason)
         if key in self._open:
             return self._refuse(request, "the request's id is open already")
         if key in self._resolved_early:
@@ -248,6 +248,15 @@ class PolicyRunner:
             task.add_done_callback(self._interrupts.discard)
         for key in collision.pending:
             self._open[key].withdraw(SHARED_ID, answered=False)
+
+    async def _refuse_unasked(self, request: ServerRequest, reason: str) -> WireModel:
+        """No policy is asked; what shares the request's id fails closed with it."""
+        collision, shared = self._ids.declined(request), answer_id_of(request)
+        if collision is not None and shared is not None:
+            turn_id = getattr(request.params, "turn_id", "")
+            self._fail_closed(collision, shared[0], turn_id)
+            await asyncio.sleep(0)
+        return self._refuse(request, reason)
 
     async def _interrupt(self, thread_id: str, turn_id: str) -> None:
         """Codex never answers the interrupt of a turn that has just ended."""
