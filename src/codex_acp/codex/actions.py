@@ -93,16 +93,11 @@ def place_of(approval: Approval) -> Place:
 
 def answer_id_of(request: ServerRequest) -> tuple[str, str] | None:
     """Thread and id by which Codex finds what this request asks about, if that is an action."""
-    match request:
-        case ItemCommandExecutionRequestApproval(params=command):
-            return command.thread_id, command.approval_id or command.item_id
-        case (
-            ItemFileChangeRequestApproval(params=asked)
-            | ItemPermissionsRequestApproval(params=asked)
-        ):
-            return asked.thread_id, asked.item_id
-        case _:
-            return None
+    if isinstance(request, ItemCommandExecutionRequestApproval):
+        return request.params.thread_id, request.params.approval_id or request.params.item_id
+    if isinstance(request, ItemFileChangeRequestApproval | ItemPermissionsRequestApproval):
+        return request.params.thread_id, request.params.item_id
+    return None
 
 
 def is_network(approval: Approval) -> bool:

@@ -275,12 +275,10 @@ def _raw_input(approval: Approval) -> dict[str, object]:
     reason = _reason(approval)
     if reason is None:
         return raw
-    match approval:
-        case McpToolApproval(item=call) | McpToolQuestion(item=call):
-            raw[f"{server_name(call.server)} says"] = reason  # it may well be the server's own
-        case _:
-            raw["reason"] = reason
-    return raw
+    name = "reason"
+    if isinstance(approval, McpToolApproval | McpToolQuestion):
+        name = f"{server_name(approval.item.server)} says"  # nothing proves that it is Codex
+    return {**raw, name: reason}
 
 
 def _reason(approval: Approval) -> str | None:
