@@ -19,8 +19,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "acp": {"jsonrpc", "wire", "transport"},
     "routing": {
         "jsonrpc.message", "wire", "codex._generated", "acp._generated", "acp.capabilities",
-        "codex.action_ids", "codex.actions", "codex.approvals.classify", "codex.approvals.grants", "codex.approvals.running_items",
-        "codex.approvals.refusals", "transcript.events",
+        "acp.form_answers", "codex.action_ids", "codex.actions",
+        "codex.approvals.classify", "codex.approvals.grants", "codex.approvals.refusals",
+        "codex.approvals.running_items", "transcript.events",
     },
     "mapping": {
         "jsonrpc.message", "wire", "codex._generated", "acp._generated", "acp.capabilities",

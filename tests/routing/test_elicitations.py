@@ -16,6 +16,7 @@ from codex_acp.acp._generated.v1.models import (
     AcceptCreateElicitationResponse,
     CreateElicitationResponse,
 )
+from codex_acp.acp.form_answers import ValidContent, validate
 from codex_acp.codex._generated.models import (
     McpFormElicitationParams,
     McpOpenaiFormElicitationParams,
@@ -38,7 +39,6 @@ from codex_acp.routing.elicitations import (
     url_elicitation,
     user_input_elicitation,
 )
-from codex_acp.routing.form_answers import ValidContent, validate
 from codex_acp.routing.forms import Unrepresentable
 from codex_acp.routing.urls import RefusedUrl
 from codex_acp.wire.codec import decode, encode
@@ -332,7 +332,8 @@ def test_2_5_only_content_that_fits_is_ever_accepted(
         content = content | other
     asked = form(json.loads(encode(schema)))
     reply = reply_to(asked, AcceptCreateElicitationResponse(content=content))
-    checked = validate(content, schema)
+    assert isinstance(asked, FormElicitation)
+    checked = validate(asked.form.schema, content)
     assert (reply.how == "accepted") is isinstance(checked, ValidContent)
     if isinstance(checked, ValidContent):
         assert isinstance(reply.result, McpServerElicitationRequestResponse)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 
 from codex_acp.acp._generated.v1.models import ElicitationSchema
+from codex_acp.acp.form_answers import ValidContent, validate
 from codex_acp.codex._generated.models import McpElicitationSchema
 from codex_acp.routing.display import is_plain
-from codex_acp.routing.form_answers import ValidContent, validate
 from codex_acp.routing.forms import AcpForm, Unrepresentable, acp_form
 from codex_acp.wire.codec import decode, encode
 from tests.routing.form_samples import written
@@ -287,7 +287,7 @@ def test_2_5_a_default_of_a_form_is_an_answer_that_fits(
     assert isinstance(form, AcpForm)
     shown = written(form.schema)["properties"]
     defaults = {name: asked["default"] for name, asked in shown.items() if "default" in asked}
-    assert isinstance(validate(content | defaults, schema), ValidContent)
+    assert isinstance(validate(form.schema, content | defaults), ValidContent)
 
 
 @pytest.mark.parametrize("seed", range(300))
@@ -304,7 +304,6 @@ def test_2_5_any_schema_of_codex_converts_or_says_why_not(seed: int) -> None:
         assert len(form.reason) > 10
     else:
         assert written(form.schema)["properties"].keys() == value["properties"].keys()
-        assert form.asked is schema
 
 
 def test_the_random_schemas_include_both_kinds() -> None:

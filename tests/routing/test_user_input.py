@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codex_acp.acp.form_answers import InvalidContent
 from codex_acp.routing.display import is_plain
-from codex_acp.routing.form_answers import InvalidContent
 from codex_acp.routing.forms import Unrepresentable
 from codex_acp.routing.user_input import UserInputForm, user_input_answers, user_input_form
 from codex_acp.wire.codec import encode
@@ -27,7 +27,7 @@ def answers(form: UserInputForm, content: dict[str, object] | None) -> Any:
     """The answers as Codex reads them, or the problems."""
     found = user_input_answers(form, content)
     if isinstance(found, InvalidContent):
-        return found
+        return found.sentences()
     value = json.loads(encode(found))
     return {name: answer["answers"] for name, answer in value["answers"].items()}
 
@@ -148,19 +148,19 @@ def test_answers_are_the_label_then_the_own_words(
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (None, '"size" is required'),
-        ({}, '"size" is required'),
-        ({"size": "M"}, '"size" must be one of its choices'),
-        ({"size": "L", "color": "green"}, '"color" must be one of its choices'),
-        ({"size": ["L"]}, '"size" must be one of its choices'),
-        ({"size": "L", "name": 5}, '"name" must be text'),
+        (None, "'size' is required"),
+        ({}, "'size' is required"),
+        ({"size": "M"}, "'size' must be one of its choices"),
+        ({"size": "L", "color": "green"}, "'color' must be one of its choices"),
+        ({"size": ["L"]}, "'size' must be one of its choices"),
+        ({"size": "L", "name": 5}, "'name' must be text"),
         ({"size": "L", "size_other": "XL"}, "1 field the form does not have"),
     ],
 )
 def test_2_5_answers_that_do_not_fit_are_not_passed_on(
     content: dict[str, object] | None, problem: str
 ) -> None:
-    assert answers(form_of(COLOR, SIZE, NAME), content) == InvalidContent((problem,))
+    assert answers(form_of(COLOR, SIZE, NAME), content) == (problem,)
 
 
 def test_no_options_in_the_list_is_a_question_for_free_words() -> None:

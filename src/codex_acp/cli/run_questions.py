@@ -12,6 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
+from codex_acp.acp.form_answers import choices_of, misfit
 from codex_acp.acp.types import (
     ArrayElicitationPropertySchema,
     BooleanElicitationPropertySchema,
@@ -21,7 +22,6 @@ from codex_acp.acp.types import (
 )
 from codex_acp.cli.run_frame import MAX_ROWS
 from codex_acp.cli.run_screen import describe, quoted
-from codex_acp.runtime.forms import choices_of, problem_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -211,7 +211,7 @@ class Questions:
                 if not required:
                     raise Skipped
             value = _value(field, text, tuple(value for value, _ in choices))
-            problem = problem_of(field, value)
+            problem = misfit(field, value)
             if problem is None and text:
                 return value
             await self._shown([f"  It {problem or 'is required'}."], [])

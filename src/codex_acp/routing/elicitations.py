@@ -21,6 +21,7 @@ from codex_acp.acp._generated.v1.models import (
     SessionFormCreateElicitationRequest,
     SessionUrlCreateElicitationRequest,
 )
+from codex_acp.acp.form_answers import InvalidContent, validate
 from codex_acp.codex._generated.models import (
     McpFormElicitationParams,
     McpOpenaiFormElicitationParams,
@@ -38,7 +39,7 @@ from codex_acp.routing.display import (
     shortened,
     visible,
 )
-from codex_acp.routing.form_answers import InvalidContent, validate
+from codex_acp.routing.form_losses import field_label
 from codex_acp.routing.forms import AcpForm, Unrepresentable, acp_form, acp_form_of_json
 from codex_acp.routing.urls import AllowedUrl, RefusedUrl, allowed_url
 from codex_acp.routing.user_input import UserInputForm, user_input_answers, user_input_form
@@ -292,12 +293,17 @@ def _accepted(
     if isinstance(form, UserInputForm):
         answers = user_input_answers(form, response.content)
         if isinstance(answers, InvalidContent):
-            return declined(elicitation, f"the answer does not fit the form: {answers}")
+            return _misfit(elicitation, answers)
         return _made(answers, "accepted")
-    checked = validate(response.content, form.asked)
+    checked = validate(form.schema, response.content)
     if isinstance(checked, InvalidContent):
-        return declined(elicitation, f"the answer does not fit the form: {checked}")
+        return _misfit(elicitation, checked)
     return _made(_mcp("accept", checked.value), "accepted")
+
+
+def _misfit(elicitation: Elicitation, content: InvalidContent) -> ElicitationReply:
+    why = "; ".join(content.sentences(field_label))
+    return declined(elicitation, f"the answer does not fit the form: {why}")
 
 
 def _negative(

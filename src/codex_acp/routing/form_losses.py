@@ -21,14 +21,14 @@ from codex_acp.codex._generated.models import (
     McpElicitationUntitledSingleSelectEnumSchema,
 )
 from codex_acp.errors import InvalidPayload
-from codex_acp.routing.form_answers import field_label
+from codex_acp.routing.display import shortened, visible
 from codex_acp.wire.codec import decode
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import McpElicitationPrimitiveSchema
     from codex_acp.wire.model import WireModel
 
-__all__ = ["LossError", "no_more", "nothing_lost", "what_does_not_read"]
+__all__ = ["LossError", "field_label", "no_more", "nothing_lost", "what_does_not_read"]
 
 _KEYWORDS: Final = frozenset(
     {
@@ -37,6 +37,15 @@ _KEYWORDS: Final = frozenset(
     }
 )  # fmt: skip
 """All that `McpElicitationPrimitiveSchema` knows, and what is harmless."""
+
+
+MAX_LABEL: Final = 100
+"""Characters of a field's name in a sentence; more would drown the sentence."""
+
+
+def field_label(name: str) -> str:
+    """A field's name for a sentence: visible, on one line, not too long."""
+    return f'"{visible(shortened(name, MAX_LABEL))}"'
 
 
 class LossError(Exception):

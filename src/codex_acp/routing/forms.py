@@ -27,6 +27,14 @@ from codex_acp.acp._generated.v1.models import (
     StringMultiSelectItems,
     TitledMultiSelectItems,
 )
+from codex_acp.acp.form_answers import (
+    MAX_CHOICES,
+    MAX_FIELDS,
+    MAX_INTEGER,
+    MIN_INTEGER,
+    misfit,
+    too_large,
+)
 from codex_acp.codex._generated.models import (
     McpElicitationBooleanSchema,
     McpElicitationLegacyTitledEnumSchema,
@@ -41,9 +49,14 @@ from codex_acp.codex._generated.models import (
 )
 from codex_acp.errors import InvalidPayload
 from codex_acp.routing.display import is_plain, visible
-from codex_acp.routing.form_answers import MAX_INTEGER, MIN_INTEGER, field_label, fits
 from codex_acp.routing.form_choices import choices_of, distinct, enum_options
-from codex_acp.routing.form_losses import LossError, no_more, nothing_lost, what_does_not_read
+from codex_acp.routing.form_losses import (
+    LossError,
+    field_label,
+    no_more,
+    nothing_lost,
+    what_does_not_read,
+)
 from codex_acp.wire.codec import decode
 from codex_acp.wire.model import UnknownValue
 
@@ -66,9 +79,7 @@ class AcpForm:
     """A form that ACP can carry without loss. No fields: a yes/no question."""
 
     schema: ElicitationSchema
-    """For ``elicitation/create``."""
-    asked: McpElicitationSchema
-    """The schema as the server gave it: what an answer is checked against."""
+    """For ``elicitation/create``, and what an answer is checked against: nothing was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +92,11 @@ class Unrepresentable:
 def acp_form(schema: McpElicitationSchema) -> AcpForm | Unrepresentable:
     """``schema`` as an ACP form, or why that would lose something."""
     try:
-        return AcpForm(_form(schema), schema)
+        form = _form(schema)
     except LossError as loss:
         return Unrepresentable(str(loss))
+    reason = too_large(form)
+    return AcpForm(form) if reason is None else Unrepresentable(reason)
 
 
 def acp_form_of_json(schema: object) -> AcpForm | Unrepresentable:
@@ -99,6 +112,9 @@ def _form(schema: McpElicitationSchema) -> ElicitationSchema:
     no_more("its schema", schema, title=str, description=str, additionalProperties=bool)
     if "type" not in schema.model_fields_set:
         raise LossError("its schema", "does not say that it is an object")
+    if len(schema.properties) > MAX_FIELDS:  # before anything is made of them
+        fields = len(schema.properties)
+        raise LossError("it", f"has {fields} fields, above the limit of {MAX_FIELDS}")
     form = ElicitationSchema(
         type="object",
         properties={name: _property(name, p) for name, p in schema.properties.items()},
@@ -177,7 +193,7 @@ def _string(at: str, asked: McpElicitationStringSchema) -> StringElicitationProp
             assert_never(asked.format)
     # A default with something unseen in it would be sent by a person who has not seen it.
     default = asked.default
-    if default is not None and fits(default, asked) and is_plain(default, multiline=True):
+    if default is not None and _fits(made, default) and is_plain(default, multiline=True):
         made.default = default
     return made
 
@@ -190,7 +206,7 @@ def _number(at: str, asked: McpElicitationNumberSchema) -> NumberElicitationProp
         made.minimum = asked.minimum
     if asked.maximum is not None:
         made.maximum = asked.maximum
-    if asked.default is not None and fits(asked.default, asked):
+    if asked.default is not None and _fits(made, asked.default):
         made.default = asked.default
     return made
 
@@ -206,9 +222,14 @@ def _integer(at: str, asked: McpElicitationNumberSchema) -> IntegerElicitationPr
         made.minimum = low
     if high != MAX_INTEGER:
         made.maximum = high
-    if asked.default is not None and fits(asked.default, asked):
+    if asked.default is not None and _fits(made, asked.default):
         made.default = int(asked.default)
     return made
+
+
+def _fits(made: AcpProperty, default: object) -> bool:
+    """A default that does not fit its own field is nobody's answer; it is left out."""
+    return misfit(made, default) is None
 
 
 def _finite(at: str, asked: McpElicitationNumberSchema) -> None:
@@ -232,7 +253,7 @@ def _single_choice(at: str, asked: SingleSelect) -> StringElicitationPropertySch
         made.one_of = enum_options(choices)
     else:
         made.enum = [choice.const for choice in choices]
-    if asked.default is not None and fits(asked.default, asked):
+    if asked.default is not None and _fits(made, asked.default):
         made.default = asked.default
     return made
 
@@ -251,13 +272,15 @@ def _several_choices(at: str, asked: MultiSelect) -> ArrayElicitationPropertySch
         made.min_items = asked.min_items
     if asked.max_items is not None:
         made.max_items = asked.max_items
-    if asked.default is not None and fits(asked.default, asked):
+    if asked.default is not None and _fits(made, asked.default):
         made.default = asked.default
     return made
 
 
 def _choices(at: str, asked: SingleSelect | MultiSelect) -> tuple[Choice, ...]:
     choices = distinct(choices_of(asked))
+    if choices is not None and len(choices) > MAX_CHOICES:
+        raise LossError(at, f"offers {len(choices)} choices, above the limit of {MAX_CHOICES}")
     if choices is None:
         raise LossError(at, "offers one value under two names")
     if not choices:

@@ -17,24 +17,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp._generated.v1.models import ElicitationSchema, StringElicitationPropertySchema
+from codex_acp.acp.form_answers import InvalidContent, too_large, validate
 from codex_acp.codex._generated.models import (
-    McpElicitationConstOption,
-    McpElicitationSchema,
-    McpElicitationStringSchema,
-    McpElicitationTitledSingleSelectEnumSchema,
     ToolRequestUserInputAnswer,
     ToolRequestUserInputResponse,
 )
 from codex_acp.routing.display import visible
-from codex_acp.routing.form_answers import InvalidContent, field_label, validate
 from codex_acp.routing.form_choices import Choice, distinct, enum_options
+from codex_acp.routing.form_losses import field_label
 from codex_acp.routing.forms import Unrepresentable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codex_acp.codex._generated.models import (
-        McpElicitationPrimitiveSchema,
         ToolRequestUserInputParams,
         ToolRequestUserInputQuestion,
     )
@@ -61,9 +57,7 @@ class UserInputForm:
     """Questions that ACP can carry as a form."""
 
     schema: ElicitationSchema
-    """For ``elicitation/create``."""
-    asked: McpElicitationSchema
-    """The same in the terms of `codex_acp.routing.form_answers`."""
+    """For ``elicitation/create``, and what an answer is checked against."""
     questions: tuple[QuestionFields, ...]
     words: tuple[str, ...]
     """What the model asks, in its own words."""
@@ -84,19 +78,20 @@ def user_input_form(params: ToolRequestUserInputParams) -> UserInputForm | Unrep
     if len(set(ids)) != len(ids):
         return Unrepresentable("two of its questions have the same id")
     schema = ElicitationSchema(type="object", properties={})
-    asked = McpElicitationSchema(properties={})
     places: list[QuestionFields] = []
     for question in questions:
         options = _choices(question)
         if options is None:
             label = field_label(question.id)
             return Unrepresentable(f"its question {label} offers one label with two meanings")
-        places.append(_add(question, options, schema, asked, {*ids, *schema.properties}))
+        places.append(_add(question, options, schema, {*ids, *schema.properties}))
     required = [place.id for place in places if place.text is None]
     if required:
         schema.required = required
-        asked.required = required
-    return UserInputForm(schema, asked, tuple(places), tuple(q.question for q in questions))
+    reason = too_large(schema)
+    if reason is not None:
+        return Unrepresentable(reason)
+    return UserInputForm(schema, tuple(places), tuple(q.question for q in questions))
 
 
 def user_input_answers(
@@ -108,7 +103,7 @@ def user_input_answers(
     both if both were given, so that nothing a person said is lost, and nothing if the question
     was left empty. A text field that is empty says nothing.
     """
-    checked = validate(content, form.asked)
+    checked = validate(form.schema, content)
     if isinstance(checked, InvalidContent):
         return checked
     return ToolRequestUserInputResponse(
@@ -136,20 +131,16 @@ def _add(
     question: ToolRequestUserInputQuestion,
     choices: tuple[Choice, ...],
     schema: ElicitationSchema,
-    asked: McpElicitationSchema,
     taken: set[str],
 ) -> QuestionFields:
-    """Put the fields of one question into both schemas."""
+    """Put the fields of one question into the schema."""
     name, title = question.id, visible(question.header or question.id)
     made = StringElicitationPropertySchema(
         title=title, description=visible(question.question, multiline=True)
     )
-    check: McpElicitationPrimitiveSchema = McpElicitationStringSchema()
     if choices:
         made.one_of = enum_options(choices)
-        values = [McpElicitationConstOption(const=c.const, title=c.title) for c in choices]
-        check = McpElicitationTitledSingleSelectEnumSchema(one_of=values)
-    schema.properties[name], asked.properties[name] = made, check
+    schema.properties[name] = made
     if not choices:
         return QuestionFields(name, None, name)
     if not question.is_other:
@@ -160,5 +151,4 @@ def _add(
     schema.properties[other] = StringElicitationPropertySchema(
         title=f"{title} (other)", description="Your own words, besides a choice or instead of one."
     )
-    asked.properties[other] = McpElicitationStringSchema()
     return QuestionFields(name, name, other)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from codex_acp.runtime.elicitations import FormAnswer as FormAnswer
     from codex_acp.runtime.elicitations import UrlAnswer as UrlAnswer
     from codex_acp.runtime.elicitations import UrlRequest as UrlRequest
+    from codex_acp.runtime.elicitations import problems_of as problems_of
     from codex_acp.runtime.errors import AgentLaunchError as AgentLaunchError
     from codex_acp.runtime.errors import AgentStartError as AgentStartError
     from codex_acp.runtime.errors import AnswerTimeout as AnswerTimeout
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from codex_acp.runtime.errors import SessionClosed as SessionClosed
     from codex_acp.runtime.errors import StoreError as StoreError
     from codex_acp.runtime.filesystem import FileAccess as FileAccess
-    from codex_acp.runtime.forms import problems_of as problems_of
     from codex_acp.runtime.manager import AgentDescription as AgentDescription
     from codex_acp.runtime.manager import AgentRuntime as AgentRuntime
     from codex_acp.runtime.permissions import Permission as Permission
@@ -57,7 +57,7 @@ else:
     _NAMES_OF = {
         "agent_spec": ("AgentSpec",),
         "config_options": ("Choice", "ConfigOptions", "Setting"),
-        "elicitations": ("Form", "FormAnswer", "UrlAnswer", "UrlRequest"),
+        "elicitations": ("Form", "FormAnswer", "UrlAnswer", "UrlRequest", "problems_of"),
         "errors": (
             "AgentLaunchError",
             "AgentStartError",
@@ -70,7 +70,6 @@ else:
             "StoreError",
         ),
         "filesystem": ("FileAccess",),
-        "forms": ("problems_of",),
         "manager": ("AgentDescription", "AgentRuntime"),
         "permissions": ("Permission", "PermissionPolicy", "allow_kinds", "reject_all"),
         "prompt": ("Prompt",),

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from codex_acp.acp.form_answers import InvalidContent, too_large, validate
 from codex_acp.acp.types import (
     AcceptCreateElicitationResponse,
     CancelCreateElicitationResponse,
@@ -21,12 +22,19 @@ from codex_acp.acp.types import (
     SessionFormCreateElicitationRequest,
     SessionUrlCreateElicitationRequest,
 )
-from codex_acp.runtime.forms import problems_of
 
 if TYPE_CHECKING:
-    from codex_acp.acp.types import CreateElicitationResponse
+    from codex_acp.acp.types import CreateElicitationResponse, ElicitationSchema
 
-__all__ = ["Form", "FormAnswer", "FormCallback", "UrlAnswer", "UrlCallback", "UrlRequest"]
+__all__ = [
+    "Form",
+    "FormAnswer",
+    "FormCallback",
+    "UrlAnswer",
+    "UrlCallback",
+    "UrlRequest",
+    "problems_of",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -46,8 +54,19 @@ FormCallback: TypeAlias = Callable[[Form], FormAnswer | Awaitable[FormAnswer]]
 UrlCallback: TypeAlias = Callable[[UrlRequest], UrlAnswer | Awaitable[UrlAnswer]]
 
 
+def problems_of(schema: ElicitationSchema, content: Mapping[str, object]) -> tuple[str, ...]:
+    """What is wrong with ``content``, a sentence for each field; empty if it fits."""
+    checked = validate(schema, content)
+    return checked.sentences() if isinstance(checked, InvalidContent) else ()
+
+
 async def ask_form(callback: FormCallback, form: Form) -> CreateElicitationResponse:
-    """What the form is answered with; content that does not fit the form is not sent."""
+    """What the form is answered with; content that does not fit the form is not sent, and a form
+    that nobody could fill in is declined unasked."""
+    reason = too_large(form.requested_schema)
+    if reason is not None:
+        logger.warning("a form of the agent was declined because %s", reason)
+        return DeclineCreateElicitationResponse()
     try:
         answer = callback(form)
         given = await answer if inspect.isawaitable(answer) else answer
@@ -56,12 +75,12 @@ async def ask_form(callback: FormCallback, form: Form) -> CreateElicitationRespo
         return CancelCreateElicitationResponse()
     if not isinstance(given, Mapping):
         return _without_content(given)
-    problems = problems_of(form.requested_schema, given)
-    if problems:
-        logger.error("the form's answer does not fit it and is cancelled: %s", "; ".join(problems))
+    checked = validate(form.requested_schema, given)
+    if isinstance(checked, InvalidContent):
+        why = "; ".join(checked.sentences())
+        logger.error("the form's answer does not fit it and is cancelled: %s", why)
         return CancelCreateElicitationResponse()
-    content = dict(given)
-    return AcceptCreateElicitationResponse(content=content)
+    return AcceptCreateElicitationResponse(content=dict(checked.value))
 
 
 async def ask_url(callback: UrlCallback, request: UrlRequest) -> CreateElicitationResponse:

@@ -1,7 +1,6 @@
-"""PURE: the string formats of MCP forms, each as a grammar of its own.
+"""The string formats of forms, each as a grammar of its own.
 
-Owns what a value of a format looks like; must not know fields or forms. A format that is not
-known is met by no value.
+Pure. Owns what a value of a format looks like; must not know fields or forms.
 
 Sources: JSON Schema 2020-12 validation, section 7.3: ``email`` is the mailbox of RFC 5321 (without
 quoted local parts and address literals), ``uri`` that of RFC 3986, ``date`` and ``date-time`` those
@@ -14,10 +13,8 @@ import re
 from typing import TYPE_CHECKING, Final, assert_never
 from urllib.parse import urlsplit
 
-from codex_acp.wire.model import UnknownValue
-
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import McpElicitationStringFormat
+    from codex_acp.acp._generated.v1.models import StringFormat
 
 __all__ = ["misses_format"]
 
@@ -41,7 +38,7 @@ _LAST_MINUTE: Final = 23 * 60 + 59
 _MINUTES_OF_A_DAY: Final = 24 * 60
 
 
-def misses_format(value: str, wanted: McpElicitationStringFormat) -> str | None:
+def misses_format(value: str, wanted: StringFormat) -> str | None:
     """The rule that ``value`` breaks, or None if it is of the wanted format."""
     match wanted:
         case "email":
@@ -54,8 +51,6 @@ def misses_format(value: str, wanted: McpElicitationStringFormat) -> str | None:
             if _is_date_time(value):
                 return None
             return "must be a date and time like 2025-12-31T23:59:00Z"
-        case UnknownValue():
-            return "has a format that is not known"
         case _:
             assert_never(wanted)
 
