@@ -16,6 +16,7 @@ from codex_acp.adapter.agent import CodexAgent
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.errors import TransportError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
+from codex_acp.transport.orphans import adopt_orphans
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,6 +97,8 @@ async def _main(
     with anyio.CancelScope() as scope:
         for number in END_SIGNALS:
             loop.add_signal_handler(number, scope.cancel)
+        # Codex boots meanwhile: it has started nothing that could have left it.
+        adopt_orphans(loop)
         loop.call_later(START_UP_SECONDS, gc.enable)
         try:
             await serve_link(

@@ -31,6 +31,7 @@ from codex_acp.runtime import (
     allow_kinds,
     reject_all,
 )
+from codex_acp.transport.orphans import adopt_orphans
 
 if TYPE_CHECKING:
     from typing import Any, TextIO
@@ -96,6 +97,7 @@ class _Run:
         self._task = asyncio.current_task()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._signalled, number)
+        adopt_orphans(loop)
         try:
             async with self._runtime:
                 return await self._converse()

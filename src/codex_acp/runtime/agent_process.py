@@ -63,6 +63,10 @@ EARLY_UPDATES: Final = 256
 """Updates kept of a session whose id is not known yet: some agents send a few before they answer
 ``session/new``."""
 
+EXIT_SECONDS: Final = 1.0
+"""For an agent to exit when its stdin is closed: an adapter has processes of its own to end, which
+takes it half a second, and they would be orphans if it were killed before."""
+
 SHOWN_OUTPUT: Final = 200
 """Bytes of a first line that is no JSON, in the error that says so."""
 
@@ -229,6 +233,7 @@ class AgentProcess:
                 spec.cwd,
                 name=self.agent,
                 on_stderr_line=self._log_stderr if log else None,
+                exit_seconds=EXIT_SECONDS,
             )
         except (OSError, ValueError) as error:
             msg = (

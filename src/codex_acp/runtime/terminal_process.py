@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.transport.descriptors import DescriptorReader
 from codex_acp.transport.exit_watch import ExitWatch
+from codex_acp.transport.orphans import mark, new_mark
 from codex_acp.transport.process_tree import ProcessTree
 from codex_acp.transport.shielding import finish
 from codex_acp.transport.shutdown import shut_down
@@ -83,9 +84,10 @@ class TerminalProcess:
         self, argv: Sequence[str], env: Mapping[str, str] | None, cwd: str, output_limit: int
     ) -> None:
         self._output = OutputTail(output_limit)
+        tree = new_mark()
         self._process = subprocess.Popen(
             argv,
-            env=env,
+            env=mark(env, tree),
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -97,7 +99,7 @@ class TerminalProcess:
         self._stdout = self._process.stdout
         os.set_blocking(self._stdout.fileno(), False)
         loop = asyncio.get_running_loop()
-        self._tree = ProcessTree(self._process.pid)
+        self._tree = ProcessTree(self._process.pid, tree)
         self._exited: asyncio.Future[None] = loop.create_future()
         self._closing: asyncio.Task[None] | None = None
         self._reader = DescriptorReader(

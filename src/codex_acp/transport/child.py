@@ -49,16 +49,18 @@ def spawn(
     *,
     name: str | None = None,
     on_stderr_line: Callable[[str], None] | None = None,
+    exit_seconds: float | None = None,
 ) -> ChildProcess:
     """Start a process in a session of its own; synchronous, before any event loop.
 
     ``env`` None means this process's own; ``name`` stands for it in messages, by default the
     file name of ``argv[0]`` (arguments may hold secrets). ``on_stderr_line`` is called on the
-    loop with each line of its stderr. Raises OSError if it cannot be started.
+    loop with each line of its stderr. ``exit_seconds`` is what it is given to exit by itself when
+    it is closed, None for 0.2. Raises OSError if it cannot be started.
     """
     process = start_process(argv, env, cwd)
     shown = os.path.basename(argv[0]) if name is None else name  # noqa: PTH119 - no pathlib here
-    return ChildProcess(process, shown, on_stderr_line)
+    return ChildProcess(process, shown, on_stderr_line, exit_seconds)
 
 
 class ChildProcess:
@@ -74,11 +76,13 @@ class ChildProcess:
         process: Process,
         name: str,
         on_stderr_line: Callable[[str], None] | None,
+        exit_seconds: float | None = None,
     ) -> None:
         self._process = process
+        self._exit_seconds = exit_seconds
         self._name = name
         self._tail = StderrTail(on_stderr_line)
-        self._tree = ProcessTree(process.pid)
+        self._tree = ProcessTree(process.pid, process.mark)
         self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
         self._receiver: Receiver | None = None
         self._writer: DescriptorWriter | None = None
@@ -157,7 +161,7 @@ class ChildProcess:
             self._look_for_end()
 
     async def aclose(self) -> None:
-        """End the process and all it started; takes less than half a second.
+        """End the process and all it started; takes half a second, and what it was given to exit.
 
         Closes stdin, waits, sends SIGTERM, waits, sends SIGKILL; descendants included, even those
         in another session or group. Output is read and dropped meanwhile.
@@ -181,10 +185,11 @@ class ChildProcess:
 
         for _ in range(KILL_ROUNDS):
             self._tree.refresh()
-            self._tree.signal(signal.SIGKILL)
-            time.sleep(KILL_ROUND_SECONDS)
             if not self._tree.living():
                 break
+            self._tree.signal(signal.SIGKILL)
+            time.sleep(KILL_ROUND_SECONDS)
+        self._tree.collect()
         self._collect()
 
     def _attach(self, loop: AbstractEventLoop) -> None:
@@ -209,7 +214,7 @@ class ChildProcess:
     async def _close(self) -> None:
         import asyncio
 
-        from codex_acp.transport.shutdown import shut_down
+        from codex_acp.transport.shutdown import STDIN_SECONDS, shut_down
 
         if self._collected:
             self._tell_end(None)
@@ -225,7 +230,10 @@ class ChildProcess:
                 self._writer.stop()
             self._stdin.close()
             if self._exited is not None:
-                await shut_down(self._tree, self._exited)
+                seconds = self._exit_seconds
+                await shut_down(
+                    self._tree, self._exited, STDIN_SECONDS if seconds is None else seconds
+                )
         finally:
             if self._exit_seen():
                 self._collect()

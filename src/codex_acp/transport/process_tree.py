@@ -1,7 +1,8 @@
 """The descendants of a process: who they are, and signals that hit nobody else.
 
 A process is known by its id *and* its start time, so that a reused id is never hit. Processes
-stay known after their parent died, and when they moved to a session or group of their own.
+stay known after their parent died, and when they moved to a session or group of their own; those
+that were never seen with a parent are known by `codex_acp.transport.orphans`.
 Reads ``/proc`` on Linux and runs ``ps`` elsewhere (macOS). Must not know why anybody is stopped.
 """
 
@@ -10,10 +11,16 @@ from __future__ import annotations
 import os
 import sys
 
+from codex_acp.transport import orphans
+
 __all__ = ["ProcessInfo", "ProcessTree", "parse_proc_stat", "parse_ps", "read_processes"]
 
 _PS_SECONDS = 0.2
 """``ps`` normally takes 20 ms; a stuck one must not stop a shutdown that promises half a second."""
+
+
+_KERNEL_THREADS = 2
+"""The parent of those, which have no environment; see kthreads in proc(5)."""
 
 
 class ProcessInfo:
@@ -33,6 +40,11 @@ class ProcessInfo:
         """Comparable only to itself: clock ticks since boot, or a date."""
         self.dead = dead
         """Ended, only not collected by its parent."""
+
+    @property
+    def ticks(self) -> int:
+        """When it started, to be compared with others; 0 where the system tells a date."""
+        return int(self.started) if self.started.isdigit() else 0
 
 
 def read_processes() -> dict[int, ProcessInfo]:
@@ -117,17 +129,25 @@ class ProcessTree:
     session ids can be trusted; afterwards only processes already known are touched.
     """
 
-    def __init__(self, root: int) -> None:
+    def __init__(self, root: int, mark: str | None = None) -> None:
         self._root = root
+        self._mark = mark
+        """In the environment of the root, and so of what comes of it; see `orphans.mark`."""
+        first = read_process(root)
+        self._began = 0 if first is None else first.ticks
         self._root_collected = False
         self._known: dict[int, ProcessInfo] = {}
+        self.unsure = False
+        """Whether the last look came upon a process that was just being started."""
+        orphans.opened(root)
 
     def root_collected(self) -> None:
         """The root's id is free for reuse from now on."""
         self._root_collected = True
+        orphans.closed(self._root)
 
     def refresh(self) -> None:
-        """Look at all processes and note those that descend from the root."""
+        """Look at all processes and note those that come from the root."""
         table = read_processes()
         roots = {pid for pid, info in self._known.items() if _same(info, table.get(pid))}
         if not self._root_collected:
@@ -138,14 +158,35 @@ class ProcessTree:
         children: dict[int, list[int]] = {}
         for info in table.values():
             children.setdefault(info.parent, []).append(info.pid)
-        waiting = list(roots)
-        while waiting:
-            for child in children.get(waiting.pop(), ()):
-                if child not in roots:
-                    roots.add(child)
-                    waiting.append(child)
+        _add_descendants(roots, children)
+        self.unsure = False
+        lost = [info.pid for info in table.values() if info.pid not in roots and self._lost(info)]
+        if lost:
+            roots.update(lost)
+            _add_descendants(roots, children)
         roots.discard(os.getpid())
         self._known = {pid: table[pid] for pid in roots if pid in table}
+
+    def _lost(self, info: ProcessInfo) -> bool:
+        """Whether it is of this tree though no living parent says so."""
+        if sys.platform != "linux" or info.dead or info.ticks < self._began:
+            return False
+        if self._mark is not None:
+            marked = orphans.has_mark(info.pid, self._mark)
+            if marked:
+                return True
+            self.unsure = self.unsure or (marked is None and info.parent != _KERNEL_THREADS)
+        return (
+            orphans.is_orphan_here(info)
+            and orphans.is_the_last(self._root)
+            and not orphans.spared(info.pid)
+        )
+
+    def collect(self) -> None:
+        """Take the status of its orphans that have ended and are this process's children now."""
+        if orphans.adopts():
+            found = [read_process(pid) for pid in self._known if pid != self._root]
+            orphans.collect([info for info in found if info is not None])
 
     def living(self) -> list[ProcessInfo]:
         """The known processes, root included, that have not ended."""
@@ -165,6 +206,15 @@ class ProcessTree:
             in_group = info.group == self._root and not self._root_collected
             if not in_group or number == SIGKILL:
                 _signal_one(info, number)
+
+
+def _add_descendants(found: set[int], children: dict[int, list[int]]) -> None:
+    waiting = list(found)
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child not in found:
+                found.add(child)
+                waiting.append(child)
 
 
 def _same(info: ProcessInfo, now: ProcessInfo | None) -> bool:

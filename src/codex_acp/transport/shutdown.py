@@ -1,5 +1,9 @@
 """The ladder that ends a child process and all it started, within half a second.
 
+1. Its stdin is closed, and it is given a moment to end by itself.
+2. What still lives gets SIGTERM, once, and a moment to clean up.
+3. What still lives gets SIGKILL, until a look finds nothing.
+
 Owns the order and the time limits. Must not know what the child does, nor how its exit is noticed.
 """
 
@@ -23,7 +27,7 @@ STDIN_SECONDS: Final = 0.2
 TERMINATE_SECONDS: Final = 0.1
 """For a clean-up after SIGTERM; longer would be felt by a person who closes an editor."""
 
-KILL_SECONDS: Final = 0.1
+KILL_SECONDS: Final = 0.2
 """For the kernel to end what SIGKILL hit, and to find what was forked meanwhile."""
 
 LOOK_SECONDS: Final = 0.04
@@ -34,35 +38,39 @@ POLL_SECONDS: Final = 0.01
 """Between two looks at whether known processes have ended, which cost some 20 µs each."""
 
 
-async def shut_down(tree: ProcessTree, exited: Future[None]) -> None:
-    """Wait for the exit after stdin was closed, then terminate, then kill what still lives.
+async def shut_down(
+    tree: ProcessTree, exited: Future[None], stdin_seconds: float = STDIN_SECONDS
+) -> None:
+    """End a process, whose stdin the caller has closed, and all that came of it.
 
-    The caller has closed the child's stdin. ``exited`` is done when the root has ended, and
-    whoever set it has refreshed the tree at that moment.
-    Returns at once when nothing lives any more.
+    ``exited`` is done when the root has ended, and whoever set it has refreshed the tree at that
+    moment. Returns as soon as nothing lives any more.
     """
-    await _wait_for_exit(tree, exited)
-    if exited.done() and not tree.living():
-        return
-    tree.signal(signal.SIGTERM)
-    if await _all_ended(tree, exited, TERMINATE_SECONDS):
-        return
-    end = time.monotonic() + KILL_SECONDS
-    while time.monotonic() < end:
-        # Again and again: a process may fork between the look and the signal.
-        tree.refresh()
-        tree.signal(signal.SIGKILL)
-        if await _all_ended(tree, exited, POLL_SECONDS):
+    try:
+        if await _ended_by_itself(tree, exited, stdin_seconds):
             return
+        tree.signal(signal.SIGTERM)
+        if await _all_ended(tree, exited, TERMINATE_SECONDS):
+            return
+        end = time.monotonic() + KILL_SECONDS
+        while time.monotonic() < end:
+            # Again and again: a process may fork between the look and the signal.
+            tree.refresh()
+            tree.signal(signal.SIGKILL)
+            if await _all_ended(tree, exited, POLL_SECONDS):
+                return
+    finally:
+        tree.collect()
 
 
-async def _wait_for_exit(tree: ProcessTree, exited: Future[None]) -> None:
-    end = time.monotonic() + STDIN_SECONDS
+async def _ended_by_itself(tree: ProcessTree, exited: Future[None], seconds: float) -> bool:
+    end = time.monotonic() + seconds
     while not exited.done() and time.monotonic() < end:
         left = end - time.monotonic()
         await asyncio.wait({exited}, timeout=min(left, LOOK_SECONDS))
         if not exited.done():
             tree.refresh()
+    return exited.done() and _nothing_lives(tree)
 
 
 async def _all_ended(tree: ProcessTree, exited: Future[None], seconds: float) -> bool:
@@ -70,8 +78,14 @@ async def _all_ended(tree: ProcessTree, exited: Future[None], seconds: float) ->
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         await asyncio.sleep(POLL_SECONDS)
-        if exited.done() and not tree.living():
-            tree.refresh()
-            if not tree.living():
-                return True
+        if exited.done() and not tree.living() and _nothing_lives(tree):
+            return True
     return False
+
+
+def _nothing_lives(tree: ProcessTree) -> bool:
+    """By a new look: orphans are found only now that their parents have ended."""
+    tree.refresh()
+    if tree.unsure:
+        tree.refresh()
+    return not tree.living()

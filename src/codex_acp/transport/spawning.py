@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import time
 
+from codex_acp.transport.orphans import mark, new_mark
+
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,10 +33,16 @@ since the module that names them takes longer to import than the process to star
 
 
 class Process:
-    """A process that was started; its pipes are unbuffered, and owned by whoever has this."""
+    """A process that was started; its pipes are unbuffered, and owned by whoever has this.
 
-    def __init__(self, pid: int, stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes]) -> None:
+    ``mark`` is in its environment, see `codex_acp.transport.orphans`.
+    """
+
+    def __init__(
+        self, pid: int, stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes], mark: str
+    ) -> None:
         self.pid = pid
+        self.mark = mark
         self.stdin = stdin
         self.stdout = stdout
         self.stderr = stderr
@@ -79,19 +87,21 @@ def start_process(
     cwd: str | os.PathLike[str] | None = None,
 ) -> Process:
     """Start ``argv[0]``, a path. Raises OSError if it cannot be started."""
+    tree = new_mark()
+    marked = mark(env, tree)
     if cwd is None and os.path.dirname(argv[0]):  # noqa: PTH120 - no pathlib here
         try:
-            return _spawned(argv, os.environ if env is None else env)
+            return _spawned(argv, marked, tree)
         except _CannotSpawn:
             pass
-    return _opened(argv, env, cwd)
+    return _opened(argv, marked, cwd, tree)
 
 
 class _CannotSpawn(Exception):
     """``posix_spawn`` is not for this case, or not on this system."""
 
 
-def _spawned(argv: Sequence[str], env: Mapping[str, str]) -> Process:
+def _spawned(argv: Sequence[str], env: Mapping[str, str], tree: str) -> Process:
     theirs: list[int] = []
     ours: list[int] = []
     try:
@@ -122,6 +132,7 @@ def _spawned(argv: Sequence[str], env: Mapping[str, str]) -> Process:
         open(stdin, "wb", buffering=0),  # noqa: PTH123 - a descriptor, owned by what it makes
         open(stdout, "rb", buffering=0),  # noqa: PTH123
         open(stderr, "rb", buffering=0),  # noqa: PTH123
+        tree,
     )
 
 
@@ -145,7 +156,7 @@ def _inheritable() -> list[int]:
 
 
 def _opened(
-    argv: Sequence[str], env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None
+    argv: Sequence[str], env: Mapping[str, str], cwd: str | os.PathLike[str] | None, tree: str
 ) -> Process:
     import subprocess
 
@@ -163,4 +174,4 @@ def _opened(
     stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
     assert stdin is not None and stdout is not None and stderr is not None  # noqa: PT018 - see PIPE
     process.returncode = 0  # Popen need not look after it, nor warn: whoever gets it does
-    return Process(process.pid, stdin, stdout, stderr)
+    return Process(process.pid, stdin, stdout, stderr, tree)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
+from codex_acp.transport.orphans import sparing
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -28,8 +30,13 @@ def can_open_pages(environment: Mapping[str, str]) -> bool:
 
 async def open_page(url: str) -> bool:
     """Open ``url``, which the person has asked for; whether a browser was found."""
-    import webbrowser
-
     from anyio import to_thread
 
-    return await to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)
+    return await to_thread.run_sync(_open, url, abandon_on_cancel=True)
+
+
+def _open(url: str) -> bool:
+    import webbrowser
+
+    with sparing():  # a browser that starts now goes on when this agent has ended
+        return webbrowser.open(url)

@@ -1,0 +1,183 @@
+"""Processes whose parent is gone: the mark by which they are known, and taking them in.
+
+Two ways, since no table tells whose an orphan was. A mark in the environment of what is started
+goes down to all that comes of it, unless a program clears its environment. On Linux the kernel can
+give this process every orphan below it; that changes the whole process, so only a program whose
+children are all its own to end asks for it (`adopt_orphans`): the commands of this package do.
+This is house-keeping, no cage: a program that wants to get away from its user's processes can.
+
+Imports no asyncio: it is loaded before Codex is spawned.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, TimerHandle
+    from collections.abc import Mapping
+
+    from codex_acp.transport.process_tree import ProcessInfo
+
+__all__ = ["TREE_VARIABLE", "adopt_orphans", "is_orphan_here", "mark", "new_mark", "sparing"]
+
+TREE_VARIABLE = "CODEX_ACP_PROCESS_TREE"
+"""Holds the marks of the trees that a process belongs to, the outermost first."""
+
+SPARED_VARIABLE = "CODEX_ACP_SPARED"
+"""Set for what is started for the person and stays: a browser."""
+
+REAP_SECONDS = 1.0
+"""From the end of a child to the collecting of orphans, so that many are collected at once."""
+
+_PR_SET_CHILD_SUBREAPER = 36
+"""See prctl(2)."""
+
+_count = 0
+_open_roots: set[int] = set()
+_reaper: _Reaper | None = None
+
+
+def new_mark() -> str:
+    """A mark that no other tree has."""
+    global _count  # noqa: PLW0603 - this process's own numbering
+    _count += 1
+    return f"{os.getpid():x}-{time.time_ns():x}-{_count:x}"
+
+
+def mark(env: Mapping[str, str] | None, added: str) -> dict[str, str]:
+    """The environment, None for this process's own, with a mark behind those it has."""
+    marked = dict(os.environ if env is None else env)
+    outer = marked.get(TREE_VARIABLE)
+    marked[TREE_VARIABLE] = f"{outer}:{added}" if outer else added
+    return marked
+
+
+def has_mark(pid: int, wanted: str) -> bool | None:
+    """Whether a process has the mark; None if it has no environment: it may just be starting."""
+    environment = _environment(pid)
+    return None if environment == b"" else wanted.encode() in (environment or b"")
+
+
+def opened(root: int) -> None:
+    """A tree has begun."""
+    _open_roots.add(root)
+
+
+def closed(root: int) -> None:
+    """A tree has ended, and so nothing is its any more."""
+    _open_roots.discard(root)
+
+
+def adopt_orphans(loop: AbstractEventLoop) -> bool:
+    """Take in every orphan of this process's descendants, for as long as this process lives.
+
+    From now on those without a mark are ended with the last tree, and those that end by themselves
+    are collected. For a program of which nothing else starts processes that are to outlive it.
+    False where the system cannot (macOS); then only marks tell. Call it on the main thread.
+    """
+    global _reaper  # noqa: PLW0603 - the kernel's setting is the process's, too
+    if _reaper is None and (sys.platform != "linux" or not _become_subreaper()):
+        return False
+    _reaper = _Reaper(loop)
+    return True
+
+
+def adopts() -> bool:
+    """Whether `adopt_orphans` has taken effect."""
+    return _reaper is not None
+
+
+def is_orphan_here(info: ProcessInfo) -> bool:
+    """Whether it is a child of this process that this process has not started.
+
+    What is below a tree can never be in this process's own session: its root left that.
+    """
+    return (
+        _reaper is not None
+        and info.parent == os.getpid()
+        and info.session != os.getsid(0)
+        and info.pid not in _open_roots
+    )
+
+
+def is_the_last(root: int) -> bool:
+    """Whether no other tree is open, which an orphan without a mark could belong to."""
+    return _open_roots <= {root}
+
+
+def spared(pid: int) -> bool:
+    """Whether it was started for the person, by `sparing`."""
+    return f"{SPARED_VARIABLE}=".encode() in (_environment(pid) or b"")
+
+
+def collect(infos: list[ProcessInfo]) -> None:
+    """Take the status of those that have ended and are orphans here."""
+    for info in infos:
+        if info.dead and is_orphan_here(info):
+            try:
+                os.waitpid(info.pid, os.WNOHANG)
+            except ChildProcessError:
+                continue  # it was collected meanwhile
+
+
+class sparing:  # noqa: N801 - used like a function
+    """What is started meanwhile, by whatever means, is not ended with this process."""
+
+    def __enter__(self) -> None:
+        os.environ[SPARED_VARIABLE] = "1"
+
+    def __exit__(self, *_exc: object) -> None:
+        os.environ.pop(SPARED_VARIABLE, None)
+
+
+class _Reaper:
+    """Collects orphans that end by themselves."""
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        from signal import SIGCHLD
+
+        self._loop = loop
+        self._timer: TimerHandle | None = None
+        loop.add_signal_handler(SIGCHLD, self._soon)
+
+    def _soon(self) -> None:
+        if self._timer is None:
+            self._timer = self._loop.call_later(REAP_SECONDS, self._collect)
+
+    def _collect(self) -> None:
+        from codex_acp.transport.process_tree import read_processes
+
+        self._timer = None
+        collect(list(read_processes().values()))
+
+
+def _become_subreaper() -> bool:
+    import ctypes
+
+    try:
+        prctl = ctypes.CDLL(None).prctl
+    except (OSError, AttributeError):
+        return False
+    return bool(prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+
+
+def _environment(pid: int) -> bytes | None:
+    """What it was started with; None of one that has ended or is not this user's to read."""
+    try:
+        fd = os.open(f"/proc/{pid}/environ", os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        found = b""
+        while data := os.read(fd, 64 * 1024):
+            found += data
+    except OSError:
+        return None  # it ended meanwhile
+    else:
+        return found
+    finally:
+        os.close(fd)

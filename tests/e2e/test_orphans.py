@@ -1,0 +1,26 @@
+"""Whatever is started is ended with what started it, also what has made itself a daemon.
+
+A few runs of each scene; ``python -m tests.e2e.orphan_counts`` does them by the thousand.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.e2e.orphan_counts import SCENES, count
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has become an orphan"),
+]
+
+RUNS = 3
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_nothing_is_left(scene: str) -> None:
+    found = count(scene, RUNS)
+    assert found.runs == RUNS
+    assert found.leaving == 0, found.names
