@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,11 +16,16 @@ from codex_acp.acp.types import (
     WriteTextFileRequest,
 )
 from codex_acp.errors import ErrorReply, RpcError
-from codex_acp.runtime import AgentRuntime, FileAccess, filesystem
+from codex_acp.runtime import AgentRuntime, FileAccess, filesystem, roots
 from codex_acp.runtime.filesystem import read_text, write_text
+from codex_acp.runtime.roots import Roots
 from tests.runtime.scripted_agent import ScriptedAgent
 
 LIMIT = 1000
+
+
+def descriptors() -> set[str]:
+    return {path.name for path in Path("/dev/fd").iterdir()}
 
 
 @pytest.fixture
@@ -33,12 +38,18 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def read(root: Path, path: Path | str, line: int | None = None, limit: int | None = None) -> str:
-    return read_text([str(root)], str(path), line, limit, LIMIT)
+def read(
+    root: Path | Roots, path: Path | str, line: int | None = None, limit: int | None = None
+) -> str:
+    return read_text(opened(root), str(path), line, limit, LIMIT)
 
 
-def write(root: Path, path: Path | str, content: str) -> None:
-    write_text([str(root)], str(path), content, LIMIT)
+def write(root: Path | Roots, path: Path | str, content: str) -> None:
+    write_text(opened(root), str(path), content, LIMIT)
+
+
+def opened(root: Path | Roots) -> Roots:
+    return root if isinstance(root, Roots) else Roots([str(root)])
 
 
 @pytest.mark.parametrize(
@@ -191,33 +202,135 @@ def test_a_root_that_is_a_link_itself_is_its_target(root: Path) -> None:
 
 
 @pytest.mark.parametrize("swapped", ["file", "directory"])
-def test_a_link_that_is_put_there_after_the_check_is_not_followed(
-    root: Path, monkeypatch: pytest.MonkeyPatch, swapped: str
+@pytest.mark.parametrize("writes", [False, True], ids=["read", "written"])
+def test_a_link_that_is_put_there_after_the_look_is_not_followed(
+    root: Path, monkeypatch: pytest.MonkeyPatch, swapped: str, writes: bool
 ) -> None:
     (root / "sub" / "secret.txt").write_text("harmless", encoding="utf-8")
-    checked = filesystem._within
+    look = roots._target
 
-    def swap(*arguments: Any) -> tuple[str, list[str]]:
-        result = checked(*arguments)
-        if swapped == "file":
-            (root / "sub" / "secret.txt").unlink(missing_ok=True)
+    def swap(folder: int, name: str) -> str | None:
+        found = look(folder, name)
+        if swapped == "file" and name == "secret.txt":
+            (root / "sub" / "secret.txt").unlink()
             (root / "sub" / "secret.txt").symlink_to(root.parent / "secret.txt")
-        else:
+        elif swapped == "directory" and name == "sub":
             (root / "sub").rename(root / "moved")
             (root / "sub").symlink_to(root.parent)
-        return result
+        return found
 
-    monkeypatch.setattr(filesystem, "_within", swap)
+    monkeypatch.setattr(roots, "_target", swap)
+    path = root / "sub" / "secret.txt"
     with pytest.raises(RpcError):
-        read(root, root / "sub" / "secret.txt")
-    monkeypatch.setattr(filesystem, "_within", checked)
-    if swapped == "directory":
-        (root / "sub").unlink()
-        (root / "moved").rename(root / "sub")
-    monkeypatch.setattr(filesystem, "_within", swap)
-    with pytest.raises(RpcError):
-        write(root, root / "sub" / "secret.txt", "changed")
+        write(root, path, "changed") if writes else read(root, path)
     assert (root.parent / "secret.txt").read_text(encoding="utf-8") == "secret"
+
+
+def test_a_root_is_the_directory_that_it_was_when_the_session_began(root: Path) -> None:
+    (root / "sub" / "secret.txt").write_text("ours", encoding="utf-8")
+    both = Roots([str(root), str(root / "sub")])
+    (root / "sub").rename(root / "moved")
+    (root / "sub").symlink_to(root.parent)
+    assert read(both, root / "sub" / "secret.txt") == "ours"
+    write(both, root / "sub" / "secret.txt", "still ours")
+    assert (root / "moved" / "secret.txt").read_text(encoding="utf-8") == "still ours"
+    assert (root.parent / "secret.txt").read_text(encoding="utf-8") == "secret"
+
+
+def test_a_root_above_that_is_exchanged_leads_nowhere_else(root: Path) -> None:
+    elsewhere = root.parent / "elsewhere"
+    (elsewhere / "sub").mkdir(parents=True)
+    (elsewhere / "sub" / "b.txt").write_text("secret", encoding="utf-8")
+    (root / "sub" / "b.txt").write_text("ours", encoding="utf-8")
+    inner = Roots([str(root / "sub")])
+    root.rename(root.parent / "moved")
+    root.symlink_to(elsewhere)
+    assert read(inner, root / "sub" / "b.txt") == "ours"
+
+
+def test_a_root_that_was_made_anew_is_the_new_one_unless_that_is_a_link(root: Path) -> None:
+    sub = Roots([str(root / "sub")])
+    (root / "sub").rmdir()
+    (root / "sub").mkdir()
+    write(sub, root / "sub" / "b.txt", "new")
+    assert read(sub, root / "sub" / "b.txt") == "new"
+    (root / "sub" / "b.txt").unlink()
+    (root / "sub").rmdir()
+    (root / "sub").symlink_to(root.parent)
+    with pytest.raises(RpcError):
+        read(sub, root / "sub" / "secret.txt")
+
+
+def test_a_way_that_leaves_a_root_and_comes_back_is_inside(root: Path) -> None:
+    (root / "back").symlink_to("../root/a.txt")
+    (root / "up").symlink_to("..")
+    assert read(root, f"{root}/../root/a.txt", 1, 1) == "one\n"
+    assert read(root, root / "back", 1, 1) == "one\n"
+    assert read(root, root / "up" / "root" / "a.txt", 1, 1) == "one\n"
+    with pytest.raises(RpcError, match="outside"):
+        read(root, root / "up" / "secret.txt")
+
+
+def test_links_in_a_ring_and_paths_without_end_are_refused(root: Path) -> None:
+    (root / "one").symlink_to("two")
+    (root / "two").symlink_to("one")
+    for path in (root / "one", f"{root}/{'sub/' * 5000}x", f"{root}{'/..' * 5000}/x"):
+        with pytest.raises(RpcError):
+            read(root, path)
+
+
+def test_what_is_not_looked_at_has_a_limit_and_is_said(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filesystem, "LOOK_LIMIT", 1_000_000)
+    with (root / "hole").open("wb") as file:
+        file.truncate(8 << 40)
+    for line, limit in ((2, None), (2, 1), (10**12, 1)):
+        with pytest.raises(RpcError, match="only its first 1000000 bytes"):
+            read(root, root / "hole", line, limit)
+    with pytest.raises(RpcError, match="above the limit of 1000 bytes"):
+        read(root, root / "hole", 1, 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+def test_a_file_that_the_kernel_makes_up_is_no_file() -> None:
+    for path in ("/proc/self/environ", "/proc/kmsg", "/sys/kernel/uevent_seqnum", "/dev/null"):
+        with pytest.raises(RpcError):
+            read(Roots(["/"]), path)
+    with pytest.raises(RpcError, match="not a regular file"):
+        read(Roots(["/proc/self"]), "/proc/self/environ")
+
+
+def test_a_file_that_grows_while_it_is_read_has_an_end(root: Path) -> None:
+    file = root / "log"
+    file.write_text("x" * 100, encoding="utf-8")
+
+    def grow() -> None:
+        with file.open("a", encoding="utf-8") as log:
+            log.write("x" * 100)
+
+    text = read_text(Roots([str(root)]), str(file), None, None, LIMIT, grow)
+    assert text == "x" * 100
+
+
+def test_what_nobody_waits_for_any_more_does_not_take_effect(root: Path) -> None:
+    def gone() -> None:
+        raise RpcError(-32603, "gone")
+
+    with pytest.raises(RpcError, match="gone"):
+        write_text(Roots([str(root)]), str(root / "a.txt"), "new", LIMIT, gone)
+    assert read(root, root / "a.txt", 1, 1) == "one\n"
+    assert sorted(p.name for p in root.iterdir()) == ["a.txt", "sub"]
+
+
+def test_a_session_without_roots_finds_nothing_and_keeps_no_descriptor(root: Path) -> None:
+    before = descriptors()
+    both = Roots([str(root), str(root / "none")])
+    assert read(both, root / "a.txt", 1, 1) == "one\n"
+    both.close()
+    assert descriptors() == before
+    with pytest.raises(RpcError, match="outside the directories"):
+        read(both, root / "a.txt")
 
 
 def test_a_file_is_replaced_as_a_whole_and_keeps_its_permissions(root: Path) -> None:

@@ -5,10 +5,11 @@ Owns the open questions, which a cancel settles. Must not know how a question ar
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from anyio import CancelScope, to_thread
+from anyio import CancelScope
 
 from codex_acp.acp.types import (
     CancelCreateElicitationResponse,
@@ -20,10 +21,11 @@ from codex_acp.jsonrpc.message import METHOD_NOT_FOUND
 from codex_acp.runtime.elicitations import ask_form, ask_url
 from codex_acp.runtime.filesystem import FileAccess, read_text, write_text
 from codex_acp.runtime.permissions import Permission, decide
+from codex_acp.runtime.roots import Roots
 from codex_acp.runtime.terminals import Terminals
+from codex_acp.runtime.threads import Threads
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Awaitable, Callable, Sequence
 
     from codex_acp.acp.types import (
@@ -63,7 +65,9 @@ class Answers:
         self._policy = policy or services.permissions
         self._files = services.files or NO_FILES
         roots = (cwd, *directories, *self._files.roots)
-        self._roots = [str(root) for root in roots]
+        offered = self._files.read or self._files.write
+        self._roots = Roots(os.path.abspath(root) for root in roots if offered)  # noqa: PTH100
+        self._threads = Threads()
         self._terminals = None if services.terminals is None else Terminals(services.terminals, cwd)
         self._tool_call = tool_call
         self._open: set[CancelScope] = set()
@@ -91,6 +95,7 @@ class Answers:
     async def aclose(self) -> None:
         """Settle what is open, and end the terminals."""
         self.refuse()
+        self._roots.close()
         if self._terminals is not None:
             await self._terminals.aclose()
 
@@ -122,18 +127,15 @@ class Answers:
 
     async def read_file(self, request: ReadTextFileRequest) -> str:
         """The text of a file within the roots."""
-        limit = self._files.size_limit
-        line, lines = request.line, request.limit
-        return await to_thread.run_sync(
-            partial(read_text, self._roots, request.path, line, lines, limit)
-        )
+        size = self._files.size_limit
+        path, line, limit = request.path, request.line, request.limit
+        return await self._threads.run(partial(read_text, self._roots, path, line, limit, size))
 
     async def write_file(self, request: WriteTextFileRequest) -> None:
-        """Write a file within the roots; what has begun is finished, also when it is cancelled."""
-        limit = self._files.size_limit
-        await to_thread.run_sync(
-            partial(write_text, self._roots, request.path, request.content, limit)
-        )
+        """Write a file within the roots: it is replaced as a whole, or not if this is cancelled."""
+        size = self._files.size_limit
+        path, content = request.path, request.content
+        await self._threads.run(partial(write_text, self._roots, path, content, size))
 
     async def _unless_cancelled(self, question: Callable[[], Awaitable[T]]) -> T | None:
         """The answer; None if a cancel settled the question, before, meanwhile or just now."""

@@ -1,8 +1,7 @@
-"""``fs/read_text_file`` and ``fs/write_text_file``, confined to the roots of a session.
+"""``fs/read_text_file`` and ``fs/write_text_file`` within `Roots`.
 
-Owns the confinement. A path is resolved, checked against the roots, and then walked from the root
-down, directory by directory, with no symbolic link followed: one that is put in between is found.
-Must not know who asks. POSIX only.
+Owns what a file is read and written as, and how much of it is looked at. Must not know who asks,
+nor where a file may lie. Blocks: see `Threads`. POSIX only.
 Source: https://agentclientprotocol.com/protocol/v1/file-system
 """
 
@@ -11,6 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+import sys
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,21 +18,27 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
+from codex_acp.runtime.roots import FOLLOW_NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator
+
+    from codex_acp.runtime.roots import Roots
 
 __all__ = ["FileAccess", "read_text", "write_text"]
 
 SIZE_LIMIT: Final = 10 * 1024 * 1024
 """Bytes of text that are given or taken: more is no source file, and fills a model's context."""
 
+LOOK_LIMIT: Final = 256 * 1024 * 1024
+"""Bytes that are looked at for the lines that are wanted; a log may be that long."""
+
 READ_SIZE: Final = 64 * 1024
 
-_FOLLOW_NOTHING: Final = os.O_NOFOLLOW | os.O_CLOEXEC
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | _FOLLOW_NOTHING
+VIRTUAL: Final = ("/proc", "/sys")
+"""Their files are called regular, and have no size, no end, or an effect when they are read."""
+
 _NEW_FILE_MODE: Final = 0o666
-_NEW_DIRECTORY_MODE: Final = 0o777
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,29 +56,46 @@ class FileAccess:
 
 
 def read_text(
-    roots: Sequence[str], path: str, line: int | None, limit: int | None, size_limit: int
+    roots: Roots,
+    path: str,
+    line: int | None,
+    limit: int | None,
+    size_limit: int,
+    go_on: Callable[[], None] = lambda: None,
 ) -> str:
     """The file's text: ``limit`` lines from ``line`` on (1-based), with their ends as they are.
 
-    Raises RpcError, to be answered with, whatever is wrong.
+    ``go_on`` is called between two reads, and raises what ends them. Raises RpcError, to be
+    answered with, whatever is wrong.
     """
     with _refusing(path), ExitStack() as stack:
-        root, parts = _within(roots, path)
-        folder = _walk(stack, root, parts[:-1], make=False)
+        folder, name = roots.find(stack, path, make=False)
+        # Not even opened if it is none: to open a device may do something.
+        _must_be_regular(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
         # Not to wait for the writer of a FIFO; for a regular file it means nothing.
-        fd = os.open(parts[-1], os.O_RDONLY | os.O_NONBLOCK | _FOLLOW_NOTHING, dir_fd=folder)
+        fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK | FOLLOW_NOTHING, dir_fd=folder)
         stack.callback(os.close, fd)
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise RpcError(INVALID_PARAMS, f"{path} is not a regular file")
-        data = _lines(_chunks(fd), line, limit, size_limit, path)
+        found = os.fstat(fd)
+        _must_be_regular(found, path)
+        chunks = _chunks(fd, found.st_size, go_on)
+        data = _lines(chunks, line, limit, size_limit, path)
     try:
         return data.decode()
     except UnicodeDecodeError:
         raise RpcError(INVALID_PARAMS, f"{path} is not text in UTF-8") from None
 
 
-def write_text(roots: Sequence[str], path: str, content: str, size_limit: int) -> None:
-    """Replace the file as a whole, or make it. Raises RpcError, to be answered with."""
+def write_text(
+    roots: Roots,
+    path: str,
+    content: str,
+    size_limit: int,
+    go_on: Callable[[], None] = lambda: None,
+) -> None:
+    """Replace the file as a whole, or make it. Raises RpcError, to be answered with.
+
+    ``go_on`` is called before it takes effect, and raises what prevents that.
+    """
     try:
         data = content.encode()
     except UnicodeEncodeError:
@@ -80,10 +103,9 @@ def write_text(roots: Sequence[str], path: str, content: str, size_limit: int) -
     if len(data) > size_limit:
         raise RpcError(INVALID_PARAMS, f"{len(data)} bytes are above the limit of {size_limit}")
     with _refusing(path), ExitStack() as stack:
-        root, parts = _within(roots, path)
-        folder = _walk(stack, root, parts[:-1], make=True)
-        mode = _mode_of(folder, parts[-1], path)
-        _replace(folder, parts[-1], data, mode)
+        folder, name = roots.find(stack, path, make=True)
+        mode = _mode_of(folder, name, path)
+        _replace(folder, name, data, mode, go_on)
 
 
 class _refusing:  # noqa: N801 - used like a function
@@ -104,34 +126,25 @@ class _refusing:  # noqa: N801 - used like a function
             raise RpcError(INVALID_PARAMS, f"{self._path!r} is no path") from None
 
 
-def _within(roots: Sequence[str], path: str) -> tuple[str, list[str]]:
-    """The root that holds the path's real place, and the names from there to it."""
-    if not Path(path).is_absolute():
-        raise RpcError(INVALID_PARAMS, f"{path!r} is not an absolute path")
-    real = os.path.realpath(path)
-    for root in roots:
-        real_root = os.path.realpath(root)
-        if real != real_root and os.path.commonpath([real, real_root]) == real_root:
-            return real_root, list(Path(real).relative_to(real_root).parts)
-    raise RpcError(INVALID_PARAMS, f"{path} is outside the directories of this session")
+def _must_be_regular(found: os.stat_result, path: str) -> None:
+    if not stat.S_ISREG(found.st_mode) or found.st_dev in _virtual_devices():
+        raise RpcError(INVALID_PARAMS, f"{path} is not a regular file")
 
 
-def _walk(stack: ExitStack, root: str, names: Sequence[str], *, make: bool) -> int:
-    """A descriptor of the directory, opened step by step; those missing are made if wanted."""
-    folder = os.open(root, _DIRECTORY)
-    stack.callback(os.close, folder)
-    for name in names:
-        if make:
-            with suppress(FileExistsError):
-                os.mkdir(name, _NEW_DIRECTORY_MODE, dir_fd=folder)
-        folder = os.open(name, _DIRECTORY, dir_fd=folder)
-        stack.callback(os.close, folder)
-    return folder
+def _virtual_devices() -> set[int]:
+    found: set[int] = set()
+    for name in VIRTUAL if sys.platform == "linux" else ():
+        with suppress(OSError):
+            found.add(Path(name).stat().st_dev)
+    return found
 
 
-def _chunks(fd: int) -> Iterator[bytes]:
-    while data := os.read(fd, READ_SIZE):
+def _chunks(fd: int, size: int, go_on: Callable[[], None]) -> Iterator[bytes]:
+    """What was in the file when it was opened: one that grows as it is read has no end."""
+    while size > 0 and (data := os.read(fd, min(READ_SIZE, size))):
+        size -= len(data)
         yield data
+        go_on()
 
 
 def _lines(
@@ -142,8 +155,10 @@ def _lines(
     taken = bytearray()
     if left == 0:
         return b""
+    looked = 0
     for chunk in chunks:
         at = 0
+        looked += len(chunk)
         while skip and at < len(chunk):
             end = chunk.find(b"\n", at)
             if end < 0:
@@ -159,6 +174,9 @@ def _lines(
             raise RpcError(INVALID_PARAMS, message)
         if left == 0:
             break
+        if looked > LOOK_LIMIT:
+            message = f"{path}: only its first {LOOK_LIMIT} bytes are looked at for lines"
+            raise RpcError(INVALID_PARAMS, message)
     return bytes(taken)
 
 
@@ -178,17 +196,18 @@ def _mode_of(folder: int, name: str, path: str) -> int | None:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    if not stat.S_ISREG(found.st_mode):
-        raise RpcError(INVALID_PARAMS, f"{path} is not a regular file")
+    _must_be_regular(found, path)
     if not os.access(name, os.W_OK, dir_fd=folder):  # replacing it would go around its permissions
         raise RpcError(INTERNAL_ERROR, f"{path}: it is read-only")
     return stat.S_IMODE(found.st_mode)
 
 
-def _replace(folder: int, name: str, data: bytes, mode: int | None) -> None:
+def _replace(
+    folder: int, name: str, data: bytes, mode: int | None, go_on: Callable[[], None]
+) -> None:
     """Write beside it and rename: a reader sees the old or the new, and no link is followed."""
     beside = f".{secrets.token_hex(8)}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FOLLOW_NOTHING
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FOLLOW_NOTHING
     fd = os.open(beside, flags, _NEW_FILE_MODE, dir_fd=folder)
     try:
         try:
@@ -199,6 +218,7 @@ def _replace(folder: int, name: str, data: bytes, mode: int | None) -> None:
                 rest = rest[os.write(fd, rest) :]
         finally:
             os.close(fd)
+        go_on()
         os.rename(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with suppress(OSError):

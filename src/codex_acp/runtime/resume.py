@@ -129,6 +129,7 @@ async def _reopen(
             response = await process.ask("session/resume", process.client.session_resume(resume))
     except BaseException:
         process.unregister(session_id, state)
+        await state.answers.aclose()  # the agent may have asked for something meanwhile
         raise
     _opened(state, response)
     return state

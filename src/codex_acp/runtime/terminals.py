@@ -6,6 +6,7 @@ Source: https://agentclientprotocol.com/protocol/v1/terminals
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import os
@@ -125,9 +126,9 @@ class Terminals:
     async def aclose(self) -> None:
         """Release them all."""
         self._closed = True
-        while self._open:
-            _, process = self._open.popitem()
-            await process.aclose()
+        processes = tuple(self._open.values())
+        self._open.clear()
+        await asyncio.gather(*[process.aclose() for process in processes])
 
     async def _must_be_approved(self, request: CreateTerminalRequest) -> None:
         if self._access.approve is None:
