@@ -57,8 +57,8 @@ async def test_an_agent_that_does_what_it_can_against_it_is_closed(
     command = [sys.executable, "-I", str(AGENT), *behaviours]
     spec = AgentSpec(command, "hostile agent", shared=shared, cwd=tmp_path)
     runtime = AgentRuntime(
-        permissions=never,  # type: ignore[arg-type]  # it never gives anything
-        on_form=never,
+        permissions=never,
+        on_form=never,  # type: ignore[arg-type]  # it never gives anything
         files=FileAccess(write=True),
         terminals=TerminalAccess(),
     )

@@ -17,7 +17,7 @@ from codex_acp.transport.exit_watch import ExitWatch
 from codex_acp.transport.orphans import mark, new_mark
 from codex_acp.transport.process_tree import ProcessTree
 from codex_acp.transport.shielding import finish
-from codex_acp.transport.shutdown import shut_down
+from codex_acp.transport.shutdown import terminate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,6 +26,9 @@ __all__ = ["OutputTail", "TerminalProcess"]
 
 FINAL_READ_LIMIT: Final = 1024 * 1024
 """Bytes read when the command has ended: the largest pipe, so that nothing it wrote is missed."""
+
+TERMINATE_SECONDS: Final = 0.3
+"""For a command to clean up after SIGTERM, which is all that it is told."""
 
 COLLECT_SECONDS: Final = 1.0
 """For the kernel to give the status of a process that was killed."""
@@ -146,9 +149,7 @@ class TerminalProcess:
 
     async def kill(self) -> None:
         """End the command and all it started: SIGTERM, a moment, SIGKILL. The output stays."""
-        self._tree.refresh()
-        self._tree.signal(signal.SIGTERM)
-        await shut_down(self._tree, self._exited)
+        await terminate(self._tree, self._exited, TERMINATE_SECONDS)
 
     async def aclose(self) -> None:
         """End what still runs of it, also in the background; not interrupted by cancellation."""

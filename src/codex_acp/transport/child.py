@@ -8,7 +8,6 @@ Must not know what the child is.
 from __future__ import annotations
 
 import os
-import time
 
 from codex_acp.errors import ConnectionClosed, MisuseError, ProcessExited
 from codex_acp.transport.descriptors import DescriptorReader, DescriptorWriter
@@ -31,15 +30,15 @@ __all__ = ["ChildProcess", "spawn"]
 END_GRACE_SECONDS = 0.2
 """Between the exit and the end of stdout, in either order: a grandchild may hold stdout open."""
 
+EXIT_SECONDS = 0.2
+"""For a child to exit by itself once its stdin is closed; Codex takes about 100 ms."""
+
 FINAL_READ_LIMIT = 1024 * 1024
 """Bytes read at the very end: the largest pipe, so that all the child wrote is delivered while a
 grandchild that keeps writing cannot hold this side up."""
 
-KILL_ROUNDS = 5
-"""Looks at the process table in `ChildProcess.kill_tree`: processes may fork meanwhile."""
-
-KILL_ROUND_SECONDS = 0.02
-"""Between those looks; the kernel needs a moment to end a process."""
+COLLECT_SECONDS = 0.02
+"""For the kernel to give the status of a process that was killed."""
 
 
 def spawn(
@@ -49,14 +48,14 @@ def spawn(
     *,
     name: str | None = None,
     on_stderr_line: Callable[[str], None] | None = None,
-    exit_seconds: float | None = None,
+    exit_seconds: float = EXIT_SECONDS,
 ) -> ChildProcess:
     """Start a process in a session of its own; synchronous, before any event loop.
 
     ``env`` None means this process's own; ``name`` stands for it in messages, by default the
     file name of ``argv[0]`` (arguments may hold secrets). ``on_stderr_line`` is called on the
     loop with each line of its stderr. ``exit_seconds`` is what it is given to exit by itself when
-    it is closed, None for 0.2. Raises OSError if it cannot be started.
+    its stdin is closed. Raises OSError if it cannot be started.
     """
     process = start_process(argv, env, cwd)
     shown = os.path.basename(argv[0]) if name is None else name  # noqa: PTH119 - no pathlib here
@@ -76,7 +75,7 @@ class ChildProcess:
         process: Process,
         name: str,
         on_stderr_line: Callable[[str], None] | None,
-        exit_seconds: float | None = None,
+        exit_seconds: float,
     ) -> None:
         self._process = process
         self._exit_seconds = exit_seconds
@@ -181,15 +180,9 @@ class ChildProcess:
         """
         if self._collected:
             return
-        import signal
+        from codex_acp.transport.shutdown import kill_now
 
-        for _ in range(KILL_ROUNDS):
-            self._tree.refresh()
-            if not self._tree.living():
-                break
-            self._tree.signal(signal.SIGKILL)
-            time.sleep(KILL_ROUND_SECONDS)
-        self._tree.collect()
+        kill_now(self._tree)
         self._collect()
 
     def _attach(self, loop: AbstractEventLoop) -> None:
@@ -214,7 +207,7 @@ class ChildProcess:
     async def _close(self) -> None:
         import asyncio
 
-        from codex_acp.transport.shutdown import STDIN_SECONDS, shut_down
+        from codex_acp.transport.shutdown import shut_down
 
         if self._collected:
             self._tell_end(None)
@@ -223,23 +216,21 @@ class ChildProcess:
             if self._exited is None:
                 self._attach(asyncio.get_running_loop())
             self._stop_grace()
-            self._tree.refresh()
             if self._reader is not None and not self._told:
-                self._reader.resume()
-            if self._writer is not None:
-                self._writer.stop()
-            self._stdin.close()
+                self._reader.resume()  # and drop what comes, so that nobody waits to write it
             if self._exited is not None:
-                seconds = self._exit_seconds
-                await shut_down(
-                    self._tree, self._exited, STDIN_SECONDS if seconds is None else seconds
-                )
+                await shut_down(self._tree, self._exited, self._close_stdin, self._exit_seconds)
         finally:
             if self._exit_seen():
                 self._collect()
             else:  # it outlived SIGKILL, or this task was cancelled by a loop that is closing
                 self.kill_tree()
             self._tell_end(None)
+
+    def _close_stdin(self) -> None:
+        if self._writer is not None:
+            self._writer.stop()
+        self._stdin.close()
 
     def _exit_seen(self) -> bool:
         return self._exited is not None and self._exited.done()
@@ -254,7 +245,7 @@ class ChildProcess:
                 endpoint.stop()
         for stream in (self._stdin, self._stdout, self._stderr):
             stream.close()
-        if self._process.wait(KILL_ROUND_SECONDS):
+        if self._process.wait(COLLECT_SECONDS):
             self._tree.root_collected()  # else even SIGKILL waits for it: it hangs in the kernel
 
     def _pause(self) -> None:

@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from asyncio import Future
+    from collections.abc import Callable
 
     from codex_acp.transport.process_tree import ProcessTree
 
-__all__ = ["shut_down"]
-
-STDIN_SECONDS: Final = 0.2
-"""For the child to exit by itself once its stdin is closed; Codex takes about 100 ms."""
+__all__ = ["kill_now", "shut_down", "terminate"]
 
 TERMINATE_SECONDS: Final = 0.1
 """For a clean-up after SIGTERM; longer would be felt by a person who closes an editor."""
@@ -37,20 +35,35 @@ A look costs about 10 ms on a machine with 500 processes."""
 POLL_SECONDS: Final = 0.01
 """Between two looks at whether known processes have ended, which cost some 20 µs each."""
 
+KILL_ROUNDS: Final = 5
+"""Looks in `kill_now`: processes may fork meanwhile."""
+
+KILL_ROUND_SECONDS: Final = 0.02
+"""Between those looks; the kernel needs a moment to end a process."""
+
 
 async def shut_down(
-    tree: ProcessTree, exited: Future[None], stdin_seconds: float = STDIN_SECONDS
+    tree: ProcessTree, exited: Future[None], close_stdin: Callable[[], None], exit_seconds: float
 ) -> None:
-    """End a process, whose stdin the caller has closed, and all that came of it.
+    """End a process, which has ``exit_seconds`` to do so by itself, and all that came of it.
 
-    ``exited`` is done when the root has ended, and whoever set it has refreshed the tree at that
-    moment. Returns as soon as nothing lives any more.
+    Returns as soon as nothing lives any more. ``exited`` is done when the root has ended, and
+    whoever set it has refreshed the tree at that moment.
     """
+    tree.refresh()
+    close_stdin()
+    if await _ended_by_itself(tree, exited, exit_seconds):
+        tree.collect()
+    else:
+        await terminate(tree, exited, TERMINATE_SECONDS)
+
+
+async def terminate(tree: ProcessTree, exited: Future[None], seconds: float) -> None:
+    """The second and third rung: for a process that has no stdin, or does not heed it."""
     try:
-        if await _ended_by_itself(tree, exited, stdin_seconds):
-            return
+        tree.refresh()
         tree.signal(signal.SIGTERM)
-        if await _all_ended(tree, exited, TERMINATE_SECONDS):
+        if await _all_ended(tree, exited, seconds):
             return
         end = time.monotonic() + KILL_SECONDS
         while time.monotonic() < end:
@@ -61,6 +74,17 @@ async def shut_down(
                 return
     finally:
         tree.collect()
+
+
+def kill_now(tree: ProcessTree) -> None:
+    """The third rung alone, without an event loop; takes up to 0.1 s."""
+    for _ in range(KILL_ROUNDS):
+        tree.refresh()
+        if not tree.living():
+            break
+        tree.signal(signal.SIGKILL)
+        time.sleep(KILL_ROUND_SECONDS)
+    tree.collect()
 
 
 async def _ended_by_itself(tree: ProcessTree, exited: Future[None], seconds: float) -> bool:
