@@ -169,16 +169,27 @@ def misfit(field: ElicitationPropertySchema, value: object) -> str | None:
 def choices_of(field: ElicitationPropertySchema) -> tuple[tuple[str, str], ...]:
     """The values that may be chosen, each with its title; empty where anything may be said."""
     match field:
-        case StringElicitationPropertySchema(one_of=list() as options):
-            return _titled(options)
         case StringElicitationPropertySchema():
-            return _bare(field.enum or [])
-        case ArrayElicitationPropertySchema(items=TitledMultiSelectItems() as items):
-            return _titled(items.any_of)
-        case ArrayElicitationPropertySchema(items=StringMultiSelectItems() as plain):
-            return _bare(plain.enum)
-        case _:
+            return _bare(field.enum or []) if field.one_of is None else _titled(field.one_of)
+        case ArrayElicitationPropertySchema():
+            match field.items:
+                case TitledMultiSelectItems():
+                    return _titled(field.items.any_of)
+                case StringMultiSelectItems():
+                    return _bare(field.items.enum)
+                case UnknownVariant():
+                    return ()
+                case _:
+                    assert_never(field.items)
+        case (
+            IntegerElicitationPropertySchema()
+            | NumberElicitationPropertySchema()
+            | BooleanElicitationPropertySchema()
+            | UnknownVariant()
+        ):
             return ()
+        case _:
+            assert_never(field)
 
 
 def _titled(options: list[EnumOption]) -> tuple[tuple[str, str], ...]:
