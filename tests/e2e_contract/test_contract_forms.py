@@ -38,11 +38,13 @@ FORM = form_elicitation(
 )
 YES_NO = form_elicitation("Shall I go on?", {})
 TWO_NAMES = [{"const": "a", "title": "Address"}, {"const": "a", "title": "Another"}]
+MANY = [f"f{number}" for number in range(5000)]
+ENDLESS = form_elicitation("Fill in!", {name: {"type": "boolean"} for name in MANY}, required=MANY)
 AMBIGUOUS = form_elicitation("Where to?", {"place": {"type": "string", "oneOf": TWO_NAMES}})
 
 
 def make_bench(factory: pytest.TempPathFactory) -> ContractBench:
-    forms = {"ask": FORM, "confirm": YES_NO, "ambiguous": AMBIGUOUS}
+    forms = {"ask": FORM, "confirm": YES_NO, "ambiguous": AMBIGUOUS, "endless": ENDLESS}
     tools = [
         McpTool(name, "Asks.", read_only=True, elicitations=[form]) for name, form in forms.items()
     ]
@@ -69,6 +71,7 @@ MISFIT = SCENES.add("misfit", [mcp_call("paint", "ask", call_id="e4")], DONE)
 EXTRA = SCENES.add("extra", [mcp_call("paint", "ask", call_id="e5")], DONE)
 CONFIRMED = SCENES.add("confirmed", [mcp_call("paint", "confirm", call_id="e6")], DONE)
 UNFIT = SCENES.add("unfit", [mcp_call("paint", "ambiguous", call_id="e7")], DONE)
+TOO_MANY = SCENES.add("too many", [mcp_call("paint", "endless", call_id="e9")], DONE)
 CANCELLED = SCENES.add("cancelled", [mcp_call("paint", "ask", call_id="e8")])
 ANSWERED = SCENES.add("answered", [request_user_input(question("color"), call_id="q1")], DONE)
 REFUSED = SCENES.add("refused", [request_user_input(question("color"), call_id="q2")], DONE)
@@ -145,15 +148,22 @@ async def test_2_2_a_form_without_fields_is_a_question_and_not_a_permission(
     assert last_answer(bench)["action"] == "accept"
 
 
+@pytest.mark.parametrize(
+    ("scene", "words", "why"),
+    [
+        (UNFIT, "Where to?", '"place" offers one value under two names'),
+        (TOO_MANY, "Fill in!", "has 5000 fields, above the limit of 500"),
+    ],
+)
 async def test_2_2_a_schema_that_acp_cannot_carry_is_declined_and_said(
-    bench: ContractBench,
+    bench: ContractBench, scene: str, words: str, why: str
 ) -> None:
     session = await bench.new_session()
-    assert await bench.prompt(session, UNFIT).end() == "end_turn"
+    assert await bench.prompt(session, scene).end() == "end_turn"
 
     assert last_answer(bench)["action"] == "decline"
-    assert '"place" offers one value under two names' in bench.said(session)
-    assert "Where to?" in bench.said(session)
+    assert why in bench.said(session)
+    assert words in bench.said(session)
     assert bench.event_types(session) == ["request.declined"]
 
 
