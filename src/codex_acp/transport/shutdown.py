@@ -1,4 +1,4 @@
-"""The ladder that ends a child process and all it started, within half a second.
+"""The ladder that ends a child process and all it started, normally within half a second.
 
 1. Its stdin is closed, and it is given a moment to end by itself.
 2. What still lives gets SIGTERM, once, and a moment to clean up.
@@ -25,8 +25,9 @@ __all__ = ["kill_now", "shut_down", "terminate"]
 TERMINATE_SECONDS: Final = 0.1
 """For a clean-up after SIGTERM; longer would be felt by a person who closes an editor."""
 
-KILL_SECONDS: Final = 0.2
-"""For the kernel to end what SIGKILL hit, and to find what was forked meanwhile."""
+KILL_SECONDS: Final = 1.0
+"""To find what was forked meanwhile, and for the kernel to end what SIGKILL hit: some milliseconds,
+but on a machine that is too busy a process has to get its turn to die."""
 
 LOOK_SECONDS: Final = 0.04
 """Between two looks at the process table: descendants are found before their parent dies.
