@@ -15,7 +15,8 @@
     │   └── ProcessExited        the child process ended
     ├── LaunchError              a program could not be started: Codex, or another agent
     │   ├── CodexNotFound
-    │   └── CodexNotExecutable
+    │   ├── CodexNotExecutable
+    │   └── CodexTooOld          its protocol is not the one that this library speaks
     ├── TurnUnfinished           a turn of Codex did not end as it should: `codex_acp.codex` has
     │                            TurnFailed, TurnInterrupted, TurnSilent and OutputInvalid
     └── RpcError                 raised by a request handler: the error to answer with
@@ -41,6 +42,7 @@ __all__ = [
     "LaunchError",
     "CodexNotFound",
     "CodexNotExecutable",
+    "CodexTooOld",
     "RpcError",
 ]
 
@@ -142,6 +144,22 @@ class CodexNotFound(LaunchError):
 
 class CodexNotExecutable(LaunchError):
     """A Codex binary was named but the system refuses to run it."""
+
+
+class CodexTooOld(LaunchError):
+    """Codex is older than this library can read.
+
+    ``version`` is its own, ``oldest`` and ``newest`` are the first and last that were checked.
+    """
+
+    def __init__(self, version: str, oldest: str, newest: str) -> None:
+        super().__init__(
+            f"Codex {version} is too old: this library works with {oldest} to {newest} and what "
+            "is compatible with that; update Codex, or name another one with CODEX_PATH"
+        )
+        self.version = version
+        self.oldest = oldest
+        self.newest = newest
 
 
 class RpcError(CodexAcpError):

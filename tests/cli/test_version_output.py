@@ -68,5 +68,13 @@ def test_what_is_no_codex_is_called_so(capsys: pytest.CaptureFixture[str], tmp_p
     program = tmp_path / "codex"
     program.write_text("#!/bin/sh\necho hello\n", encoding="utf-8")
     program.chmod(0o755)
-    assert main(["--version", "--codex", str(program)]) == 0
+    assert main(["--version", "--codex", str(program)]) == 1
     assert "is not a Codex" in capsys.readouterr().out
+
+
+def test_a_codex_that_is_too_old_is_called_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    codex = ScriptedCodex(tmp_path, [], version="0.80.0")
+    assert main(["--version", "--codex", str(codex.path)]) == 1
+    assert f"{codex.path} (named by --codex): Codex 0.80.0 is too old" in capsys.readouterr().out

@@ -15,6 +15,7 @@ from codex_acp.codex.connection.handshake import initialize_params, note_version
 from codex_acp.codex.connection.notification_decoding import NotificationDecoder
 from codex_acp.codex.connection.unknown_parts import MAX_KINDS, MAX_PARTS, OTHER_KINDS, UnknownParts
 from codex_acp.codex.types import ItemStartedEvent, ThreadListParams
+from codex_acp.errors import CodexTooOld
 from codex_acp.testing import AskClient, AwaitAnswer, Expect, Notify, ScriptedAppServer
 from codex_acp.wire.model import UnknownVariant
 
@@ -153,7 +154,7 @@ class _Decoding:
         ("99.1.0", logging.INFO, "newer than the schema"),
         (SCHEMA_VERSION, None, ""),
         (OLDEST_VERSION, None, ""),
-        ("0.100.9", logging.WARNING, f"older than {OLDEST_VERSION}"),
+        (f"{OLDEST_VERSION}-alpha.3", None, ""),
         ("0.0.0", None, ""),
     ],
 )
@@ -164,6 +165,14 @@ def test_the_handshake_notes_a_server_of_another_time(
         note_version(f"codex_acp_sdk/{version} (Debian 12; x86_64) dumb (codex_acp_sdk; 1.2.3)")
     assert [r.levelno for r in caplog.records] == ([] if level is None else [level])
     assert said in caplog.text
+
+
+@pytest.mark.parametrize("user_agent", ["a/0.100.9 (x)", "my/9.9.9/0.80.0-alpha.1 (x) b/9.9.9"])
+def test_a_server_that_is_too_old_is_refused_with_the_versions_that_are_not(
+    user_agent: str,
+) -> None:
+    with pytest.raises(CodexTooOld, match=f"works with {OLDEST_VERSION} to {SCHEMA_VERSION}"):
+        note_version(user_agent)
 
 
 @pytest.mark.parametrize("user_agent", ["", "codex", "codex/latest"])

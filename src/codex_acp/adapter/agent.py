@@ -20,6 +20,7 @@ from codex_acp.adapter.sessions.opener import SessionOpener, Setup, unknown_sess
 from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
 from codex_acp.adapter.sessions.session_transcript import SessionTranscript
 from codex_acp.adapter.sessions.sessions import Sessions
+from codex_acp.adapter.side_tasks import guarded
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.encode import encode_json
 from codex_acp.mapping.agent import quick
@@ -104,7 +105,7 @@ class CodexAgent:
         when_loaded: Callable[[], None] | None = None,
     ) -> None:
         self._app_server = app_server
-        self._spawn = spawn
+        self._spawn = spawn = guarded(spawn)
         self._when_loaded = when_loaded
         transcript = transcript or Transcript()
         self._sessions = Sessions(spawn, lambda: self.client, transcript)

@@ -68,8 +68,9 @@ def run(argv: Sequence[str]) -> int:
     if options.version:
         from codex_acp.cli.version import version_text
 
-        sys.stdout.write(version_text(options.codex))
-        return 0
+        text, code = version_text(options.codex)
+        sys.stdout.write(text)
+        return code
     if options.command == "demo":
         parser.error("demo has options of its own; write them behind it: demo [options]")
     if options.command == "routes":

@@ -9,10 +9,14 @@ from codex_acp.acp.capabilities import PROTOCOL_VERSION
 from codex_acp.codex._generated.version import SCHEMA_PACKAGE as CODEX_PACKAGE
 from codex_acp.codex._generated.version import SCHEMA_VERSION as CODEX_VERSION
 from codex_acp.codex.connection.codex_binary import find_codex
+from codex_acp.codex.connection.handshake import check_version
 from codex_acp.codex.connection.launch import codex_version
-from codex_acp.errors import LaunchError
+from codex_acp.errors import CodexNotFound, CodexTooOld, LaunchError
 
 __all__ = ["binary_text", "version_text"]
+
+UNUSABLE = 1
+"""Exit code for a binary that is no Codex, or too old."""
 
 _SOURCES = {
     "argument": "named by --codex",
@@ -22,24 +26,39 @@ _SOURCES = {
 }
 
 
-def version_text(codex: str | None = None) -> str:
-    """Four lines; ``codex`` is the option of that name. A missing Codex is no error here."""
+def version_text(codex: str | None = None) -> tuple[str, int]:
+    """Four lines and the exit code; ``codex`` is the option of that name.
+
+    A missing Codex is no error here, one that is there and cannot be used is.
+    """
+    code = 0
     try:
         binary = binary_text(codex)
     except LaunchError as error:
-        binary = str(error)
-    return (
+        binary, code = str(error), 0 if isinstance(error, CodexNotFound) else UNUSABLE
+    text = (
         f"codex-acp-sdk {__version__}\n"
         f"Codex schema  {CODEX_VERSION} ({_shown(CODEX_PACKAGE)})\n"
         f"ACP schema    v{PROTOCOL_VERSION} ({_shown(ACP_PACKAGE)} {ACP_VERSION})\n"
         f"Codex binary  {binary}\n"
     )
+    return text, code
 
 
 def binary_text(codex: str | None = None) -> str:
-    """Version and path of the binary that would be used. Raises LaunchError if there is none."""
+    """Version and path of the binary that would be used.
+
+    Raises LaunchError if there is none, or none that this library works with.
+    """
     found = find_codex(codex)
-    return f"{codex_version(found.path)} at {found.path} ({_SOURCES[found.source]})"
+    version = codex_version(found.path)
+    where = f"{found.path} ({_SOURCES[found.source]})"
+    try:
+        check_version(version)
+    except CodexTooOld as error:
+        message = f"{where}: {error}"
+        raise LaunchError(message) from error
+    return f"{version} at {where}"
 
 
 def _shown(package: str) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import anyio
 
 from codex_acp.adapter.server.restarts import MAX_STARTS, WINDOW_SECONDS, Restarts
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
+from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.codex.connection.launch import spawn_app_server
 from codex_acp.errors import CodexAcpError, LaunchError, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
@@ -79,8 +81,11 @@ class AppServer:
             try:
                 self._client = await self._start()
             except CodexAcpError as error:
-                logger.warning("Codex could not be started: %s", error)
-                raise RpcError(INTERNAL_ERROR, str(error)) from error
+                from codex_acp.transcript.redaction import scrub  # its patterns cost milliseconds
+
+                reason = scrub(str(error))
+                logger.warning("Codex could not be started: %s", reason)
+                raise RpcError(INTERNAL_ERROR, reason) from error
             return self._client
 
     async def warm_up(self) -> None:
@@ -111,8 +116,22 @@ class AppServer:
         client.subscribe_all(self._end)
         if self._on_client is not None:
             self._on_client(client)
-        await client.connect()
+        try:
+            await client.connect()
+        except LaunchError as error:
+            self._end.reason = str(error)
+            raise
+        except CodexAcpError as error:
+            self._end.reason = self._no_codex(error)
+            raise LaunchError(self._end.reason) from error
         return client
+
+    def _no_codex(self, error: CodexAcpError) -> str:
+        """Perhaps it is none at all: so say which program it was that failed."""
+        with suppress(LaunchError):
+            path = find_codex(self._options.codex).path
+            return f"{path!r} did not start as a Codex app-server: {error}"
+        return str(error)
 
     def _spawn(self) -> ChildProcess:
         wait = self._restarts.seconds_to_wait(anyio.current_time())

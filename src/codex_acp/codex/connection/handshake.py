@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from codex_acp._version import __version__
 from codex_acp.codex._generated.version import OLDEST_VERSION, SCHEMA_VERSION
+from codex_acp.errors import CodexTooOld
 from codex_acp.jsonrpc.encode import encode_json, encode_request
 from codex_acp.transport.child import ChildProcess
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CLIENT_NAME",
     "Hello",
+    "check_version",
     "initialize_params",
     "note_version",
     "user_agent_of",
@@ -38,7 +40,7 @@ CLIENT_NAME: Final = "codex_acp_sdk"
 """``clientInfo.name`` unless the program gives its own; Codex puts it into its user agent."""
 
 _VERSION: Final = re.compile(r"/(\d+\.\d+\.\d+)")
-"""The first version in a user agent is the server's own."""
+"""The last version before the first bracket is the server's own; a client's name may hold one."""
 
 
 class Hello:
@@ -91,31 +93,34 @@ def user_agent_of(answer: JsonValue) -> str | None:
 
 
 def note_version(user_agent: str) -> None:
-    """Log once a connection that the server is newer than the schema, or older than it can be.
+    """Log once a connection that the server is newer than the schema.
 
     ``user_agent`` is such as ``codex_acp_sdk/0.169.0 (Debian 12; x86_64) …``. A build without a
-    version of its own (0.0.0) is passed over.
+    version of its own (0.0.0) is passed over. Raises CodexTooOld as `check_version`.
     """
-    found = _VERSION.search(user_agent)
-    if found is None or (version := _parts(found[1])) == (0, 0, 0):
+    found = _VERSION.findall(user_agent.partition("(")[0])
+    if not found:
         return
-    if version > _parts(SCHEMA_VERSION):
+    version: str = found[-1]
+    check_version(version)
+    if _parts(version) > _parts(SCHEMA_VERSION):
         logger.info(
             "Codex %s is newer than the schema of this library, %s; what is new is kept and "
             "counted, but not shown",
-            found[1],
+            version,
             SCHEMA_VERSION,
         )
-    elif version < _parts(OLDEST_VERSION):
-        logger.warning(
-            "Codex %s is older than %s, the oldest that this library reads; update Codex",
-            found[1],
-            OLDEST_VERSION,
-        )
+
+
+def check_version(version: str) -> None:
+    """Raises CodexTooOld for the version of a Codex that this library cannot read."""
+    if (0, 0, 0) != _parts(version) < _parts(OLDEST_VERSION):
+        raise CodexTooOld(version, OLDEST_VERSION, SCHEMA_VERSION)
 
 
 def _parts(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
+    """The three numbers of a version, whatever follows them, as in ``0.169.0-alpha.1``."""
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
 def _plain(model: ClientInfo | InitializeCapabilities) -> dict[str, JsonValue]:
