@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from codex_acp.transcript import (
     from_json,
     transcript_path,
 )
+from codex_acp.transcript import writer as writer_module
 from codex_acp.transcript.writer import ENVIRONMENT_VARIABLE
 from tests.transcript.event_strategies import TIME, answered, closed
 
@@ -112,6 +114,52 @@ def test_a_full_disk_is_logged_once_and_counted(
     assert "lacks 3 entries" in caplog.records[-1].getMessage()
     assert "secret reason" not in caplog.text
     assert events_in(path) == [closed("before"), closed("after")]
+
+
+def test_a_disk_that_has_stopped_holds_up_one_event_and_loses_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "t.jsonl"
+    real, goes_on = os.write, threading.Event()
+
+    def stopped(fd: int, data: bytes) -> int:
+        goes_on.wait()
+        return real(fd, data)
+
+    monkeypatch.setattr(writer_module, "HAND_OVER_SECONDS", 0.01)
+    monkeypatch.setattr(writer_module, "CLOSE_SECONDS", 30.0)
+    monkeypatch.setattr(os, "write", stopped)
+    with TranscriptWriter(path) as writer, caplog.at_level(logging.WARNING):
+        for reason in ("a", "b", "c"):
+            writer.write(entry(reason))
+        assert path.read_bytes() == b""
+        (record,) = caplog.records
+        goes_on.set()
+    assert "takes no line" in record.getMessage()
+    assert events_in(path) == [closed("a"), closed("b"), closed("c")]
+    assert writer.lost == 0
+
+
+def test_what_a_disk_does_not_take_until_the_end_is_counted_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    real, goes_on = os.write, threading.Event()
+
+    def stopped(fd: int, data: bytes) -> int:
+        goes_on.wait()
+        return real(fd, data)
+
+    monkeypatch.setattr(writer_module, "HAND_OVER_SECONDS", 0.01)
+    monkeypatch.setattr(writer_module, "CLOSE_SECONDS", 0.01)
+    monkeypatch.setattr(os, "write", stopped)
+    with TranscriptWriter(tmp_path / "t.jsonl") as writer:
+        for _ in range(3):
+            writer.write(entry())
+    try:
+        assert "lacks 3 entries" in caplog.records[-1].getMessage()
+        assert writer.lost == 3
+    finally:
+        goes_on.set()
 
 
 def test_a_line_written_in_part_does_not_spoil_the_next(

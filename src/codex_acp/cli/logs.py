@@ -7,12 +7,17 @@ know what is logged.
 from __future__ import annotations
 
 import os
+import sys
 
-TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
-if TYPE_CHECKING:
-    from typing import TextIO
-
-__all__ = ["DEFAULT_LEVEL", "LEVELS", "LEVEL_VARIABLE", "chosen_level", "open_log", "start_logging"]
+__all__ = [
+    "DEFAULT_LEVEL",
+    "LEVELS",
+    "LEVEL_VARIABLE",
+    "LogFile",
+    "chosen_level",
+    "complain",
+    "start_logging",
+]
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 """From the most to the least that is logged."""
@@ -23,7 +28,8 @@ DEFAULT_LEVEL = "WARNING"
 LEVEL_VARIABLE = "CODEX_ACP_LOG"
 """Environment variable for the level; the option ``--log-level`` goes before it."""
 
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+COMPLAINT_MILLISECONDS = 200
+"""How long somebody may take to make room for the last words of this process."""
 
 
 def chosen_level(option: str | None) -> str:
@@ -38,24 +44,61 @@ def chosen_level(option: str | None) -> str:
     return level
 
 
-def open_log(path: str) -> TextIO:
-    """The file, to be appended to. Raises ValueError that says why it cannot be written."""
-    try:
-        return open(path, "a", encoding="utf-8", errors="backslashreplace")  # noqa: PTH123
-    except OSError as error:
-        reason = error.strerror or str(error)
-        message = f"--log-file: cannot write {path!r}: {reason}"
-        raise ValueError(message) from error
+class LogFile:
+    """The ``--log-file``, open to be appended to, for its owner alone.
+
+    Raises ValueError that says why it cannot be written.
+    """
+
+    __slots__ = ("fd", "path")
+
+    def __init__(self, path: str) -> None:
+        from codex_acp.transcript.private_file import open_private
+
+        self.path = path
+        try:
+            self.fd = open_private(path, tighten=True)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            message = f"--log-file: cannot write {path!r}: {reason}"
+            raise ValueError(message) from error
 
 
-def start_logging(level: str, stream: TextIO | None) -> None:
-    """Log this library from ``level`` on, and all else from WARNING on, to ``stream``.
+def start_logging(level: str, file: LogFile | None) -> None:
+    """Log this library from ``level`` on, and all else from WARNING on, to ``file``.
 
-    None stands for stderr.
+    None stands for stderr. Neither can hold this process up: what nobody reads is dropped, and
+    counted. Secrets are taken out as they are of the transcript.
     """
     import logging
 
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(logging.Formatter(LOG_FORMAT))
-    logging.getLogger().addHandler(handler)
+    from codex_acp.cli.log_handler import LogHandler
+
+    root = logging.getLogger()
+    if file is None:
+        root.addHandler(LogHandler(_stderr()))
+    else:
+        root.addHandler(LogHandler(file.fd, file.path))
+    logging.captureWarnings(True)
     logging.getLogger("codex_acp").setLevel(level)
+
+
+def complain(message: str) -> None:
+    """One line on stderr, if somebody reads it: the end of the process must not wait for that."""
+    from select import POLLOUT, poll
+
+    room = poll()
+    try:
+        room.register(_stderr(), POLLOUT)
+        if room.poll(COMPLAINT_MILLISECONDS):
+            os.write(_stderr(), f"{message}\n".encode(errors="backslashreplace"))
+    except (OSError, ValueError):
+        return
+
+
+def _stderr() -> int:
+    """Not ``sys.stderr``: whoever is stuck in a write to that holds a lock of the interpreter.
+
+    A descriptor of nothing if this process was started without one: 2 may be anything then.
+    """
+    return 2 if sys.stderr is not None else -1

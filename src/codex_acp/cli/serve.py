@@ -9,7 +9,7 @@ import gc
 import os
 import sys
 
-from codex_acp.cli.logs import chosen_level, open_log, start_logging
+from codex_acp.cli.logs import LogFile, chosen_level, complain, start_logging
 from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
 from codex_acp.errors import LaunchError, MisuseError, TransportError
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from codex_acp.transport.child import ChildProcess
 
 __all__ = ["serve"]
+
+PROGRAM = "codex-acp-sdk"
 
 FAILED = 1
 """Exit code when standard input or output cannot be used."""
@@ -50,9 +52,9 @@ def serve(
     """
     try:
         level = chosen_level(log_level)
-        log = None if log_file is None else open_log(log_file)
+        log = None if log_file is None else LogFile(log_file)
     except ValueError as error:
-        _complain(str(error))
+        print(f"{PROGRAM}: error: {error}", file=sys.stderr)
         return BAD_ARGUMENTS
     spawned = _spawn(options)
     # Imports make much and leave little; run_stdio enables it again when they are done.
@@ -115,4 +117,4 @@ def _log_stderr(line: str) -> None:
 
 
 def _complain(message: str) -> None:
-    print(f"codex-acp-sdk: error: {message}", file=sys.stderr)
+    complain(f"{PROGRAM}: error: {message}")

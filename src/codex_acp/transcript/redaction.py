@@ -21,11 +21,11 @@ from codex_acp.transcript.events import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["REDACTED", "redacted", "scrub", "bare_url"]
+__all__ = ["REDACTED", "bare_url", "redacted", "remember_secrets", "scrub", "scrub_json"]
 
 REDACTED: Final = "[redacted]"
 """Stands where a secret was."""
@@ -89,6 +89,25 @@ _OPAQUE: Final = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_.
 """A segment of a path that looks made by a machine and may itself be the token."""
 
 
+_MIN_SECRET: Final = 6
+"""Characters of a value that is told as a secret; a shorter one would be in every other word."""
+
+_MAX_KNOWN: Final = 1000
+"""Values that are remembered; each session of an editor brings a handful."""
+
+_known: dict[str, None] = {}
+"""Of the whole process, as its log is; in the order in which they were told."""
+
+
+def remember_secrets(values: Iterable[str]) -> None:
+    """From now on `scrub` takes these out, however they look: a client gave them as secrets."""
+    for value in values:
+        if len(value) >= _MIN_SECRET:
+            _known.update({value: None, json.dumps(value)[1:-1]: None})
+    while len(_known) > _MAX_KNOWN:
+        del _known[next(iter(_known))]
+
+
 def redacted(event: TranscriptEvent, *, content: bool = False) -> TranscriptEvent:
     """``event`` without secrets; ``content`` keeps what was typed into forms."""
     if isinstance(event, ElicitationAnswered):
@@ -98,15 +117,17 @@ def redacted(event: TranscriptEvent, *, content: bool = False) -> TranscriptEven
     return _scrub_object(event)
 
 
-def scrub(text: str) -> str:
+def scrub(text: str, limit: int = _MAX_TEXT) -> str:
     """``text`` with every token, key and query string replaced by `REDACTED`.
 
-    Of a very long text the beginning, and how much was left out.
+    Of one that is longer than ``limit`` the beginning, and how much was left out.
     """
+    for secret in sorted(_known, key=len, reverse=True):  # one may be a part of another
+        text = text.replace(secret, REDACTED)
     left_out = ""
-    if len(text) > _MAX_TEXT:
+    if len(text) > limit:
         # Cut between words: half a token is not known for one.
-        head = text[:_MAX_TEXT].rpartition(" ")[0]
+        head = text[:limit].rpartition(" ")[0]
         left_out = f" [{len(text) - len(head)} more characters]"
         text = head
     for pattern, replacement in _RULES:
@@ -160,16 +181,17 @@ def _spellings(value: JsonValue) -> Iterator[str]:
 
 def _scrub_fields(content: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return {
-        scrub(name): REDACTED if _SECRET_FIELD.search(name) else _scrub_json(value)
+        scrub(name): REDACTED if _SECRET_FIELD.search(name) else scrub_json(value)
         for name, value in content.items()
     }
 
 
-def _scrub_json(value: JsonValue) -> JsonValue:
+def scrub_json(value: JsonValue) -> JsonValue:
+    """``value`` with all of its texts scrubbed, and what stands under a secret's name left out."""
     if isinstance(value, str):
         return scrub(value)
     if isinstance(value, list):
-        return [_scrub_json(one) for one in value]
+        return [scrub_json(one) for one in value]
     if isinstance(value, dict):
         return _scrub_fields(value)
     return value

@@ -1,7 +1,7 @@
 """The transcript as a file of JSON lines.
 
-Owns the file: how it is opened, that a line is whole, what happens when the disk is full. Must
-not know events; the codec writes them. Rotating files is the system's business.
+Owns the file, and what is said when it takes no more. Must not know events; the codec writes
+them. Rotating files is the system's business.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.errors import MisuseError
 from codex_acp.transcript.codec import to_json
+from codex_acp.transcript.line_writer import LineWriter
+from codex_acp.transcript.private_file import open_private
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,8 +32,11 @@ _log = logging.getLogger(__name__)
 ENVIRONMENT_VARIABLE: Final = "CODEX_ACP_TRANSCRIPT"
 """Names the transcript where no ``--transcript`` was given."""
 
-_MODE: Final = 0o600
-"""Permissions of a new file: who asked what of whom is the user's alone."""
+HAND_OVER_SECONDS: Final = 1.0
+"""How long a line may hold up the program, once: a disk that takes longer has stopped."""
+
+CLOSE_SECONDS: Final = 0.25
+"""For what still waits when the program ends."""
 
 
 def transcript_path(argument: str | None, environ: Mapping[str, str]) -> Path | None:
@@ -51,14 +56,15 @@ class TranscriptWriter:
     A new file is readable by its owner alone; its folder must exist. Raises MisuseError if the
     file cannot be opened. A line that cannot be written later is lost and never raises: the first
     is logged, and on closing how many there were. Several processes may append to one file.
+
+    Where the system does not take a line within a second (a pipe that is not read, a network disk
+    that has stopped), that is logged, and entries wait in memory from then on until it has.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
-        # Without O_NONBLOCK a pipe that nobody reads would hold up the whole program.
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
         try:
-            self._fd = os.open(self._path, flags, _MODE)
+            self._fd = open_private(self._path)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             message = (
@@ -66,8 +72,10 @@ class TranscriptWriter:
                 "name a file that you may write, in a folder that exists"
             )
             raise MisuseError(message) from error
-        self._torn = _ends_inside_a_line(self._path)
-        self._lost = 0
+        torn = _ends_inside_a_line(self._path)
+        self._lines = LineWriter(self._fd, str.encode, self._tell_loss, torn=torn)
+        self._unwritable = 0
+        self._late = False
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -86,7 +94,7 @@ class TranscriptWriter:
     @property
     def lost(self) -> int:
         """How many entries could not be written."""
-        return self._lost
+        return self._unwritable + self._lines.lost
 
     def write(self, entry: Entry) -> None:
         """Append one line; a subscriber of the transcript. Never raises for what the disk does."""
@@ -94,35 +102,37 @@ class TranscriptWriter:
             return
         try:
             text = json.dumps(to_json(entry.event, entry.time), allow_nan=False)
-            # ASCII: control and bidirectional characters are seen, lone surrogates do not fail.
-            self._append(text.encode("ascii") + b"\n")
-        except (OSError, ValueError, RecursionError) as error:
-            self._lost += 1
-            if self._lost == 1:
-                reason = getattr(error, "strerror", None) or type(error).__name__
-                _log.error(
-                    "a line of the transcript %s was lost (%s); others are tried, "
-                    "but not reported again",
-                    self._path,
-                    reason,
-                )
+        except (ValueError, RecursionError) as error:
+            self._unwritable += 1
+            if self.lost == 1:
+                self._tell_loss(type(error).__name__)
+            return
+        # ASCII: control and bidirectional characters are seen, lone surrogates do not fail.
+        self._lines.put(text + "\n")
+        was_late = self._late
+        self._late = not self._lines.wait(0 if was_late else HAND_OVER_SECONDS)
+        if self._late and not was_late:
+            _log.warning(
+                "the transcript %s takes no line; what comes now waits in memory and may be lost",
+                self._path,
+            )
 
     def close(self) -> None:
         """Close the file; again is fine, and later entries are ignored."""
         if self._closed:
             return
         self._closed = True
-        os.close(self._fd)
-        if self._lost:
-            _log.warning("the transcript %s lacks %d entries", self._path, self._lost)
+        if self._lines.close(CLOSE_SECONDS):
+            os.close(self._fd)
+        if self.lost:
+            _log.warning("the transcript %s lacks %d entries", self._path, self.lost)
 
-    def _append(self, line: bytes) -> None:
-        """One system call in all but the worst case, so that lines of two processes do not mix."""
-        data = b"\n" + line if self._torn else line
-        while data:
-            written = os.write(self._fd, data)
-            data = data[written:]
-            self._torn = bool(data)
+    def _tell_loss(self, reason: str) -> None:
+        _log.error(
+            "a line of the transcript %s was lost (%s); others are tried, but not reported again",
+            self._path,
+            reason,
+        )
 
 
 def _ends_inside_a_line(path: Path) -> bool:

@@ -19,6 +19,7 @@ from codex_acp.codex._generated.models import (
 from codex_acp.errors import CodexAcpError, ErrorReply, ProcessExited, RpcError, TransportError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS
 from codex_acp.mapping.session.stop_reasons import PromptFailure
+from codex_acp.transcript.redaction import scrub
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -38,6 +39,9 @@ INTERRUPT_SECONDS: Final = 10.0
 
 LOOK_BACK: Final = 8
 """Turns that are looked at for one: a thread runs one at a time, so ours is among the newest."""
+
+WHOLE_TAIL: Final = 16 * 1024
+"""Characters of an error with all that is kept of a process's stderr."""
 
 MAX_PAGES: Final = 20
 """Of the list of background commands; a cursor that never ends must not hold a prompt."""
@@ -181,6 +185,6 @@ def codex_gone(error: TransportError | None) -> PromptFailure:
     """How a prompt ends whose Codex has ended."""
     data: dict[str, object] = {}
     if isinstance(error, ProcessExited):
-        data = {"exitCode": error.returncode, "stderr": error.stderr_tail}
-    message = "Codex ended while the prompt ran" if error is None else str(error)
+        data = {"exitCode": error.returncode, "stderr": scrub(error.stderr_tail, WHOLE_TAIL)}
+    message = "Codex ended while the prompt ran" if error is None else scrub(str(error), WHOLE_TAIL)
     return PromptFailure(INTERNAL_ERROR, message, data)

@@ -24,13 +24,14 @@ from codex_acp.adapter.sessions.opener import Setup, unknown_session
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS
 from codex_acp.mapping.session.list import list_params, session_info, updated_at
-from codex_acp.mapping.session.mcp_servers import server_config
+from codex_acp.mapping.session.mcp_servers import server_config, server_secrets
 from codex_acp.mapping.session.setup import (
     absolute,
     configured_servers,
     thread_params,
     without_clashes,
 )
+from codex_acp.transcript.redaction import remember_secrets
 from codex_acp.wire.codec import decode, plain
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ class SessionMethods:
         cwd, directories = request.cwd, request.additional_directories
         thread_params(cwd, directories, {}, stored=stored)  # before Codex is asked anything
         servers = server_config(request.mcp_servers)
+        remember_secrets(server_secrets(servers))
         kept: Mapping[str, Mapping[str, object]] = servers
         said: list[str] = []
         if servers:

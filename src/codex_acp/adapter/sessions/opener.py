@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 from weakref import WeakValueDictionary
 
 import anyio
@@ -339,12 +339,16 @@ def session_error(error: CodexAcpError) -> RpcError:
     """Why Codex would not open a session, as the answer to the request that wanted one."""
     if isinstance(error, RpcError):
         return error
+    from codex_acp.transcript.redaction import scrub, scrub_json  # patterns cost milliseconds
+
     if isinstance(error, ErrorReply):
-        data = {"message": error.message, "code": error.code, "data": error.data}
+        said = scrub(error.message)  # it may quote what an MCP server was given
+        details = scrub_json(cast("JsonValue", error.data))
+        data = {"message": said, "code": error.code, "data": details}
         code = AUTHENTICATION_REQUIRED if _asks_for_login(error) else INTERNAL_ERROR
-        return RpcError(code, f"Codex could not start the session: {error.message}", data)
+        return RpcError(code, f"Codex could not start the session: {said}", data)
     if isinstance(error, TransportError):
-        return RpcError(INTERNAL_ERROR, str(error))
+        return RpcError(INTERNAL_ERROR, scrub(str(error)))
     return RpcError(INTERNAL_ERROR, f"Codex could not start the session: {error}")
 
 

@@ -40,6 +40,7 @@ from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop, en
 from codex_acp.mapping.session.usage import turn_usage
 from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.step import Ignored
+from codex_acp.transcript.redaction import scrub_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -66,6 +67,9 @@ _ROWS: Final = cast("Mapping[str, Ignored | _Row]", NOTIFICATION_HANDLERS)
 
 _SHOW_FILES: Final = frozenset({"item/started", "item/completed", "item/fileChange/patchUpdated"})
 """Notifications that may show the files of an edit whole."""
+
+_QUOTING: Final = frozenset({"mcpServer/startupStatus/updated", "configWarning", "warning"})
+"""Notifications whose words may quote what an MCP server was given: headers, an environment."""
 
 
 class Session:
@@ -274,6 +278,8 @@ class Session:
         if self._stale and turn_of(params) in self._stale:
             self._of_stale_turn(method, params)
             return
+        if method in _QUOTING:
+            params = scrub_json(params)
         event = self._codex.decode_notification(method, params)
         if isinstance(event, UnknownNotification):
             if method == "turn/completed":

@@ -6,6 +6,7 @@ Source: ACP page "Session Setup", ``McpServer``; Codex configuration ``mcp_serve
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, assert_never
 
 from codex_acp.acp._generated.v1.models import (
@@ -17,14 +18,27 @@ from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from codex_acp.acp._generated.v1.models import McpServer
 
-__all__ = ["server_config"]
+__all__ = ["server_config", "server_secrets"]
 
 _NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9_:@/.-]+")
 """Codex refuses to start a server whose name has these; in an editor it may be "My Notes"."""
+
+_PLAIN_VARIABLES: Final = frozenset(
+    {"HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "PWD", "SHELL", "TERM", "TMPDIR", "USER"}
+)
+"""Of an environment; their values are in half of all messages, and are no secrets."""
+
+_SECRET_OPTION: Final = re.compile(r"(?i)^--?[a-z-]*(?:key|token|secret|password|auth)[a-z-]*$")
+"""Such as ``--api-key``; what comes behind it is one."""
+
+_URL_SECRET: Final = re.compile(
+    r"(?<=://)[^\s/@?#]+(?=@)|(?<==)[^\s&#]+|(?<=/)(?<!//)[\w.~%+-]{20,}(?=[/?#]|$)"
+)
+"""The user of a URL, the values of its query, and a part of its path that looks like a token."""
 
 
 def server_config(servers: Sequence[McpServer]) -> dict[str, dict[str, object]]:
@@ -41,6 +55,21 @@ def server_config(servers: Sequence[McpServer]) -> dict[str, dict[str, object]]:
         names.add(server.name)
         config[_free_name(server.name, config)] = _table(server, where)
     return config
+
+
+def server_secrets(config: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
+    """What in the tables of `server_config` may be a secret: nobody is to read it in a log."""
+    for table in config.values():
+        match table:
+            case {"env": dict(env), "args": list(args)}:
+                yield from (value for name, value in env.items() if name not in _PLAIN_VARIABLES)
+                yield from (b for a, b in pairwise(map(str, args)) if _SECRET_OPTION.search(a))
+            case {"url": str(url), "http_headers": dict(headers)}:
+                for value in headers.values():
+                    yield value
+                    yield value.rpartition(" ")[2]  # without its scheme, as in "Bearer abc"
+                for part in _URL_SECRET.findall(url):
+                    yield from (part, part.rpartition(":")[2])
 
 
 def _free_name(name: str, taken: Container[str]) -> str:

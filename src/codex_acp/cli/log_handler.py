@@ -1,0 +1,124 @@
+"""The log's lines: made, freed of secrets, and written where nobody has to wait for them.
+
+Owns what a line looks like, and that the same one again and again is one with a count. Loaded
+behind the start of Codex. Must not know what is logged.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.cli.logs import complain
+from codex_acp.transcript.line_writer import LineWriter
+
+if TYPE_CHECKING:
+    from logging import LogRecord
+
+__all__ = ["LogHandler"]
+
+LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+MAX_RECORD: Final = 32 * 1024
+"""Characters of one record: a long traceback, not a whole message of 64 MiB."""
+
+REPEAT_SECONDS: Final = 60.0
+"""For so long a record that was written is only counted when it comes again."""
+
+MAX_REMEMBERED: Final = 64
+"""Records that are told from others; a fault that repeats itself alternates between a few."""
+
+CLOSE_SECONDS: Final = 0.25
+"""For what still waits when the process ends."""
+
+_CONTROLS: Final = {
+    **{code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in (9, 10)},
+    ord("\n"): "\n  ",  # a line that a peer wrote must not look like one of the log's own
+}
+
+
+class _Written:
+    """A record that was written, and how often it has come since."""
+
+    __slots__ = ("again", "at", "head")
+
+    def __init__(self, at: float, head: str) -> None:
+        self.at = at
+        self.head = head
+        self.again = 0
+
+
+class LogHandler(logging.Handler):
+    """Writes to ``fd``; ``path`` is its name, None for stderr. Never waits, never raises."""
+
+    def __init__(self, fd: int, path: str | None = None) -> None:
+        super().__init__()
+        self._path = path
+        self._written: OrderedDict[int, _Written] = OrderedDict()
+        self._lines = LineWriter(fd, _encoded, self._lost, gap=_gap)
+        self.setFormatter(logging.Formatter(LOG_FORMAT))
+
+    def emit(self, record: LogRecord) -> None:
+        """Hand the record over as text: its arguments may change, and hold what is large."""
+        try:
+            text = self.format(record)
+        except Exception as error:  # noqa: BLE001 - whatever an argument does when it is shown
+            record.msg = f"a record of {record.pathname}:{record.lineno} is not to be shown: "
+            record.msg += type(error).__name__
+            record.args = record.exc_info = record.exc_text = record.stack_info = None
+            text = self.format(record)
+        if len(text) > MAX_RECORD:  # between words: half a secret is not known for one
+            text = f"{text[:MAX_RECORD].rpartition(' ')[0]} [...]"
+        key = hash((record.name, record.levelno, text.partition(record.name)[2]))
+        known = self._written.get(key)
+        if known is not None and 0 <= record.created - known.at < REPEAT_SECONDS:
+            known.again += 1
+            return
+        again = self._tell_again(key)
+        self._tell_older(record.created)
+        self._written[key] = _Written(record.created, text.partition("\n")[0])
+        self._lines.put(f"{text}{again}\n")
+
+    def close(self) -> None:
+        """Write what waits, as far as somebody takes it now; later records are dropped."""
+        for written in self._written.values():
+            self._tell(written)
+        self._written.clear()
+        self._lines.close(CLOSE_SECONDS)
+        super().close()
+
+    def _tell_again(self, key: int) -> str:
+        known = self._written.pop(key, None)
+        return f" [{known.again} more since the last]" if known is not None and known.again else ""
+
+    def _tell_older(self, now: float) -> None:
+        """Those that have not come again for long, or are too many to remember."""
+        while self._written:
+            oldest = next(iter(self._written.values()))
+            if len(self._written) < MAX_REMEMBERED and now - oldest.at < REPEAT_SECONDS:
+                return
+            self._written.popitem(last=False)
+            self._tell(oldest)
+
+    def _tell(self, written: _Written) -> None:
+        if written.again:
+            self._lines.put(f"{written.head} [{written.again} more of it]\n")
+
+    def _lost(self, reason: str) -> None:
+        if self._path is not None:
+            complain(
+                f"codex-acp-sdk: the log {self._path} takes no line ({reason}); what is lost is "
+                "counted there when it does"
+            )
+
+
+def _gap(lost: int) -> str:
+    return f"[{lost} records are missing here: they could not be written]\n"
+
+
+def _encoded(text: str) -> bytes:
+    from codex_acp.transcript.redaction import scrub  # its patterns cost milliseconds
+
+    shown = scrub(text.removesuffix("\n"), MAX_RECORD + 1024).translate(_CONTROLS)
+    return f"{shown}\n".encode(errors="backslashreplace")

@@ -1,0 +1,67 @@
+"""Opening a file that is the user's alone: a transcript, a log.
+
+Loaded before Codex is spawned, so it imports next to nothing. Must not know what is written.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+__all__ = ["open_private"]
+
+_MODE = 0o600
+"""Permissions of a new file: who asked what of whom is the user's alone."""
+
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+"""Without O_NONBLOCK a pipe that nobody reads would hold up the whole program."""
+
+_MAX_LINKS = 8
+"""Symbolic links, one behind the other."""
+
+
+def open_private(path: str | os.PathLike[str], *, tighten: bool = False) -> int:
+    """A descriptor that appends to ``path``; a new file is for its owner alone.
+
+    Where others may write, too (``/tmp``), nothing of theirs is opened or followed: a link there
+    would let them choose what is written to. ``tighten`` takes from an existing file of ours the
+    permissions that a new one would not have. Raises OSError, or ValueError for a NUL.
+    """
+    name = os.fspath(path)
+    for _ in range(_MAX_LINKS):
+        folder = os.path.dirname(name) or os.curdir  # noqa: PTH120 - no pathlib here
+        if not os.stat(folder).st_mode & (stat.S_IWGRP | stat.S_IWOTH):  # noqa: PTH116
+            return _tightened(os.open(name, _FLAGS, _MODE), tighten)
+        try:
+            file = os.open(name, _FLAGS | os.O_NOFOLLOW, _MODE)
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.EMLINK):  # EMLINK: FreeBSD's
+                raise
+            if not _is_trusted(os.lstat(name)):
+                raise _of_others(name) from error
+            name = os.path.join(folder, os.readlink(name))  # noqa: PTH115, PTH118
+            continue
+        found = os.fstat(file)
+        if not _is_trusted(found) or (stat.S_ISREG(found.st_mode) and found.st_nlink > 1):
+            os.close(file)
+            raise _of_others(name)
+        return _tightened(file, tighten)
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
+
+
+def _is_trusted(found: os.stat_result) -> bool:
+    return found.st_uid in (0, os.geteuid())
+
+
+def _of_others(name: str) -> OSError:
+    why = "others may write in its folder, and what stands there under this name is not yours"
+    return PermissionError(errno.EPERM, why, name)
+
+
+def _tightened(file: int, tighten: bool) -> int:
+    if tighten:
+        found = os.fstat(file)
+        if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_mode & 0o177:
+            os.fchmod(file, _MODE)
+    return file
