@@ -39,6 +39,10 @@ logger = logging.getLogger(__name__)
 
 CANCELLED: Final = PromptStop("cancelled")
 
+MAX_ANSWERED: Final = 256
+"""Turns that are known to be answered: what comes late comes within moments of the end, or when a
+command ends that was left in the background."""
+
 
 class TurnWork(NamedTuple):
     """A prompt that runs as a turn."""
@@ -99,6 +103,8 @@ class Prompts:
         self._active: str | None = None
         self.stale: set[str] = set()
         """Turns whose prompt was given up: nothing of them is shown or asked any more."""
+        self._answered: dict[str, None] = {}
+        """Turns that have ended with their prompts answered, oldest first."""
 
     @property
     def cancelling(self) -> bool:
@@ -114,6 +120,15 @@ class Prompts:
     def running(self) -> bool:
         """Whether a prompt's turn runs."""
         return self._run is not None
+
+    def answered(self, turn_id: str | None) -> bool:
+        """Whether the turn's prompt is answered, so that nothing of the turn may be sent.
+
+        Codex tells of an item that begins, or of a command that ends, as the turn ends, after it.
+        """
+        if turn_id not in self._answered:
+            return False
+        return self._run is None or not self._run.is_turn(turn_id)
 
     # What the client asks for.
 
@@ -278,10 +293,18 @@ class Prompts:
         if run.turn_id is not None:  # told by its answer, or else nobody needs that any more
             run.answer.cancel()
         self._host.turn_over(run, end)
+        self._note_answered(*run.turn_ids)
         for prompt in self._queue.of_run(run):
             if self._unread(prompt, run):
                 prompt.run = None
         self._queue.wake()
+
+    def _note_answered(self, *turn_ids: str) -> None:
+        for turn_id in turn_ids:
+            self._answered.pop(turn_id, None)
+            self._answered[turn_id] = None
+        while len(self._answered) > MAX_ANSWERED:
+            del self._answered[next(iter(self._answered))]
 
     def _name(self, prompt: QueuedPrompt) -> None:
         prompt.message_id = uuid4().hex
@@ -332,7 +355,9 @@ class Prompts:
     def turn_ended(self, turn_id: str, end: PromptEnd) -> None:
         """``turn/completed``, however it could be read."""
         self._active = None
-        self.stale.discard(turn_id)
+        if turn_id in self.stale:
+            self.stale.discard(turn_id)
+            self._note_answered(turn_id)
         if self._run is not None:
             self._end.turn_ended(self._run, turn_id, end)
 

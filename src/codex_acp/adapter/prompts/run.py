@@ -76,6 +76,13 @@ class PromptRun:
         inner = (turn for turn, root in self._begun.items() if root == self.turn_id)
         return self.turn_id if self.turn_id is None else next(inner, self.turn_id)
 
+    @property
+    def turn_ids(self) -> list[str]:
+        """All names of the turn that are known: of a review, also the turns inside of it."""
+        if self.turn_id is None:
+            return []
+        return [self.turn_id, *(turn for turn, root in self._begun.items() if root == self.turn_id)]
+
     def is_turn(self, turn_id: str | None) -> bool:
         """Whether this is the turn, by one of its names."""
         return turn_id is not None and turn_id in (self.turn_id, self.active_id)

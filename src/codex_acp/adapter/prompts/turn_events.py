@@ -54,7 +54,7 @@ def _item_completed(prompts: Prompts, params: JsonValue) -> None:
 
 
 def _status_changed(prompts: Prompts, params: JsonValue) -> None:
-    if _member(params, "status").get("type") in _STOPPED:
+    if _text(_member(params, "status").get("type")) in _STOPPED:
         prompts.thread_stopped()
 
 

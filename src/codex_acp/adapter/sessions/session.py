@@ -68,8 +68,8 @@ _ROWS: Final = cast("Mapping[str, Ignored | _Row]", NOTIFICATION_HANDLERS)
 _SHOW_FILES: Final = frozenset({"item/started", "item/completed", "item/fileChange/patchUpdated"})
 """Notifications that may show the files of an edit whole."""
 
-_QUOTING: Final = frozenset({"mcpServer/startupStatus/updated", "configWarning", "warning"})
-"""Notifications whose words may quote what an MCP server was given: headers, an environment."""
+_QUOTES_SECRETS: Final = "mcpServer/startupStatus/updated"
+"""Its error may quote what the server was given: headers, an environment, a URL."""
 
 
 class Session:
@@ -238,10 +238,15 @@ class Session:
         return self._prompts.cancelling
 
     def given_up(self, thread_id: str, turn_id: str | None) -> bool:
-        """See `SessionProtocol`; a sub-agent's turn is given up with the one that it works for."""
-        if not self._stale or turn_id is None:
+        """See `SessionProtocol`; a sub-agent's turn is given up with the one that it works for.
+
+        So is one that has ended: nobody is to be asked for it any more.
+        """
+        if turn_id is None:
             return False
-        return turn_id in self._stale or (thread_id != self.id and not self._prompts.running)
+        if turn_id in self._stale or self._prompts.answered(turn_id):
+            return True
+        return bool(self._stale) and thread_id != self.id and not self._prompts.running
 
     def announce_tool_call(self, call: ToolCallSessionUpdate) -> None:
         """See `SessionProtocol`: the tool call comes before the question that refers to it."""
@@ -278,7 +283,9 @@ class Session:
         if self._stale and turn_of(params) in self._stale:
             self._of_stale_turn(method, params)
             return
-        if method in _QUOTING:
+        if method.startswith("item/") and self._prompts.answered(turn_of(params)):
+            return
+        if method == _QUOTES_SECRETS:
             params = scrub_json(params)
         event = self._codex.decode_notification(method, params)
         if isinstance(event, UnknownNotification):

@@ -1,0 +1,129 @@
+"""What Codex says of a turn behind its end: the prompt is answered, so nothing of it is sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from codex_acp.adapter.prompts import turn_end
+from codex_acp.testing import (
+    Expect,
+    Notify,
+    agent_message,
+    command_approval,
+    turn_completed,
+    turn_started,
+)
+from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note
+
+if TYPE_CHECKING:
+    from codex_acp.testing import Entry
+
+
+def item(method: str, status: str, turn_id: str = "turn-1") -> Notify:
+    made = {
+        "type": "commandExecution", "id": "call-1", "command": "make", "cwd": "/w",
+        "status": status, "commandActions": [], "aggregatedOutput": "out", "exitCode": 0,
+    }  # fmt: skip
+    where = {"threadId": THREAD, "turnId": turn_id, "startedAtMs": 1, "completedAtMs": 2}
+    return Notify(method, {**where, "item": made})
+
+
+STARTED = item("item/started", "inProgress")
+COMPLETED = item("item/completed", "completed")
+OUTPUT = Notify(
+    "item/commandExecution/outputDelta",
+    {"threadId": THREAD, "turnId": "turn-1", "itemId": "call-1", "delta": "more"},
+)
+TURN: list[Entry] = [Expect("turn/start"), *turn_started()]
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        ([], [STARTED]),
+        ([], [STARTED, OUTPUT, COMPLETED]),
+        ([STARTED], [COMPLETED]),
+        ([STARTED], [OUTPUT, COMPLETED]),
+        ([STARTED, COMPLETED], [COMPLETED]),
+    ],
+)
+async def test_4_2_an_item_behind_the_end_of_its_turn_is_not_sent(
+    before: list[Entry], behind: list[Entry]
+) -> None:
+    async with MemoryBench(*TURN, *before, *turn_completed(), *behind) as bench:
+        assert await bench.prompt("p1") == "end_turn"
+        await bench.client.settle()
+        assert bench.updates_behind("p1") == []
+        second = [Expect("turn/start"), turn_note("turn/started", "turn-2"), *behind]
+        bench.server.play(*second, *agent_message("Second."), *turn_completed())
+        assert await bench.prompt("p2") == "end_turn"
+        assert not [call for call in calls(bench, "p1") if call["toolCallId"] == "call-1"]
+        assert bench.said().endswith("Second.")
+
+
+def calls(bench: MemoryBench, request_id: str) -> list[Any]:
+    """The updates of tool calls behind the answer to a prompt."""
+    updates = bench.updates_behind(request_id)
+    return [update for update in updates if update["sessionUpdate"].startswith("tool_call")]
+
+
+async def test_4_2_nor_is_one_of_a_turn_that_was_cancelled_while_its_command_ended() -> None:
+    """The command is in no list of background terminals: it has ended by itself."""
+    listed: dict[str, object] = {"data": [], "nextCursor": None}
+    async with MemoryBench(
+        *TURN,
+        STARTED,
+        Expect("turn/interrupt"),
+        turn_note("turn/completed", "turn-1", "interrupted"),
+        Expect("thread/backgroundTerminals/list", result=listed),
+        COMPLETED,
+    ) as bench:
+        bench.start_prompt("p1")
+        await bench.client.sent("session/update")
+        bench.cancel()
+        assert await bench.end_of("p1") == "cancelled"
+        await bench.client.settle()
+        assert bench.updates_behind("p1") == []
+
+
+async def test_4_2_nor_is_one_of_a_turn_that_was_given_up_and_then_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turn_end, "CANCEL_SECONDS", 0.05)
+    async with MemoryBench(*TURN, STARTED, Expect("turn/interrupt", silent=True)) as bench:
+        bench.start_prompt("p1")
+        await bench.client.sent("session/update")
+        bench.cancel()
+        assert await bench.end_of("p1") == "cancelled"
+        bench.server.play(turn_note("turn/completed", "turn-1", "interrupted"), COMPLETED)
+        await bench.client.settle()
+        assert bench.updates_behind("p1") == []
+
+
+async def test_1_6_what_is_asked_for_an_answered_turn_is_declined_without_asking() -> None:
+    question = command_approval("rm -rf x", name="late")[-1]
+    async with MemoryBench(*TURN, *turn_completed()) as bench:
+        assert await bench.prompt("p1") == "end_turn"
+        bench.server.play(question)
+        await bench.server.wait_for(lambda: bool(bench.server.player.answers))
+        await bench.client.settle()
+        (answer,) = bench.server.player.answers
+        assert answer.result in ({"decision": "cancel"}, {"decision": "decline"})
+        assert calls(bench, "p1") == []
+        asked = [m.get("method") for m in bench.client.messages]
+        assert "session/request_permission" not in asked
+
+
+async def test_a_turn_that_codex_begins_by_itself_is_shown() -> None:
+    async with MemoryBench(*TURN, *turn_completed()) as bench:
+        assert await bench.prompt("p1") == "end_turn"
+        bench.server.play(
+            turn_note("turn/started", "goal"),
+            item("item/started", "inProgress", "goal"),
+            item("item/completed", "completed", "goal"),
+        )
+        await bench.client.sent("session/update")
+        await bench.client.settle()
+        assert [call["status"] for call in calls(bench, "p1")] == ["in_progress", "completed"]
