@@ -358,3 +358,21 @@ child.kill_tree()
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.stdout == b"[]\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how much a pipe still holds")
+@pytest.mark.parametrize(("reads", "all_taken"), [("read a", False), ("read a; read b", True)])
+async def test_how_much_it_had_read_when_it_ended_is_known(reads: str, all_taken: bool) -> None:
+    events = Events()
+    child = spawn(["/bin/sh", "-c", f"{reads}; exit 3"])
+    try:
+        child.start(events)
+        assert child.taken is None
+        child.write(b"on")
+        first = child.offered + 2
+        child.write(b"e\ntwo\n")
+        await events.until_closed()
+        assert child.offered == first + 4
+        assert child.taken == (child.offered if all_taken else first)
+    finally:
+        await child.aclose()

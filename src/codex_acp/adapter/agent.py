@@ -367,11 +367,9 @@ class CodexAgent:
         return await self._record.prompt(session.id, self._run(request))
 
     async def _run(self, request: PromptRequest) -> PromptResponse:
-        from codex_acp.acp._generated.v1.models import PromptResponse
-
-        if await self._readiness.for_prompt(request.session_id):
-            return await self._session(request.session_id).prompt(request)
-        return PromptResponse(stop_reason="cancelled")
+        return await self._readiness.run(
+            request.session_id, lambda: self._session(request.session_id).prompt(request)
+        )
 
     def cancel(self, notification: CancelNotification) -> None:
         """See `Session.cancel`; one for an unknown session is only logged."""

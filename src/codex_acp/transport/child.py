@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from codex_acp.errors import ConnectionClosed, MisuseError, ProcessExited
-from codex_acp.transport.descriptors import DescriptorReader, DescriptorWriter
+from codex_acp.transport.descriptors import DescriptorReader, DescriptorWriter, unread_bytes
 from codex_acp.transport.exit_watch import ExitWatch
 from codex_acp.transport.process_tree import ProcessTree
 from codex_acp.transport.spawning import start_process
@@ -85,6 +85,10 @@ class ChildProcess:
         self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
         self._receiver: Receiver | None = None
         self._writer: DescriptorWriter | None = None
+        self.offered = 0
+        """Bytes that were given to be written to its stdin."""
+        self._early = 0
+        self._taken: int | None = None
         self._reader: DescriptorReader | None = None
         self._stderr_reader: DescriptorReader | None = None
         self._exit: ExitWatch | None = None
@@ -112,6 +116,14 @@ class ChildProcess:
         return None if self._exit is None else self._exit.returncode
 
     @property
+    def taken(self) -> int | None:
+        """How many of the bytes that were ``offered`` it had read when it ended, at most.
+
+        None while it runs, and where the system does not tell.
+        """
+        return self._taken
+
+    @property
     def stderr_tail(self) -> str:
         """The end of what it wrote to stderr, at most 8 KiB."""
         return self._tail.text()
@@ -129,6 +141,7 @@ class ChildProcess:
             self._stdin.write(line)
         except OSError:
             return False  # it has ended already, which `start` will tell
+        self.offered = self._early = len(line)
         return True
 
     def start(self, receiver: Receiver) -> None:
@@ -144,6 +157,7 @@ class ChildProcess:
     def write(self, data: bytes) -> None:
         """See `Link.write`."""
         if self._writer is not None:
+            self.offered += len(data)
             self._writer.write(data)
 
     def pause_reading(self) -> None:
@@ -313,6 +327,9 @@ class ChildProcess:
     def _tell_exit(self) -> None:
         if self._stderr_reader is not None:
             self._stderr_reader.drain(FINAL_READ_LIMIT)
+        if self._writer is not None:
+            unread = unread_bytes(self._stdin.fileno())
+            self._taken = None if unread is None else self._early + self._writer.sent - unread
         self._tell_end(ProcessExited(self._name, self.returncode, self._tail.text()))
 
     def _tell_end(self, error: TransportError | None) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable
 
-__all__ = ["DescriptorReader", "DescriptorWriter"]
+__all__ = ["DescriptorReader", "DescriptorWriter", "unread_bytes"]
 
 READ_SIZE = 64 * 1024
 """Bytes a read: the capacity of a pipe on Linux, and below malloc's threshold for mmap."""
@@ -147,6 +148,8 @@ class DescriptorWriter:
         self._unsent = bytearray()
         self._paused = False
         self._stopped = False
+        self.sent = 0
+        """Bytes that the descriptor has taken."""
         self.on_empty: Callable[[], None] | None = None
         """Called each time that everything kept has been sent."""
 
@@ -183,6 +186,11 @@ class DescriptorWriter:
 
     def _send(self, data: bytes | bytearray) -> int:
         """Give how much the descriptor takes now; 0 when it is full or broken."""
+        sent = self._taken_now(data)
+        self.sent += sent
+        return sent
+
+    def _taken_now(self, data: bytes | bytearray) -> int:
         sent = 0
         try:
             if self._watchable:
@@ -209,3 +217,19 @@ class DescriptorWriter:
             self._on_resume()
         if not self._unsent and self.on_empty is not None:
             self.on_empty()
+
+
+def unread_bytes(fd: int) -> int | None:
+    """What was written to a pipe and not read, asked at the end that writes.
+
+    None where the system does not tell it there: only Linux does.
+    """
+    if sys.platform != "linux":
+        return None
+    from fcntl import ioctl
+    from termios import FIONREAD
+
+    try:
+        return int.from_bytes(ioctl(fd, FIONREAD, bytes(4)), sys.byteorder)
+    except (OSError, ValueError):
+        return None

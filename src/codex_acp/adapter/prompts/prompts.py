@@ -17,7 +17,7 @@ from codex_acp.adapter.prompts.queue import PromptQueue
 from codex_acp.adapter.prompts.run import PromptRun
 from codex_acp.adapter.prompts.turn_calls import codex_gone, start_refused
 from codex_acp.adapter.prompts.turn_end import TurnEnd
-from codex_acp.errors import CodexAcpError
+from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
 
-__all__ = ["PromptAnswer", "PromptHost", "Prompts", "Speech", "TurnWork"]
+__all__ = ["NotTaken", "PromptAnswer", "PromptHost", "Prompts", "Speech", "TurnWork"]
 
 logger = logging.getLogger(__name__)
 
@@ -59,12 +59,18 @@ class Speech(NamedTuple):
     run: Callable[[], Awaitable[None]]
 
 
+class NotTaken(RpcError):
+    """A prompt that failed, and of which nothing has happened: it may be run once more."""
+
+
 class PromptAnswer(NamedTuple):
     """How a prompt has ended."""
 
     end: PromptEnd
     usage: dict[str, JsonValue] | None = None
     """Of the turn that this prompt began; one that was steered into a turn has none of its own."""
+    untaken: bool = False
+    """Whether it failed because Codex had ended before it read anything of it."""
 
 
 class PromptHost(Protocol):
@@ -165,7 +171,7 @@ class Prompts:
         self._active = None
         self.stale.clear()
         if self._run is not None:
-            self._run.finish(codex_gone(error))
+            self._lose(self._run, codex_gone(error))
 
     async def settled(self) -> None:
         """Wait until no prompt is open; bounded after a `cancel`."""
@@ -190,7 +196,8 @@ class Prompts:
         end = await self._wait(prompt, run)
         if prompt.run is not run:
             return None
-        return PromptAnswer(end, run.usage if prompt.message_id == run.message_id else None)
+        began_it = prompt.message_id == run.message_id
+        return PromptAnswer(end, run.usage if began_it else None, run.untaken)
 
     async def _place(self, prompt: QueuedPrompt, work: TurnWork) -> None:
         """Make the prompt a part of a turn, when all before it are."""
@@ -237,16 +244,17 @@ class Prompts:
             active = self._active
             if active is not None and active in self.stale:  # Codex would add the message to that
                 await self._end.interrupt_again(active)
-            if run.cancelled:  # before anything has begun
+            if run.over:  # before anything has begun
                 run.finish(CANCELLED)
                 return
             turn_id: str | None = None
+            run.asked, run.asked_at = True, self._calls.written
             with run.answer:
                 turn_id = await work.start(message_id)
             if run.answer.cancelled_caught:
                 return
         except CodexAcpError as error:
-            run.finish(start_refused(error))
+            self._lose(run, start_refused(error))
         except Exception:
             logger.exception("a turn could not be begun")
             run.finish(PromptFailure(INTERNAL_ERROR, "the turn could not be begun", {}))
@@ -262,6 +270,11 @@ class Prompts:
             elif run.turn_id is not None:
                 self.stale.discard(run.turn_id)
             self._queue.wake()
+
+    def _lose(self, run: PromptRun, failure: PromptFailure) -> None:
+        """Codex would not, or cannot any more; a message that was steered into it may be read."""
+        run.untaken = not run.asked or self._calls.untaken(run.asked_at)
+        run.finish(failure)
 
     def _may_steer(self, run: PromptRun) -> bool:
         return run.steerable and not run.cancelled and run.turn_started.is_set()

@@ -49,6 +49,12 @@ class PromptRun:
         """The messages that Codex has taken into a turn, by the id that we gave them."""
         self.commands: dict[str, asyncio.Event] = {}
         """Items of commands that were started and have not completed; set when they do."""
+        self.asked_at: int | None = None
+        """How much was written to Codex before the turn was asked for, if that is known."""
+        self.asked = False
+        """Whether the turn was asked for."""
+        self.untaken = False
+        """Whether Codex has ended without having read anything of what begins the turn."""
         self.answer = anyio.CancelScope()
         """Around the call that begins the turn."""
         self.usage: dict[str, JsonValue] | None = None
@@ -64,6 +70,11 @@ class PromptRun:
     def ended(self) -> bool:
         """Whether the end is known."""
         return self._end.done()
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is to be begun for it any more."""
+        return self.cancelled or self.ended
 
     @property
     def ended_well(self) -> bool:

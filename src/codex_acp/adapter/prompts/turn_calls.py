@@ -20,6 +20,7 @@ from codex_acp.errors import CodexAcpError, ErrorReply, ProcessExited, RpcError,
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS
 from codex_acp.mapping.session.stop_reasons import PromptFailure
 from codex_acp.transcript.redaction import scrub
+from codex_acp.transport.child import ChildProcess
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -58,6 +59,22 @@ class TurnCalls:
     def asks_person(self) -> bool:
         """Whether Codex waits for an answer to something that it has asked for this thread."""
         return any(asked.thread_id == self._thread_id for asked in self.codex.open_requests)
+
+    @property
+    def written(self) -> int | None:
+        """How much was written to this Codex, if it is a process of ours; see `untaken`."""
+        link = self.codex.link
+        return link.offered if isinstance(link, ChildProcess) else None
+
+    def untaken(self, since: int | None) -> bool:
+        """Whether this Codex has ended and surely has read nothing that came after `written`."""
+        link = self.codex.link
+        return (
+            since is not None
+            and isinstance(link, ChildProcess)
+            and link.taken is not None
+            and link.taken <= since
+        )
 
     async def start(self, message: list[UserInput], message_id: str) -> str:
         """Begin a turn; its id. Raises as every call."""

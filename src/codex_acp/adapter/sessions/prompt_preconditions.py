@@ -6,15 +6,24 @@ gave the session have started. A ``session/cancel`` ends the waiting, as it woul
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from typing import TYPE_CHECKING, Final
 
 from anyio import CancelScope
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from codex_acp.acp._generated.v1.models import PromptResponse
     from codex_acp.adapter.sessions.opener import SessionOpener
     from codex_acp.adapter.sessions.sessions import Sessions
 
 __all__ = ["PromptPreconditions"]
+
+logger = logging.getLogger(__name__)
+
+MAX_TRIES: Final = 2
+"""A Codex that was idle may have died unseen; one that was just started should not have."""
 
 
 class PromptPreconditions:
@@ -32,6 +41,27 @@ class PromptPreconditions:
         """
         if not self._sessions.is_live(session_id):
             await self._opener.revive(session_id)
+
+    async def run(
+        self, session_id: str, prompt: Callable[[], Awaitable[PromptResponse]]
+    ) -> PromptResponse:
+        """Run a prompt as soon as that can be; see `for_prompt`.
+
+        One of which a Codex that has just ended had read nothing is run once more, on the next.
+        """
+        from codex_acp.acp._generated.v1.models import PromptResponse
+        from codex_acp.adapter.prompts.prompts import NotTaken
+
+        tries = 0
+        while await self.for_prompt(session_id):
+            tries += 1
+            try:
+                return await prompt()
+            except NotTaken as error:
+                if tries == MAX_TRIES:
+                    raise
+                logger.warning("a prompt is run again, on another Codex: %s", error.message)
+        return PromptResponse(stop_reason="cancelled")
 
     async def for_prompt(self, session_id: str) -> bool:
         """Wait until a prompt can be run; False if it was cancelled. Raises as `live`."""

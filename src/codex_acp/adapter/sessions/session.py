@@ -15,7 +15,7 @@ from codex_acp.acp._generated.v1.models import PromptResponse
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.commands.command import Says, StartsTurn
 from codex_acp.adapter.files import FileTexts, read_files
-from codex_acp.adapter.prompts.prompts import Prompts, Speech, TurnWork
+from codex_acp.adapter.prompts.prompts import NotTaken, Prompts, Speech, TurnWork
 from codex_acp.adapter.prompts.turn_calls import TurnCalls, start_refused
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, turn_of
 from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
@@ -115,14 +115,15 @@ class Session:
 
         While another one runs it is steered into that one's turn, where Codex allows it, and ends
         with it; else it waits. Raises RpcError: -32602 for content that cannot be sent, -32600
-        when too many wait, -32603 when the turn failed or Codex is gone.
+        when too many wait, -32603 when the turn failed or Codex is gone; NotTaken if that was so
+        before it had read anything of the prompt.
         """
         if self.lost is not None:
-            raise RpcError(INTERNAL_ERROR, self.lost)
-        end, usage = await self._prompts.run(lambda: self._work(request))
+            raise NotTaken(INTERNAL_ERROR, self.lost)
+        end, usage, untaken = await self._prompts.run(lambda: self._work(request))
         self._outflow.flush()
         if isinstance(end, PromptFailure):
-            raise RpcError(end.code, end.message, end.data)
+            raise (NotTaken if untaken else RpcError)(end.code, end.message, end.data)
         response = PromptResponse(stop_reason=end.reason)
         if usage is not None:
             response.meta = {META_KEY: {"usage": usage}}

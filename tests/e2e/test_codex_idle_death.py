@@ -1,0 +1,58 @@
+"""Codex dies while nobody asks it anything: the next prompt runs on another, and never twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from codex_acp.testing import (
+    AppServerScript,
+    CodexHome,
+    Exit,
+    Expect,
+    ScriptedCodex,
+    ScriptedModel,
+    Text,
+)
+from tests.e2e.raw_adapter import RawAdapter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+TIMES = 3
+"""Whether the death is seen before the prompt is written is a matter of microseconds."""
+
+
+def test_a_prompt_that_is_sent_as_an_idle_codex_dies_runs_on_the_next() -> None:
+    script = [[Text(f"{number}")] for number in range(TIMES + 1)]
+    with (
+        ScriptedModel(script) as model,
+        CodexHome(model.base_url) as home,
+        RawAdapter(home.env) as adapter,
+    ):
+        adapter.initialize()
+        session = adapter.new_session(home.workspace)
+        assert "result" in adapter.answer(adapter.start_prompt(session))
+        for _ in range(TIMES - 1):  # a third start within a minute is the last
+            os.kill(adapter.codex(), signal.SIGKILL)
+            answer = adapter.answer(adapter.start_prompt(session))
+            assert answer["result"]["stopReason"] == "end_turn"
+        assert len(model.requests) == TIMES
+
+
+def test_a_prompt_that_a_dying_codex_has_read_is_not_run_again(tmp_path: Path) -> None:
+    dies = AppServerScript(Expect("thread/start"), Expect("turn/start", silent=True), Exit(3))
+    codex = ScriptedCodex(tmp_path, dies)
+    env = {**os.environ, "CODEX_PATH": str(codex.path)}
+    with RawAdapter(env) as adapter:
+        adapter.initialize()
+        session = adapter.new_session(tmp_path)
+        error = adapter.answer(adapter.start_prompt(session))["error"]
+        assert error["code"] == -32603
+        assert "status 3" in error["message"]
+        assert "run again" not in adapter.stderr
