@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codex_acp.jsonrpc.encode import encode_result
+from codex_acp.jsonrpc.message import EncodedJson, Malformed, Request, decode
 from codex_acp.transport.json_decoding import default_loads, fast_loads, standard_loads
 
 Loads = Callable[[bytes], object]
@@ -101,3 +103,15 @@ def _outcome(loads: Loads, line: bytes) -> str:
         return repr(loads(line))
     except ValueError as error:
         return type(error).__name__
+
+
+@BOTH
+@pytest.mark.parametrize("spelt", [rb"\ud800", rb"a\udfff", rb"\udfff\ud800", r"\ud83d�".encode()])
+def test_an_unpaired_surrogate_in_an_id_is_in_its_answer(loads: Loads, spelt: bytes) -> None:
+    request = decode(b'{"id":"%b","method":"m","jsonrpc":"2.0","params":{}}' % spelt, loads)
+    assert isinstance(request, Request)
+    answer = encode_result(request.id, EncodedJson(b"{}"), version=True)
+    assert json.loads(answer)["id"] == json.loads(b'"%b"' % spelt)
+    malformed = decode(b'{"id":"%b","method":7}' % spelt, loads)
+    assert isinstance(malformed, Malformed)
+    assert malformed.id == request.id

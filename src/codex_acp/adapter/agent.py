@@ -25,6 +25,7 @@ from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.encode import encode_json
 from codex_acp.mapping.agent import quick
 from codex_acp.mapping.config.options import takes_booleans
+from codex_acp.mapping.session.ids import canonical_id
 from codex_acp.transcript.log import Transcript
 
 if TYPE_CHECKING:
@@ -285,6 +286,7 @@ class CodexAgent:
 
     async def delete_session(self, request: DeleteSessionRequest) -> DeleteSessionResponse:
         """See `SessionMethods.delete`."""
+        request.session_id = canonical_id(request.session_id)  # else an open one lived on
         self._readiness.cancel(request.session_id)
         was_open = request.session_id in self._sessions
         response = await self._methods.delete(request)

@@ -134,6 +134,9 @@ Message: TypeAlias = Request | Notification | Response | ErrorResponse
 
 _ABSENT: Final = object()
 
+_REPLACED: Final = "\ufffd"
+"""What a decoder may put in place of an unpaired surrogate."""
+
 
 def decode(line: bytes, loads: Callable[[bytes], object] = json.loads) -> Message | Malformed:
     """Decode one line. Never raises: what is wrong with the line comes back as `Malformed`.
@@ -150,6 +153,9 @@ def decode(line: bytes, loads: Callable[[bytes], object] = json.loads) -> Messag
     params = value.get("params")
     if len(value) == 2 and type(method) is str and type(params) is dict:
         return Notification(method, params)  # what comes by the thousand, in Codex's spelling
+    message_id = value.get("id")
+    if type(message_id) is str and _REPLACED in message_id:
+        value["id"] = _id_as_written(line, message_id)
     if value.get("jsonrpc", "2.0") != "2.0":
         return _malformed(value, 'the member "jsonrpc" must be "2.0"')
     if method is _ABSENT:
@@ -166,6 +172,15 @@ def decode(line: bytes, loads: Callable[[bytes], object] = json.loads) -> Messag
     if type(request_id) is not int and type(request_id) is not str:
         return _malformed(value, "the id of a request must be an integer or a string")
     return Request(request_id, method, params)
+
+
+def _id_as_written(line: bytes, read: str) -> str:
+    """The id with the unpaired surrogates that a decoder may replace: its answer must bear them."""
+    try:
+        written = json.loads(line)["id"]
+    except (ValueError, RecursionError):
+        return read
+    return written if type(written) is str else read
 
 
 def _decode_response(value: dict[str, JsonValue]) -> Response | ErrorResponse | Malformed:

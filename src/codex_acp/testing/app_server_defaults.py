@@ -21,6 +21,11 @@ THREAD_ID = "thread-1"
 _STARTED_AT = 1_700_000_000
 """A fixed time in seconds: what is recorded must be the same in every run."""
 
+_DIRECTORY: dict[str, object] = {
+    "createdAtMs": 0, "isDirectory": True, "isFile": False, "isSymlink": False, "modifiedAtMs": 0,
+}  # fmt: skip
+"""Scripts name directories that are nowhere."""
+
 
 def default_result(method: str, params: JsonObject, turn_id: str) -> dict[str, object] | None:
     """The default result of a client request, or None if ``method`` has none.
@@ -51,6 +56,8 @@ def default_result(method: str, params: JsonObject, turn_id: str) -> dict[str, o
             return {"data": [], "nextCursor": None}
         case "account/read":
             return {"account": None, "requiresOpenaiAuth": False, "workspaceRouting": None}
+        case "fs/getMetadata":
+            return _DIRECTORY
         case "skills/list" | "collaborationMode/list":
             return {"data": []}
     return None

@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 import anyio
 
 from codex_acp.adapter.logins.check import LoginCheck
+from codex_acp.adapter.sessions.directories import check_directories
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
 from codex_acp.errors import CodexAcpError, ErrorReply, InvalidPayload, RpcError, TransportError
 from codex_acp.jsonrpc.message import (
@@ -24,6 +25,7 @@ from codex_acp.jsonrpc.message import (
     RESOURCE_NOT_FOUND,
 )
 from codex_acp.mapping.agent.quick import started_thread
+from codex_acp.mapping.session.ids import canonical_id
 
 if TYPE_CHECKING:
     from codex_acp.adapter.config.catalogues import Place
@@ -85,9 +87,13 @@ class SessionOpener:
         """A Codex that can open sessions. Raises RpcError: -32603 if there is none."""
         return await self._app_server.client()
 
-    async def _logged_in(self) -> AppServerConnection:
-        """As `codex`; raises RpcError -32000 if its model provider needs a login first."""
+    async def _ready_for(self, setup: Setup) -> AppServerConnection:
+        """As `codex`; raises RpcError also if that cannot open such a session.
+
+        -32602 for what is no directory, -32000 if its model provider needs a login first.
+        """
         codex = await self.codex()
+        await check_directories(codex, setup.params)
         try:
             await self.login.check(codex)
         except (ErrorReply, TransportError) as error:
@@ -96,12 +102,12 @@ class SessionOpener:
 
     async def start(self, setup: Setup) -> Opened:
         """A new thread. Raises RpcError: -32000, or -32603 when Codex cannot."""
-        codex = await self._logged_in()
+        codex = await self._ready_for(setup)
         return await self._begin(codex, "new", "thread/start", setup)
 
     async def fork(self, session_id: str, setup: Setup) -> Opened:
         """A copy of a stored thread. Raises RpcError: -32002, -32000, -32603."""
-        codex = await self._logged_in()
+        codex = await self._ready_for(setup)
         try:
             return await self._begin(codex, "fork", "thread/fork", setup, session_id)
         except RpcError as error:
@@ -144,9 +150,11 @@ class SessionOpener:
         One that is open here is opened anew, unless a prompt runs in it. Raises RpcError: -32002,
         -32600 while a prompt runs, -32000, -32603.
         """
+        if canonical_id(session_id) != session_id:  # what Codex says of it would find no session
+            raise unknown_session(session_id)
         lock = self._locks.setdefault(session_id, asyncio.Lock())
         async with lock:
-            codex = await self._logged_in()
+            codex = await self._ready_for(setup)
             self._must_be_idle(session_id)
             place = self._config.opening(codex, setup.cwd, how)
             self._sessions.load()

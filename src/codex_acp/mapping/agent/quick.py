@@ -62,7 +62,7 @@ def new_session_params(params: JsonValue) -> dict[str, JsonValue] | None:
     if not isinstance(params, dict):
         return None
     cwd = params.get("cwd")
-    if not isinstance(cwd, str) or not cwd.startswith("/"):
+    if not isinstance(cwd, str) or not cwd.startswith("/") or "\0" in cwd:
         return None
     if "mcpServers" not in params or params["mcpServers"] not in (None, []):
         return None

@@ -20,9 +20,11 @@ __all__ = ["absolute", "configured_servers", "given_servers", "thread_params", "
 
 
 def absolute(path: str, where: str) -> str:
-    """The path. Raises RpcError -32602 that names the field ``where`` if it is relative."""
+    """The path. Raises RpcError -32602 that names the field ``where`` if it is none."""
     if not path.startswith("/"):
         raise RpcError(INVALID_PARAMS, f"{where}: {path!r} is not an absolute path")
+    if "\0" in path:
+        raise RpcError(INVALID_PARAMS, f"{where}: {path!r} holds a NUL character")
     return path
 
 
@@ -37,7 +39,7 @@ def thread_params(
 
     The roots are what Codex's sandbox lets a command write to, in a mode that lets it write at
     all. Codex restores those of a ``stored`` thread by itself; ACP wants just the ones given now.
-    Raises RpcError -32602 for a path that is not absolute.
+    Raises RpcError -32602 for a path that is not absolute, or is none at all.
     """
     params: dict[str, JsonValue] = {"cwd": absolute(cwd, "cwd")}
     roots: list[JsonValue] = [cwd]
