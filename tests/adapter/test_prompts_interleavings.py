@@ -41,6 +41,7 @@ class FakeCodex:
     """A thread that runs one turn at a time; its answers wait until the test gives them."""
 
     asks_person = False
+    written = None
 
     def __init__(self) -> None:
         self.prompts: Prompts | None = None
@@ -54,6 +55,10 @@ class FakeCodex:
         self._turns = 0
 
     # TurnCalls
+
+    def untaken(self, since: int | None) -> bool:
+        assert since is None
+        return False
 
     async def start(self, text: str, message_id: str) -> str:
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
