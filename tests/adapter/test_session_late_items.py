@@ -1,4 +1,4 @@
-"""What Codex says of a turn behind its end: the prompt is answered, so nothing of it is sent."""
+"""What Codex says of a turn behind its end, or says wrongly, changes nothing of its prompt."""
 
 from __future__ import annotations
 
@@ -127,3 +127,13 @@ async def test_a_turn_that_codex_begins_by_itself_is_shown() -> None:
         await bench.client.sent("session/update")
         await bench.client.settle()
         assert [call["status"] for call in calls(bench, "p1")] == ["in_progress", "completed"]
+
+
+@pytest.mark.parametrize("kind", [[], {}, None, 1])
+async def test_a_status_of_the_wrong_type_is_no_failure(
+    kind: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    status = Notify("thread/status/changed", {"threadId": THREAD, "status": {"type": kind}})
+    async with MemoryBench(*TURN, status, *turn_completed()) as bench:
+        assert await bench.prompt("p1") == "end_turn"
+    assert not [record for record in caplog.records if record.exc_info]
