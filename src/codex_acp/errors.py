@@ -4,6 +4,7 @@
 
     CodexAcpError
     ├── MisuseError              this program called the library wrongly
+    │   ├── UnknownOption        a keyword argument has a name or value that there is not
     │   └── IncompleteTable      a handwritten table does not match the schema
     ├── PeerError                the other side broke its protocol
     │   ├── ErrorReply           it answered a request with a JSON-RPC error
@@ -31,6 +32,7 @@ __all__ = [
     "CodexAcpError",
     "MisuseError",
     "IncompleteTable",
+    "UnknownOption",
     "PeerError",
     "ErrorReply",
     "ServerOverloaded",
@@ -53,6 +55,10 @@ class CodexAcpError(Exception):
 
 class MisuseError(CodexAcpError):
     """The library was called in a way that cannot work, for example before it was started."""
+
+
+class UnknownOption(MisuseError, TypeError):
+    """A keyword argument that there is not; a TypeError, as Python's own refusal of one."""
 
 
 class IncompleteTable(MisuseError):

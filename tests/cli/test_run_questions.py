@@ -164,7 +164,7 @@ async def test_7_3_nothing_is_written_while_a_question_is_open_and_all_of_it_aft
             before = shown.getvalue()
             screen.update(chunk("\n" * 60 + "\u2503 Type 1 to list the files: "), {})
             screen.note("a note")
-            screen.log.write("ERROR a log line\x1b[2J\n")
+            screen.logged("ERROR a log line\x1b[2J\n")
             screen.error(CodexAcpError("an error"))
             assert shown.getvalue() == before
             assert out.getvalue() == ""

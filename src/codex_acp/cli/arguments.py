@@ -9,6 +9,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from codex_acp.cli.directories import add_trust
 from codex_acp.cli.logs import DEFAULT_LEVEL, LEVEL_VARIABLE, LEVELS, chosen_level
 
 if TYPE_CHECKING:
@@ -79,9 +80,11 @@ def run(argv: Sequence[str]) -> int:
         parser.error("run has options of its own; write them behind it: run [options] PROMPT")
     from codex_acp.cli.serve import serve
     from codex_acp.codex.connection.launch import LaunchOptions
+    from codex_acp.codex.trust import trust_arguments
 
+    settings = [*_settings(options.config), *trust_arguments(options.trust)]
     return serve(
-        LaunchOptions(codex=options.codex, args=_settings(options.config)),
+        LaunchOptions(codex=options.codex, args=settings),
         line_limit=options.line_limit,
         log_level=options.log_level,
         log_file=options.log_file,
@@ -148,6 +151,7 @@ def serve_parser() -> argparse.ArgumentParser:
         type=_setting,
         help="a setting passed on to Codex, e.g. -c model=gpt-5.5; may be repeated",
     )
+    add_trust(parser)
     parser.add_argument(
         "--line-limit",
         metavar="BYTES",

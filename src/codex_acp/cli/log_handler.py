@@ -14,6 +14,7 @@ from codex_acp.cli.logs import complain
 from codex_acp.transcript.line_writer import LineWriter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from logging import LogRecord
 
 __all__ = ["LogHandler"]
@@ -49,14 +50,34 @@ class _Written:
         self.again = 0
 
 
-class LogHandler(logging.Handler):
-    """Writes to ``fd``; ``path`` is its name, None for stderr. Never waits, never raises."""
+class _Shown:
+    """Lines for whoever shows them in an order of its own; see `LineWriter`."""
 
-    def __init__(self, fd: int, path: str | None = None) -> None:
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
+
+    def put(self, line: str) -> None:
+        self._show(_encoded(line).decode())
+
+    def close(self, seconds: float) -> None:
+        """What was handed over is shown already."""
+
+
+class LogHandler(logging.Handler):
+    """Writes to ``fd``; ``path`` is its name, None for stderr. Never waits, never raises.
+
+    In place of a descriptor a function that shows a line, at once or later.
+    """
+
+    def __init__(self, to: int | Callable[[str], None], path: str | None = None) -> None:
         super().__init__()
         self._path = path
         self._written: OrderedDict[int, _Written] = OrderedDict()
-        self._lines = LineWriter(fd, _encoded, self._lost, gap=_gap)
+        self._lines: LineWriter | _Shown
+        if isinstance(to, int):
+            self._lines = LineWriter(to, _encoded, self._lost, gap=_gap)
+        else:
+            self._lines = _Shown(to)
         self.setFormatter(logging.Formatter(LOG_FORMAT))
 
     def emit(self, record: LogRecord) -> None:

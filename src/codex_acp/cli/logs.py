@@ -9,6 +9,10 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 __all__ = [
     "DEFAULT_LEVEL",
     "LEVELS",
@@ -64,10 +68,10 @@ class LogFile:
             raise ValueError(message) from error
 
 
-def start_logging(level: str, file: LogFile | None) -> None:
-    """Log this library from ``level`` on, and all else from WARNING on, to ``file``.
+def start_logging(level: str, to: LogFile | Callable[[str], None] | None) -> None:
+    """Log this library from ``level`` on, and all else from WARNING on.
 
-    None stands for stderr. Neither can hold this process up: what nobody reads is dropped, and
+    ``to`` is a file, or what shows a line; None stands for stderr. Neither can hold this process up: what nobody reads is dropped, and
     counted. Secrets are taken out as they are of the transcript.
     """
     import logging
@@ -75,10 +79,10 @@ def start_logging(level: str, file: LogFile | None) -> None:
     from codex_acp.cli.log_handler import LogHandler
 
     root = logging.getLogger()
-    if file is None:
-        root.addHandler(LogHandler(_stderr()))
+    if isinstance(to, LogFile):
+        root.addHandler(LogHandler(to.fd, to.path))
     else:
-        root.addHandler(LogHandler(file.fd, file.path))
+        root.addHandler(LogHandler(to or _stderr()))
     logging.captureWarnings(True)
     logging.getLogger("codex_acp").setLevel(level)
 

@@ -53,6 +53,11 @@ def run(options: RunOptions) -> int:
             msg = "the prompt is empty"
             raise MisuseError(msg)
         spec = None if options.command is None else AgentSpec.parse(options.command)
+        if options.trust:
+            if spec is not None or options.agent != "codex":
+                msg = "--trust is for the agent codex; give another agent its own option"
+                raise MisuseError(msg)
+            spec = AgentSpec.codex(*(word for each in options.trust for word in ("--trust", each)))
         if options.cwd is not None and not Path(options.cwd).is_dir():
             msg = f"{options.cwd!r} is no directory"
             raise MisuseError(msg)
@@ -63,7 +68,7 @@ def run(options: RunOptions) -> int:
         return USAGE
     asks = not options.json and _is_a_terminal()
     screen = TextOutput(sys.stdout, sys.stderr, guarded=asks and not _is_a_file(sys.stdout))
-    start_logging(level, screen.log)
+    start_logging(level, screen.logged)
     return asyncio.run(_Run(options, text, spec, screen, asks=asks).main())
 
 

@@ -6,6 +6,8 @@ import argparse
 from dataclasses import dataclass
 from typing import Final
 
+from codex_acp.cli.directories import add_trust
+
 __all__ = ["EXIT_CODES", "FAILED", "RunOptions", "USAGE", "add_run_arguments", "run_options"]
 
 FAILED: Final = 1
@@ -62,6 +64,8 @@ class RunOptions:
     mode: str | None = None
     effort: str | None = None
     json: bool = False
+    trust: tuple[str, ...] = ()
+    """Directories that ``codex`` shall trust in this run."""
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,6 +79,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         "--command", metavar="LINE", help="any agent: its command, split into words as a shell does"
     )
     parser.add_argument("--cwd", metavar="DIR", help="where it works (default: here)")
+    add_trust(parser)
     parser.add_argument(
         "--session", metavar="ID", help="go on with an earlier session; a new one if it is gone"
     )
@@ -108,6 +113,7 @@ def run_options(parsed: argparse.Namespace) -> RunOptions:
         mode=parsed.mode,
         effort=parsed.effort,
         json=parsed.json,
+        trust=tuple(parsed.trust),
     )
 
 

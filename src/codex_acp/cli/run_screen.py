@@ -8,7 +8,6 @@ Must not know where updates come from, nor what is decided.
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import threading
 from contextlib import contextmanager
@@ -55,8 +54,6 @@ class TextOutput:
         self._err = err
         self._guarded = guarded
         self.frame = Frame(err)
-        self.log: TextIO = _LogLines(self)
-        """Where the log goes, if it goes to the terminal."""
         self.free = asyncio.Event()
         """Set while no question is open."""
         self.free.set()
@@ -168,19 +165,6 @@ class TextOutput:
                 _put(stream, text)
             else:
                 self._held.append((stream, text))
-
-
-class _LogLines(io.StringIO):
-    """A stream for a log handler."""
-
-    def __init__(self, screen: TextOutput) -> None:
-        super().__init__()
-        self._screen = screen
-
-    def write(self, text: str) -> int:
-        """Show it, now or later."""
-        self._screen.logged(text)
-        return len(text)
 
 
 def _put(stream: TextIO, text: str) -> None:

@@ -13,24 +13,36 @@ from codex_acp.errors import InvalidPayload
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Final, Self, Unpack
+    from typing import Any, Final, Self, TypedDict, Unpack
 
+    from codex_acp.codex._generated.methods import ServerNotificationMethod
+    from codex_acp.codex._generated.models import ClientInfo, InitializeCapabilities
     from codex_acp.codex.approvals.policies import Policy
-    from codex_acp.codex.connection.app_server_connection import ConnectionSettings
     from codex_acp.codex.connection.remote import Token
+    from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.codex.threads.threads import Threads
     from codex_acp.codex.threads.tools import Tool
-    from codex_acp.jsonrpc.message import EncodedJson, JsonValue
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.transport.connection import Direction
     from codex_acp.transport.link import Link
+    from codex_acp.wire.model import WireModel
 
-    class ClientSettings(ConnectionSettings, total=False):
+    class ClientSettings(TypedDict, total=False):
         """What every way to make a client takes; see `CodexClient`."""
 
         policy: Policy | None
         tools: Iterable[Tool | Callable[..., object]]
+        client_info: ClientInfo | dict[str, JsonValue] | None
+        opt_out_notifications: Iterable[ServerNotificationMethod]
+        capabilities: InitializeCapabilities | dict[str, JsonValue] | None
+        on_refused: Callable[[RefusedRequest], None] | None
+        on_line: Callable[[Direction, bytes], None] | None
 
 
 __all__ = ["CodexClient"]
+
+VAR_KEYWORDS: Final = 0x08
+"""The flag of a function that takes any keyword: ``inspect.CO_VARKEYWORDS``."""
 
 BEGIN_A_THREAD: Final = frozenset({"thread/start", "thread/resume", "thread/fork"})
 """Methods whose result tells the settings of a thread: whether Codex will ask at all."""
@@ -44,7 +56,7 @@ class CodexClient(RequestApi):
     run turns. Belongs to one event loop.
 
     ``policy`` decides approvals, see `use_policy`. ``tools`` are functions offered to the model
-    in every thread, see `tool`. ``settings``, and what calls raise: see `AppServerConnection`.
+    in every thread, see `tool`. The other settings, and what calls raise: `AppServerConnection`.
     """
 
     def __init__(
@@ -53,9 +65,20 @@ class CodexClient(RequestApi):
         *,
         policy: Policy | None = None,
         tools: Iterable[Tool | Callable[..., object]] = (),
-        **settings: Unpack[ConnectionSettings],
+        client_info: ClientInfo | dict[str, JsonValue] | None = None,
+        opt_out_notifications: Iterable[ServerNotificationMethod] = (),
+        capabilities: InitializeCapabilities | dict[str, JsonValue] | None = None,
+        on_refused: Callable[[RefusedRequest], None] | None = None,
+        on_line: Callable[[Direction, bytes], None] | None = None,
     ) -> None:
-        super().__init__(link, **settings)
+        super().__init__(
+            link,
+            client_info=client_info,
+            opt_out_notifications=opt_out_notifications,
+            capabilities=capabilities,
+            on_refused=on_refused,
+            on_line=on_line,
+        )
         self._threads: Threads | None = None
         if policy is not None:
             self.use_policy(policy)
@@ -72,6 +95,7 @@ class CodexClient(RequestApi):
         this before it imports much (asyncio, say) has its Codex earlier; `aclose` ends it, also if
         the client was never entered.
         """
+        _refuse_unknown(cls, settings)
         process = spawn_app_server(options)
         try:
             return cls(process, **settings)
@@ -97,6 +121,7 @@ class CodexClient(RequestApi):
         """
         from codex_acp.codex.connection.remote import remote_link
 
+        _refuse_unknown(cls, settings)
         return cls(remote_link(url, token), **settings)
 
     @property
@@ -108,14 +133,44 @@ class CodexClient(RequestApi):
             self._threads = Threads(self)
         return self._threads
 
-    async def _request(
-        self, method: str, params: EncodedJson | None, *, written: bool = False
+    # Calls.
+
+    async def call_raw(
+        self, method: str, params: JsonValue = None, *, settled: bool = True
     ) -> JsonValue:
-        value = await super()._request(method, params, written=written)
-        if self._policy is not None and method in BEGIN_A_THREAD:
-            try:
-                begun = self.decode_result(method, value)
-            except InvalidPayload:
-                return value  # this is only to warn; whoever called finds out by itself
-            self._policy.thread_started(begun)
+        """See `AppServerConnection.call_raw`.
+
+        A thread that is begun and not ``settled`` is given its settings later; then
+        `thread_settled` is for the caller.
+        """
+        value = await super().call_raw(method, params)
+        if settled:
+            self.thread_settled(method, value)
         return value
+
+    def thread_settled(self, method: str, answer: JsonValue) -> None:
+        """Warn once if the `policy` can never be asked in the thread that ``method`` has begun."""
+        if self._policy is None or method not in BEGIN_A_THREAD:
+            return
+        try:
+            begun = self.decode_result(method, answer)
+        except InvalidPayload:
+            return  # whoever called finds out by itself
+        self._policy.thread_started(begun)
+
+    async def _call(self, method: str, params: WireModel | Any | None) -> Any:
+        result = await super()._call(method, params)
+        if self._policy is not None and method in BEGIN_A_THREAD:
+            self._policy.thread_started(result)
+        return result
+
+
+def _refuse_unknown(client: type[CodexClient], settings: ClientSettings) -> None:
+    """Before anything is started. Raises UnknownOption."""
+    make = client.__init__
+    known = make.__kwdefaults__ or {}
+    takes_any = make.__code__.co_flags & VAR_KEYWORDS
+    if not takes_any and not settings.keys() <= known.keys():
+        from codex_acp.codex.threads.options import refuse_unknown
+
+        refuse_unknown(settings, known)

@@ -21,10 +21,33 @@ THREAD_ID = "thread-1"
 _STARTED_AT = 1_700_000_000
 """A fixed time in seconds: what is recorded must be the same in every run."""
 
-_DIRECTORY: dict[str, object] = {
-    "createdAtMs": 0, "isDirectory": True, "isFile": False, "isSymlink": False, "modifiedAtMs": 0,
-}  # fmt: skip
-"""Scripts name directories that are nowhere."""
+_ALWAYS: dict[str, dict[str, object]] = {
+    "account/read": {"account": None, "requiresOpenaiAuth": False, "workspaceRouting": None},
+    "collaborationMode/list": {"data": []},
+    "config/read": {"config": {}, "origins": {}, "layers": []},
+    "fs/getMetadata": {  # scripts name directories that are nowhere
+        "createdAtMs": 0,
+        "isDirectory": True,
+        "isFile": False,
+        "isSymlink": False,
+        "modifiedAtMs": 0,
+    },
+    "initialize": {
+        "userAgent": f"scripted/{CODEX_VERSION}",
+        "codexHome": "/scripted/codex-home",
+        "platformFamily": "unix",
+        "platformOs": "linux",
+    },
+    "model/list": {"data": [], "nextCursor": None},
+    "permissionProfile/list": {"data": [], "nextCursor": None},
+    "skills/list": {"data": []},
+    "thread/archive": {},
+    "thread/list": {"data": [], "nextCursor": None},
+    "thread/name/set": {},
+    "thread/unsubscribe": {"status": "unsubscribed"},
+    "turn/interrupt": {},
+}
+"""What a request is answered whatever it asks."""
 
 
 def default_result(method: str, params: JsonObject, turn_id: str) -> dict[str, object] | None:
@@ -33,13 +56,6 @@ def default_result(method: str, params: JsonObject, turn_id: str) -> dict[str, o
     ``turn_id`` is the id for a turn that the request starts or that is running.
     """
     match method:
-        case "initialize":
-            return {
-                "userAgent": f"scripted/{CODEX_VERSION}",
-                "codexHome": "/scripted/codex-home",
-                "platformFamily": "unix",
-                "platformOs": "linux",
-            }
         case "thread/start":
             return _thread_result(THREAD_ID, params)
         case "thread/resume" | "thread/read":
@@ -48,19 +64,7 @@ def default_result(method: str, params: JsonObject, turn_id: str) -> dict[str, o
             return {"turn": turn_object(turn_id)}
         case "turn/steer":
             return {"turnId": turn_id}
-        case "turn/interrupt" | "thread/archive" | "thread/name/set":
-            return {}
-        case "thread/unsubscribe":
-            return {"status": "unsubscribed"}
-        case "model/list" | "thread/list" | "permissionProfile/list":
-            return {"data": [], "nextCursor": None}
-        case "account/read":
-            return {"account": None, "requiresOpenaiAuth": False, "workspaceRouting": None}
-        case "fs/getMetadata":
-            return _DIRECTORY
-        case "skills/list" | "collaborationMode/list":
-            return {"data": []}
-    return None
+    return _ALWAYS.get(method)
 
 
 def turn_object(turn_id: str, status: str = "inProgress") -> dict[str, object]:

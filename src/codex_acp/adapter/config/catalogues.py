@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from codex_acp.codex.opening import configured_choice
+from codex_acp.codex.trust import undecided_root
 from codex_acp.errors import CodexAcpError, ErrorReply
 from codex_acp.jsonrpc.message import METHOD_NOT_FOUND
 from codex_acp.mapping.config.values import (
@@ -52,9 +54,24 @@ class Place:
         self.profiles: tuple[Choice, ...] | None = None
         self.config: dict[str, JsonValue] | None = None
         """The effective ``config.toml``; None if it was not asked for, or refused."""
+        self.read: JsonValue = None
+        """The whole answer that it is from, with its layers."""
+        self.untrusted: str | None = None
+        """What a person can still decide to trust here; None: that is decided, or not known."""
         self.done = anyio.Event()
         self.changed: Callable[[], None] | None = None
         """Called when all of it has come: nobody else's options depend on it."""
+
+    def configured(self, read: JsonValue) -> None:
+        """Codex has told the configuration: the answer of ``config/read``."""
+        config = object_of(read).get("config")
+        if not isinstance(config, dict):
+            return
+        mode, profile = configured_choice(read)
+        self.read = read
+        self.config = {**config, "sandbox_mode": mode, "default_permissions": profile}
+        self.project = _repository_of(self.cwd)
+        self.untrusted = undecided_root(self.cwd, read)
 
 
 class Catalogues:
@@ -88,9 +105,13 @@ class Catalogues:
         """What is known so far of what there is to choose in a working directory."""
         return Catalogue(self._models, self._collaborations, place.profiles)
 
-    def place(self, cwd: str, *, with_config: bool) -> Place:
-        """Ask for what depends on a working directory; the configuration only ``with_config``."""
+    def place(self, cwd: str, *, with_config: bool, read: JsonValue = None) -> Place:
+        """Ask for what depends on a working directory; the configuration only ``with_config``.
+
+        ``read`` is the answer of a ``config/read`` there, if there is one.
+        """
         place = Place(cwd)
+        place.configured(read)
         self._spawn(lambda: self._ask_of(place, with_config=with_config))
         return place
 
@@ -119,11 +140,8 @@ class Catalogues:
         if pages is not None:
             profiles = {choice.value: choice for page in pages for choice in profiles_of(page)}
             place.profiles = tuple(profiles.values())
-        if with_config:
-            answer = object_of(await self._call("config/read", {"cwd": place.cwd}))
-            config = answer.get("config")
-            place.config = config if isinstance(config, dict) else None
-            place.project = _repository_of(place.cwd)
+        if with_config and place.config is None:
+            place.configured(await self._call("config/read", {"cwd": place.cwd}))
         place.done.set()
         if place.changed is not None:
             place.changed()

@@ -14,12 +14,20 @@ import anyio
 from codex_acp.acp._generated.v1.methods import MODELS
 from codex_acp.adapter.config.catalogues import Catalogues
 from codex_acp.adapter.config.session import ConfigSession
+from codex_acp.codex.trust import trust_edit
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.jsonrpc.message import RESOURCE_NOT_FOUND
 from codex_acp.mapping.config.changes import difference
 from codex_acp.mapping.config.choices import checked_mode, checked_value, choice_patch
 from codex_acp.mapping.config.modes import CONFIGURED
-from codex_acp.mapping.config.options import MODE, config_options, mode_of, mode_state
+from codex_acp.mapping.config.options import (
+    MODE,
+    TRUST,
+    TRUSTED,
+    config_options,
+    mode_of,
+    mode_state,
+)
 from codex_acp.mapping.config.values import object_of, text_of
 
 if TYPE_CHECKING:
@@ -89,9 +97,14 @@ class Config:
 
     # Sessions.
 
-    def opening(self, codex: AppServerConnection, cwd: str, how: How) -> Place:
-        """Ask for what the options of a session in ``cwd`` need; does not wait."""
-        return self._of(codex).place(cwd, with_config=how != "new")
+    def opening(
+        self, codex: AppServerConnection, cwd: str, how: How, read: JsonValue = None
+    ) -> Place:
+        """Ask for what the options of a session in ``cwd`` need; does not wait.
+
+        ``read`` is what Codex has told of the configuration there: see `codex.opening`.
+        """
+        return self._of(codex).place(cwd, with_config=how != "new", read=read)
 
     async def opened(
         self,
@@ -102,12 +115,14 @@ class Config:
         how: How = "new",
         place: Place | None = None,
         source: str | None = None,
+        restore: dict[str, JsonValue] | None = None,
     ) -> dict[str, JsonValue]:
         """``modes`` and ``configOptions`` for the answer, as plain JSON; loads no model.
 
         ``result`` is that of ``thread/start``, ``thread/resume`` or ``thread/fork``; ``place`` what
-        `opening` gave. A fork takes over what its ``source`` has, if that is open. Waits a little
-        for lists that are late; they follow as an update.
+        `opening` gave. A fork takes over what its ``source`` has, if that is open. ``restore`` is
+        what a new thread was not started with, see `codex.opening`; `unrestored` says why Codex
+        refused it. Waits a little for lists that are late; they follow as an update.
         """
         if place is None:
             place = self.opening(codex, text_of(object_of(result), "cwd") or "", how)
@@ -117,6 +132,8 @@ class Config:
         session = self._sessions[session_id] = ConfigSession(
             session_id, catalogues, place, result, self._tell, new=how == "new"
         )
+        if restore is not None:
+            await session.restore(restore)
         await self._take_over(session, earlier, source if how == "fork" else None)
         with anyio.move_on_after(NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS):
             await catalogues.done.wait()
@@ -142,6 +159,11 @@ class Config:
         if session is not None:
             session.leave()
             self._left[session_id] = _Kept(session.settings.tier, session.chosen)
+
+    def unrestored(self, session_id: str) -> str | None:
+        """Why a session has not the sandbox that is configured; None: it has it."""
+        session = self._sessions.get(session_id)
+        return None if session is None else session.unrestored
 
     def shown(self, session_id: str) -> list[JsonValue]:
         """The config options of an open session as they are now; none for another."""
@@ -214,6 +236,9 @@ class Config:
         """Have Codex take a value that ``check`` finds in the request; gives the value."""
         async with session.lock:
             value = check(self._view(session))
+            if option_id == TRUST:
+                await self._trust(session, value)
+                return value
             if option_id == MODE and value == CONFIGURED and session.configured is None:
                 with anyio.move_on_after(CONFIGURED_WAIT_SECONDS):
                     await session.place.done.wait()
@@ -226,6 +251,18 @@ class Config:
             if option_id == MODE:
                 session.mode_chosen(value, patch)
             return value
+
+    async def _trust(self, session: ConfigSession, value: str) -> None:
+        """A person says that a directory is trusted; that counts for all sessions in it."""
+        root = session.place.untrusted
+        if value != TRUSTED or root is None:
+            return
+        await session.ask("config/batchWrite", trust_edit(root))
+        for each in self._sessions.values():
+            if each.place.untrusted == root:
+                each.place.untrusted = None
+                if each is not session:
+                    self._tell(each)
 
     def _session(self, session_id: str) -> ConfigSession:
         session = self._sessions.get(session_id)

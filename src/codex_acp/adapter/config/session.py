@@ -45,8 +45,9 @@ REPORT_SECONDS: Final = 1.0
 class _Wanted:
     """A change that Codex was asked for and has not reported."""
 
-    def __init__(self, patch: JsonObject) -> None:
+    def __init__(self, patch: JsonObject, *, exactly: bool) -> None:
         self.patch = patch
+        self.exactly = exactly
         self.reported = False
         """Whether Codex has reported settings since, whatever they are."""
         self.met = anyio.Event()
@@ -85,6 +86,8 @@ class ConfigSession:
         self._changed = changed
         self._roots = _more_roots(result)
         self._configured = self.settings.access if new else None
+        self.unrestored: str | None = None
+        """Why the thread has not the access that is configured; None: it has it."""
         self.chosen: tuple[str, Access] | None = None
         """The mode that a person chose last, and what Codex made of it."""
         self._preset_effort = False
@@ -119,6 +122,7 @@ class ConfigSession:
             self._models,
             preset_effort=self._preset_effort,
             booleans=booleans,
+            untrusted=self.place.untrusted,
         )
 
     @property
@@ -140,27 +144,20 @@ class ConfigSession:
 
     # Changes.
 
-    async def change(self, patch: JsonObject) -> None:
+    async def change(self, patch: JsonObject, *, exactly: bool = True) -> None:
         """Have Codex take a patch; `settings` is what it made of it. Nothing if it is in force.
 
-        Raises RpcError with Codex's message if it refuses.
+        Without ``exactly`` the next report is the answer, whatever it says: Codex may write a path
+        in another way. Raises RpcError with Codex's message if it refuses.
         """
         if meets(self.settings, patch):
             return
         before, effort = self.settings, patch.get("effort")
-        wanted = self._wanted = _Wanted(patch)
+        wanted = self._wanted = _Wanted(patch, exactly=exactly)
         try:
-            params = {"threadId": self.id, **patch}
-            await self._catalogues.codex.call_raw("thread/settings/update", params)
+            await self.ask("thread/settings/update", {"threadId": self.id, **patch})
             with anyio.move_on_after(REPORT_SECONDS):
                 await wanted.met.wait()
-        except ErrorReply as error:
-            data = {"message": error.message, "code": error.code, "data": error.data}
-            message = f"Codex refused the change: {error.message}"
-            raise RpcError(INTERNAL_ERROR, message, data) from error
-        except CodexAcpError as error:
-            message = f"the change did not reach Codex: {error}"
-            raise RpcError(INTERNAL_ERROR, message) from error
         finally:
             self._wanted = None
         if not wanted.reported:
@@ -169,6 +166,31 @@ class ConfigSession:
         if effort is not None or self.settings.effort != before.effort:
             preset = "collaborationMode" in patch and before.effort is None
             self._preset_effort = preset and self.settings.effort is not None
+
+    async def ask(self, method: str, params: JsonObject) -> None:
+        """Have Codex change something. Raises RpcError with Codex's message if it refuses."""
+        try:
+            await self._catalogues.codex.call_raw(method, params)
+        except ErrorReply as error:
+            data = {"message": error.message, "code": error.code, "data": error.data}
+            message = f"Codex refused the change: {error.message}"
+            raise RpcError(INTERNAL_ERROR, message, data) from error
+        except CodexAcpError as error:
+            message = f"the change did not reach Codex: {error}"
+            raise RpcError(INTERNAL_ERROR, message) from error
+
+    async def restore(self, patch: JsonObject) -> None:
+        """Give a new thread the access that is configured, which it was not started with.
+
+        Never raises: a thread without it can do less.
+        """
+        try:
+            await self.change(patch, exactly=False)
+        except RpcError as error:
+            logger.warning("session %s: %s", self.id, error)
+            self._configured, self.unrestored = None, error.message
+        else:
+            self._configured = self.settings.access
 
     def mode_chosen(self, mode: str, patch: JsonObject) -> None:
         """Remember the mode that a person has chosen, if Codex has made it what it is."""
@@ -193,7 +215,7 @@ class ConfigSession:
             self._changed(self)
             return
         wanted.reported = True
-        if meets(settings, wanted.patch):
+        if not wanted.exactly or meets(settings, wanted.patch):
             wanted.met.set()
 
     def on_batch_end(self) -> None:

@@ -17,6 +17,8 @@ import anyio
 from codex_acp.adapter.logins.check import LoginCheck
 from codex_acp.adapter.sessions.directories import check_directories
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
+from codex_acp.codex.opening import opening, read_params
+from codex_acp.codex.trust import left_out_here
 from codex_acp.errors import CodexAcpError, ErrorReply, InvalidPayload, RpcError, TransportError
 from codex_acp.jsonrpc.message import (
     AUTHENTICATION_REQUIRED,
@@ -87,29 +89,31 @@ class SessionOpener:
         """A Codex that can open sessions. Raises RpcError: -32603 if there is none."""
         return await self._app_server.client()
 
-    async def _ready_for(self, setup: Setup) -> AppServerConnection:
-        """As `codex`; raises RpcError also if that cannot open such a session.
+    async def _ready_for(self, setup: Setup) -> tuple[AppServerConnection, JsonValue]:
+        """As `codex`, with the configuration in the session's directory.
 
-        -32602 for what is no directory, -32000 if its model provider needs a login first.
+        Raises RpcError: -32602 for what is no directory, -32000 if its model provider needs a
+        login first, -32603.
         """
         codex = await self.codex()
         await check_directories(codex, setup.params)
         try:
-            await self.login.check(codex)
+            reading = codex.call_raw("config/read", read_params(setup.cwd))
+            _, read = await asyncio.gather(self.login.check(codex), reading)
         except (ErrorReply, TransportError) as error:
             raise session_error(error) from error
-        return codex
+        return codex, read
 
     async def start(self, setup: Setup) -> Opened:
         """A new thread. Raises RpcError: -32000, or -32603 when Codex cannot."""
-        codex = await self._ready_for(setup)
-        return await self._begin(codex, "new", "thread/start", setup)
+        codex, read = await self._ready_for(setup)
+        return await self._begin(codex, "new", "thread/start", setup, read)
 
     async def fork(self, session_id: str, setup: Setup) -> Opened:
         """A copy of a stored thread. Raises RpcError: -32002, -32000, -32603."""
-        codex = await self._ready_for(setup)
+        codex, read = await self._ready_for(setup)
         try:
-            return await self._begin(codex, "fork", "thread/fork", setup, session_id)
+            return await self._begin(codex, "fork", "thread/fork", setup, read, session_id)
         except RpcError as error:
             await self._must_exist(codex, session_id, error)
             raise
@@ -120,12 +124,15 @@ class SessionOpener:
         how: How,
         method: str,
         setup: Setup,
+        read: JsonValue,
         source: str | None = None,
     ) -> Opened:
-        params = dict(setup.params)
-        if source is not None:
+        params, restore = dict(setup.params), None
+        if source is None:
+            params, restore = opening(params, read)
+        else:
             params |= {"threadId": source, "excludeTurns": True}
-        place = self._config.opening(codex, setup.cwd, how)
+        place = self._config.opening(codex, setup.cwd, how, read)
         with self._sessions.starting():
             try:
                 result = await codex.call_raw(method, params)
@@ -138,7 +145,9 @@ class SessionOpener:
             except CodexAcpError as error:
                 raise session_error(error) from error
         try:
-            return await self._opened(thread_id, codex, result, how, setup, place, source)
+            return await self._opened(
+                thread_id, codex, result, how, setup, place, source=source, restore=restore
+            )
         except BaseException:  # the client gave it up, so it will never know the session
             self._sessions.forget(thread_id)
             await self.let_go(codex, thread_id)
@@ -154,9 +163,9 @@ class SessionOpener:
             raise unknown_session(session_id)
         lock = self._locks.setdefault(session_id, asyncio.Lock())
         async with lock:
-            codex = await self._ready_for(setup)
+            codex, read = await self._ready_for(setup)
             self._must_be_idle(session_id)
-            place = self._config.opening(codex, setup.cwd, how)
+            place = self._config.opening(codex, setup.cwd, how, read)
             self._sessions.load()
             was_open = self._sessions.opened(session_id)
             if was_open is not None and was_open.session is not None:
@@ -230,16 +239,19 @@ class SessionOpener:
         how: How,
         setup: Setup,
         place: Place,
+        *,
         source: str | None = None,
+        restore: dict[str, JsonValue] | None = None,
     ) -> Opened:
         try:
             answer = await self._config.opened(
-                session_id, codex, result, how=how, place=place, source=source
+                session_id, codex, result, how=how, place=place, source=source, restore=restore
             )
         except CodexAcpError as error:  # Codex has just ended: the first prompt finds out
             logger.warning("session %s: its settings are not known: %s", session_id, error)
             answer = {}
-        return Opened(session_id, how, answer, setup.said)
+        said = (*setup.said, *_said_of(place, self._config.unrestored(session_id)))
+        return Opened(session_id, how, answer, said)
 
     def _must_be_idle(self, session_id: str) -> None:
         session = self._sessions.get(session_id)
@@ -332,6 +344,17 @@ def unknown_session(session_id: str, data: object = None) -> RpcError:
     if data is not None:
         details["codex"] = data
     return RpcError(RESOURCE_NOT_FOUND, message, details)
+
+
+def _said_of(place: Place, unrestored: str | None) -> list[str]:
+    """What a session is without: what nobody trusts, and a sandbox that Codex refused."""
+    found = [] if place.untrusted is None else left_out_here(place.read)
+    if not found and unrestored is None:
+        return []
+    from codex_acp.mapping.session.trust import left_out_line, unrestored_line
+
+    said = [left_out_line(found, str(place.untrusted))] if found else []
+    return said if unrestored is None else [*said, unrestored_line(unrestored)]
 
 
 def _never_stored(session_id: str, error: RpcError) -> RpcError:

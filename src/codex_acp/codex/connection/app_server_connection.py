@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # typing itself is not worth its import before a process 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
     from types import TracebackType
-    from typing import Any, Final, Self, TypedDict
+    from typing import Any, Final, Self
 
     from codex_acp.codex._generated.methods import ServerNotificationMethod
     from codex_acp.codex._generated.models import (
@@ -29,16 +29,6 @@ if TYPE_CHECKING:
     from codex_acp.transport.connection import Direction, Responder
     from codex_acp.transport.link import Link
     from codex_acp.wire.model import WireModel
-
-    class ConnectionSettings(TypedDict, total=False):
-        """What every way to make a connection takes; see `AppServerConnection`."""
-
-        client_info: ClientInfo | dict[str, JsonValue] | None
-        opt_out_notifications: Iterable[ServerNotificationMethod]
-        capabilities: InitializeCapabilities | dict[str, JsonValue] | None
-        on_refused: Callable[[RefusedRequest], None] | None
-        on_line: Callable[[Direction, bytes], None] | None
-
 
 __all__ = ["AppServerConnection"]
 

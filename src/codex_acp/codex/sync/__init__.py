@@ -19,7 +19,7 @@ from codex_acp.errors import MisuseError
 from codex_acp.transport.child import ChildProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
     from types import TracebackType
     from typing import Self, Unpack
 
@@ -152,31 +152,38 @@ class Threads:
     def start(
         self,
         *,
+        trust: bool = False,
         tools: Iterable[Tool | Callable[..., object]] = (),
         **options: Unpack[StartOptions],
     ) -> Thread:
         """See `codex_acp.codex.Threads.start`."""
-        return self._made(partial(self._threads.start, tools=tools, **options))
+        return self._made(partial(self._threads.start, trust=trust, tools=tools, **options))
 
     def resume(
         self,
         thread_id: str,
         *,
+        trust: bool = False,
         tools: Iterable[Tool | Callable[..., object]] = (),
         **options: Unpack[ResumeOptions],
     ) -> Thread:
         """See `codex_acp.codex.Threads.resume`."""
-        return self._made(partial(self._threads.resume, thread_id, tools=tools, **options))
+        return self._made(
+            partial(self._threads.resume, thread_id, trust=trust, tools=tools, **options)
+        )
 
     def fork(
         self,
         thread_id: str,
         *,
+        trust: bool = False,
         tools: Iterable[Tool | Callable[..., object]] = (),
         **options: Unpack[ForkOptions],
     ) -> Thread:
         """See `codex_acp.codex.Threads.fork`."""
-        return self._made(partial(self._threads.fork, thread_id, tools=tools, **options))
+        return self._made(
+            partial(self._threads.fork, thread_id, trust=trust, tools=tools, **options)
+        )
 
     def get(self, thread_id: str) -> Thread:
         """See `codex_acp.codex.Threads.get`."""
@@ -184,7 +191,9 @@ class Threads:
 
     def list(self, **options: Unpack[ListOptions]) -> Iterator[Thread]:
         """See `codex_acp.codex.Threads.list`."""
-        threads = self._threads.list(**options)
+        return self._listed(self._threads.list(**options))
+
+    def _listed(self, threads: AsyncIterator[one_thread.Thread]) -> Iterator[Thread]:
         while (found := self._codex.call(anext, threads, None)) is not None:
             yield Thread(self._codex, found)
 
@@ -277,13 +286,25 @@ class Thread:
         given = {"output_type": output_type, "silent_after": silent_after, **options}
         return Turn(self._codex, make(prompt, **given))
 
-    def resume(self, **options: Unpack[ResumeOptions]) -> Thread:
+    def resume(
+        self,
+        *,
+        trust: bool = False,
+        tools: Iterable[Tool | Callable[..., object]] = (),
+        **options: Unpack[ResumeOptions],
+    ) -> Thread:
         """See `codex_acp.codex.Thread.resume`."""
-        return self._codex.threads.resume(self.id, **options)
+        return self._codex.threads.resume(self.id, trust=trust, tools=tools, **options)
 
-    def fork(self, **options: Unpack[ForkOptions]) -> Thread:
+    def fork(
+        self,
+        *,
+        trust: bool = False,
+        tools: Iterable[Tool | Callable[..., object]] = (),
+        **options: Unpack[ForkOptions],
+    ) -> Thread:
         """See `codex_acp.codex.Thread.fork`."""
-        return self._codex.threads.fork(self.id, **options)
+        return self._codex.threads.fork(self.id, trust=trust, tools=tools, **options)
 
     def read(self, *, include_turns: bool = True) -> ThreadInfo:
         """See `codex_acp.codex.Thread.read`."""

@@ -8,10 +8,12 @@ What each means: `ThreadStartParams`, `ThreadResumeParams`, `ThreadForkParams`, 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
+
+from codex_acp.errors import UnknownOption
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from codex_acp.codex._generated.models import (
         ApprovalsReviewer,
@@ -36,8 +38,13 @@ __all__ = [
     "StartOptions",
     "TurnOptions",
     "params_of",
+    "refuse_unknown",
     "wire_name",
 ]
+
+
+SANDBOXES: Final = ("read-only", "workspace-write", "danger-full-access")
+"""``SandboxMode`` of the schema."""
 
 
 class _ThreadOptions(TypedDict, total=False):
@@ -132,9 +139,29 @@ class TurnOptions(TypedDict, total=False):
     turn_trigger: str
 
 
-def params_of(options: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """The options as JSON, under their names on the wire; a model among them as its JSON."""
+def params_of(options: Mapping[str, Any], of: type) -> dict[str, JsonValue]:
+    """The options as JSON, under their names on the wire; a model among them as its JSON.
+
+    ``of`` is the class that lists them. Raises UnknownOption for a name that it does not have:
+    Codex would take no notice of it.
+    """
+    refuse_unknown(options, of.__annotations__)
+    if options.get("sandbox") not in (None, *SANDBOXES):
+        message = f"sandbox={options['sandbox']!r} is none; use one of {', '.join(SANDBOXES)}"
+        raise UnknownOption(message)
     return {wire_name(name): _plain(name, value) for name, value in options.items()}
+
+
+def refuse_unknown(options: Iterable[str], known: Collection[str]) -> None:
+    """Raises UnknownOption, with the nearest right name, for one that is not ``known``."""
+    for name in options:
+        if name not in known:
+            from difflib import get_close_matches
+
+            meant = get_close_matches(name, known, 1) or [w for w in known if w in name]
+            hint = f"did you mean {meant[0]!r}?" if meant else f"use one of {', '.join(known)}"
+            message = f"there is no option {name!r}; {hint}"
+            raise UnknownOption(message)
 
 
 def wire_name(name: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from codex_acp.codex._generated.methods import MODELS
-from codex_acp.codex.threads.options import params_of
+from codex_acp.codex.threads.options import TurnOptions, params_of
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from codex_acp.codex.client import CodexClient
     from codex_acp.codex.threads.inputs import Input
-    from codex_acp.codex.threads.options import ForkOptions, ResumeOptions, TurnOptions
+    from codex_acp.codex.threads.options import ForkOptions, ResumeOptions
     from codex_acp.codex.threads.output_schema import OutputType
     from codex_acp.codex.threads.results import RunResult
     from codex_acp.codex.threads.tools import Tool
@@ -167,7 +167,7 @@ class Thread:
         from codex_acp.codex.threads.turn import Turn
         from codex_acp.wire.codec import plain
 
-        params = params_of(options)
+        params = params_of(options, TurnOptions)
         params["threadId"] = self.id
         params["input"] = cast("JsonValue", plain(user_input(prompt)))
         output: OutputType[Any] | None = None
@@ -206,20 +206,22 @@ class Thread:
     async def resume(
         self,
         *,
+        trust: bool = False,
         tools: Iterable[Tool | Callable[..., object]] = (),
         **options: Unpack[ResumeOptions],
     ) -> Thread:
         """Load it, so that turns can run; see `Threads.resume`."""
-        return await self._client.threads.resume(self.id, tools=tools, **options)
+        return await self._client.threads.resume(self.id, trust=trust, tools=tools, **options)
 
     async def fork(
         self,
         *,
+        trust: bool = False,
         tools: Iterable[Tool | Callable[..., object]] = (),
         **options: Unpack[ForkOptions],
     ) -> Thread:
         """A new thread that begins with what was said in this one; see `Threads.fork`."""
-        return await self._client.threads.fork(self.id, tools=tools, **options)
+        return await self._client.threads.fork(self.id, trust=trust, tools=tools, **options)
 
     async def read(self, *, include_turns: bool = True) -> ThreadInfo:
         """What Codex has stored of it, with its turns and their items; loads nothing.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from codex_acp.codex.opening import FULL_ACCESS, sandbox_policy
 from codex_acp.mapping.config.changes import access_patch
 from codex_acp.mapping.config.values import Access, object_of, reviewer_of, sandbox_of, text_of
 
@@ -54,7 +55,7 @@ class Mode(NamedTuple):
 
 _READ_ONLY: Final = sandbox_of({"type": "readOnly"})
 _WORKSPACE: Final = sandbox_of({"type": "workspaceWrite"})
-_FULL: Final[JsonObject] = {"type": "dangerFullAccess"}
+_FULL: Final[JsonObject] = FULL_ACCESS
 
 _MODES: Final = (
     Mode(
@@ -190,25 +191,8 @@ def configured_access(
     if profile is not None:
         builtin = {":read-only": _READ_ONLY, ":workspace": _WORKSPACE, ":danger-full-access": _FULL}
         return Access(policy, reviewer, builtin.get(profile, {}), profile)
-    return Access(policy, reviewer, _configured_sandbox(config, mode, roots))
-
-
-def _configured_sandbox(config: JsonObject, mode: str | None, roots: tuple[str, ...]) -> JsonObject:
-    if mode == "danger-full-access":
-        return _FULL
-    if mode != "workspace-write":
-        return _READ_ONLY
     table = object_of(config.get("sandbox_workspace_write"))
-    own = table.get("writable_roots")
-    return sandbox_of(
-        {
-            "type": "workspaceWrite",
-            "writableRoots": [*(own if isinstance(own, list) else ()), *roots],
-            "networkAccess": table.get("network_access") is True,
-            "excludeTmpdirEnvVar": table.get("exclude_tmpdir_env_var") is True,
-            "excludeSlashTmp": table.get("exclude_slash_tmp") is True,
-        }
-    )
+    return Access(policy, reviewer, sandbox_of(sandbox_policy(str(mode), table, [*roots])))
 
 
 def _trust(config: JsonObject, cwd: str, project: str | None) -> str | None:

@@ -19,6 +19,7 @@ from codex_acp.mapping.config.modes import (
     profile_modes,
 )
 from codex_acp.mapping.config.values import STANDARD_TIER, Catalogue, Choice, object_of
+from codex_acp.routing.display import visible
 
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
@@ -33,6 +34,8 @@ __all__ = [
     "MODEL",
     "MODEL_DEFAULT",
     "TIER",
+    "TRUST",
+    "TRUSTED",
     "ConfigView",
     "Option",
     "config_options",
@@ -47,6 +50,9 @@ MODEL: Final = "model"
 EFFORT: Final = "reasoning_effort"
 TIER: Final = "service_tier"
 COLLABORATION: Final = "collaboration_mode"
+TRUST: Final = "trust"
+TRUSTED: Final = "trusted"
+"""The value that has Codex trust the directory; the other one changes nothing."""
 
 MODEL_DEFAULT: Final = "default"
 """The effort of a model that Codex does not list, as long as none was chosen."""
@@ -72,6 +78,8 @@ class ConfigView(NamedTuple):
     """Whether nobody chose the effort: it came with the collaboration mode."""
     booleans: bool = False
     """Whether the client takes options of type ``boolean``."""
+    untrusted: str | None = None
+    """The directory that a person can still decide to trust; None: that is decided."""
 
     @property
     def model(self) -> Model | None:
@@ -114,7 +122,12 @@ def config_options(view: ConfigView) -> list[JsonValue]:
 def options_of(view: ConfigView) -> list[Option]:
     """The same before it is written down; what has one choice only is no option."""
     options = [_mode(view), _model(view), _effort(view), _tier(view), _collaboration(view)]
-    return [option for option in options if option.id in (MODE, MODEL) or len(option.values) > 1]
+    options = [option for option in options if option.id in (MODE, MODEL) or len(option.values) > 1]
+    return (
+        options
+        if view.untrusted is None
+        else [*options, _trust(view.untrusted, switch=view.booleans)]
+    )
 
 
 def mode_state(view: ConfigView) -> JsonObject:
@@ -195,6 +208,16 @@ def _collaboration(view: ConfigView) -> Option:
     about = "Whether Codex does the work, or plans it with you first."
     category = "_collaboration_mode"
     return Option(COLLABORATION, "Collaboration mode", about, category, current, tuple(choices))
+
+
+def _trust(directory: str, *, switch: bool) -> Option:
+    about = (
+        f"Lets Codex use the configuration, hooks and MCP servers of {visible(directory)}, now and "
+        "in later sessions. Kept in your Codex configuration."
+    )
+    choices = (Choice("undecided", "Not trusted"), Choice(TRUSTED, "Trusted"))
+    name = "Trust this directory"
+    return Option(TRUST, name, about, "_trust", "undecided", choices, switch=switch)
 
 
 def _with(choices: list[Choice], value: str, name: str) -> list[Choice]:

@@ -1,0 +1,28 @@
+"""The option ``--trust`` of ``serve`` and ``run``: which directories the person trusts."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+__all__ = ["add_trust"]
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """``--trust DIR``, as often as needed; each is kept as Codex compares it."""
+    parser.add_argument(
+        "--trust",
+        metavar="DIR",
+        action="append",
+        default=[],
+        type=_directory,
+        help="a repository that you trust: Codex uses the configuration, hooks and MCP servers it "
+        "brings, as long as this runs; nothing is written; may be repeated",
+    )
+
+
+def _directory(text: str) -> str:
+    if not os.path.isdir(text):  # noqa: PTH112
+        message = f"{text!r} is no directory"
+        raise argparse.ArgumentTypeError(message)
+    return os.path.realpath(text)

@@ -1,0 +1,191 @@
+"""PURE: how a thread is opened so that Codex trusts its directory only if the person does.
+
+Codex writes that a directory is trusted, and starts what it brings, as soon as ``thread/start``
+names it with a sandbox that may write. So a thread is started read-only, and is then given the
+sandbox it is meant to have. Measured on 0.147, 0.163 and 0.169: nothing is written or started,
+and sandbox, approval policy, roots, network and what the model reads are the same as otherwise.
+``thread/resume``, ``thread/fork`` and a turn elsewhere trust nothing by themselves.
+
+Where the sandbox comes from, the answer of ``config/read`` tells, with ``includeLayers``.
+Source: ``ConfigReadResponse`` and ``ThreadSettingsUpdateParams`` of the app-server's schema.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from codex_acp.jsonrpc.message import JsonValue
+
+    JsonObject = dict[str, JsonValue]
+
+__all__ = [
+    "FULL_ACCESS",
+    "Opening",
+    "brought",
+    "configured_choice",
+    "left_out",
+    "needs_no_configuration",
+    "opening",
+    "read_params",
+    "sandbox_policy",
+    "trusting",
+    "with_settings",
+]
+
+READ_ONLY: Final = "read-only"
+
+FULL_ACCESS: Final[JsonObject] = {"type": "dangerFullAccess"}
+"""The ``SandboxPolicy`` of ``danger-full-access``."""
+
+PROFILE: Final = "default_permissions"
+MODE: Final = "sandbox_mode"
+TABLE: Final = "sandbox_workspace_write"
+
+
+class Opening(NamedTuple):
+    """How one thread is started."""
+
+    params: JsonObject
+    """Those of ``thread/start``."""
+    restore: JsonObject | None
+    """What ``thread/settings/update`` gives it before its first turn; None: it has it already."""
+
+
+def read_params(cwd: str) -> JsonObject:
+    """The params of the ``config/read`` that `opening` needs."""
+    return {"cwd": cwd, "includeLayers": True}
+
+
+def needs_no_configuration(params: Mapping[str, JsonValue]) -> bool:
+    """Whether these params of ``thread/start`` lead to no trust, whatever is configured."""
+    return not params.get("cwd") or params.get("sandbox") == READ_ONLY
+
+
+def opening(params: Mapping[str, JsonValue], read: JsonValue) -> Opening:
+    """How to start the thread that ``params`` of ``thread/start`` describe."""
+    params = dict(params)
+    given = _object(params.get("config"))
+    mode, profile = _text(params, "sandbox"), _text(params, "permissions")
+    if mode is None and profile is None:
+        mode, profile = _choice(given) or configured_choice(read)
+    if (profile or f":{mode or READ_ONLY}") == f":{READ_ONLY}":
+        return Opening(params, None)
+    params.pop("permissions", None)
+    params["sandbox"] = READ_ONLY
+    if profile is not None:
+        return Opening(params, {"permissions": profile})
+    assert mode is not None
+    table = _object(_object(_object(read).get("config")).get(TABLE)) | _table(given)
+    roots = params.get("runtimeWorkspaceRoots")
+    more = roots if isinstance(roots, list) else []
+    policy = sandbox_policy(mode, table, [root for root in more if root != params.get("cwd")])
+    return Opening(params, {"sandboxPolicy": policy})
+
+
+def configured_choice(read: JsonValue) -> tuple[str | None, str | None]:
+    """``sandbox_mode`` or ``default_permissions``, whichever counts; neither if none is set.
+
+    The highest layer that has one decides, and inside it the profile.
+    """
+    for config in _layers(read):
+        if choice := _choice(config):
+            return choice
+    return _choice(_object(_object(read).get("config"))) or (None, None)
+
+
+def sandbox_policy(mode: str, table: JsonObject, roots: list[JsonValue]) -> JsonObject:
+    """The ``SandboxPolicy`` of a ``sandbox_mode``; ``table`` is ``sandbox_workspace_write``.
+
+    One that is unknown here is named as Codex would, for Codex to take or to refuse.
+    """
+    if mode == "danger-full-access":
+        return dict(FULL_ACCESS)
+    if mode != "workspace-write":
+        first, *rest = mode.split("-")
+        return {"type": first + "".join(word.capitalize() for word in rest)}
+    own = table.get("writable_roots")
+    return {
+        "type": "workspaceWrite",
+        "writableRoots": [*dict.fromkeys([*map(str, _list(own)), *map(str, roots)])],
+        "networkAccess": table.get("network_access") is True,
+        "excludeTmpdirEnvVar": table.get("exclude_tmpdir_env_var") is True,
+        "excludeSlashTmp": table.get("exclude_slash_tmp") is True,
+    }
+
+
+def trusting(params: Mapping[str, JsonValue], *directories: str) -> JsonObject:
+    """The same params for a thread that trusts these directories; Codex writes nothing then."""
+    config = dict(_object(params.get("config")))
+    trusted: JsonObject = {each: {"trust_level": "trusted"} for each in directories}
+    config["projects"] = _object(config.get("projects")) | trusted
+    return {**params, "config": config}
+
+
+def with_settings(answer: JsonValue, settings: JsonValue) -> JsonValue:
+    """The answer of ``thread/start``, as it is once Codex has reported these settings."""
+    new = _object(settings)
+    if not isinstance(answer, dict) or not new:
+        return answer
+    same = ("activePermissionProfile", "approvalPolicy", "approvalsReviewer")
+    changed = {name: new[name] for name in same if name in new}
+    return {**answer, **changed, "sandbox": new.get("sandboxPolicy", answer.get("sandbox"))}
+
+
+def left_out(read: JsonValue) -> Iterator[tuple[str, JsonObject]]:
+    """Folders of a directory's own configuration that Codex leaves out, and what is set there."""
+    for layer in _list(_object(read).get("layers")):
+        entry = _object(layer)
+        folder = _text(_object(entry.get("name")), "dotCodexFolder")
+        if folder is not None and entry.get("disabledReason"):
+            yield folder, _object(entry.get("config"))
+
+
+def brought(config: JsonObject, files: Collection[str]) -> list[str]:
+    """What a ``.codex`` folder brings, in words; ``files`` are the names in it."""
+    servers = len(_object(config.get("mcp_servers")))
+    found = [f"{servers} MCP server{'s' * (servers > 1)}"] if servers else []
+    if "hooks" in config or "hooks.json" in files:
+        found.append("hooks")
+    if "rules" in files:
+        found.append("rules for commands")
+    if config.keys() - {"mcp_servers", "hooks"}:
+        found.append("settings")
+    return found
+
+
+def _layers(read: JsonValue) -> Iterator[JsonObject]:
+    """What each layer of the configuration sets, the highest first, without those left out."""
+    for layer in _list(_object(read).get("layers")):
+        entry = _object(layer)
+        if not entry.get("disabledReason"):
+            yield _object(entry.get("config"))
+
+
+def _choice(config: JsonObject) -> tuple[str | None, str | None] | None:
+    profile, mode = _text(config, PROFILE), _text(config, MODE)
+    if profile is not None:
+        return None, profile
+    return None if mode is None else (mode, None)
+
+
+def _table(given: JsonObject) -> JsonObject:
+    """The table as the thread's own settings have it, also by dotted names."""
+    dotted = f"{TABLE}."
+    flat = {key.removeprefix(dotted): v for key, v in given.items() if key.startswith(dotted)}
+    return _object(given.get(TABLE)) | flat
+
+
+def _object(value: JsonValue) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: JsonValue) -> list[JsonValue]:
+    return value if isinstance(value, list) else []
+
+
+def _text(source: Mapping[str, JsonValue], name: str) -> str | None:
+    value = source.get(name)
+    return value if isinstance(value, str) and value else None

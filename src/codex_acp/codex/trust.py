@@ -1,0 +1,85 @@
+"""Directories that a person trusts: what Codex is asked for it, and what is left out without it.
+
+Looks at the file system, because trust is by repository; asks Codex nothing itself.
+Source: ``ConfigBatchWriteParams`` of ``schema/codex/experimental.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from codex_acp.codex.opening import brought, left_out
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codex_acp.jsonrpc.message import JsonValue
+
+__all__ = ["left_out_here", "trust_arguments", "trust_edit", "trust_root", "undecided_root"]
+
+
+def trust_root(directory: str) -> str:
+    """What has to be trusted so that ``directory`` is: its repository, else itself.
+
+    The nearest directory with a ``.git`` that Codex takes for one; what a file of that name says
+    is not followed.
+    """
+    start = path = os.path.realpath(directory)
+    while not _is_repository(path):
+        parent = os.path.dirname(path)  # noqa: PTH120
+        if parent == path:
+            return start
+        path = parent
+    return path
+
+
+def _is_repository(path: str) -> bool:
+    git = os.path.join(path, ".git")  # noqa: PTH118 - a string of the wire
+    return os.path.isfile(git) or os.path.exists(os.path.join(git, "HEAD"))  # noqa: PTH110, PTH113, PTH118
+
+
+def undecided_root(directory: str, read: JsonValue) -> str | None:
+    """The same, if nobody has decided on it yet: ``read`` is the answer of ``config/read``."""
+    config = read.get("config") if isinstance(read, dict) else None
+    if not isinstance(config, dict):
+        return None
+    projects, root = config.get("projects"), trust_root(directory)
+    decided = isinstance(projects, dict) and {directory, root} & projects.keys()
+    return None if decided else root
+
+
+def trust_edit(root: str) -> dict[str, JsonValue]:
+    """The params of ``config/batchWrite`` that keep it as trusted; open threads load it at once."""
+    table: JsonValue = {root: {"trust_level": "trusted"}}
+    edit: JsonValue = {"keyPath": "projects", "value": table, "mergeStrategy": "upsert"}
+    if root.isprintable() and not set(root) & set('"\\'):  # its own line; else a whole table
+        path = f'projects."{root}".trust_level'
+        edit = {"keyPath": path, "value": "trusted", "mergeStrategy": "upsert"}
+    return {"edits": [edit], "reloadUserConfig": True}
+
+
+def trust_arguments(roots: Sequence[str]) -> list[str]:
+    """Arguments of ``codex app-server`` for one that trusts these, as long as it runs."""
+    if not roots:
+        return []
+    names = [json.dumps(root, ensure_ascii=False) for root in roots]  # TOML writes texts alike
+    tables = ",".join(f'{name}={{trust_level="trusted"}}' for name in names)
+    return ["-c", f"projects={{{tables}}}"]
+
+
+def left_out_here(read: JsonValue) -> list[tuple[str, list[str]]]:
+    """Each folder that Codex leaves out because nobody trusts it, with what it brings in words.
+
+    ``read`` is the answer of ``config/read`` with its layers. An empty folder is not listed.
+    """
+    found = ((folder, brought(config, _names(folder))) for folder, config in left_out(read))
+    return [(folder, words) for folder, words in found if words]
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208
+    except OSError:  # the app-server may run on another machine
+        return []

@@ -1,0 +1,164 @@
+"""No keyword is dropped in silence: every public call that takes options refuses an unknown one."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any, get_args
+
+import pytest
+
+import codex_acp
+from codex_acp.codex import CodexClient, LaunchOptions, Thread, Threads, sync
+from codex_acp.codex._generated.models import SandboxMode
+from codex_acp.codex.threads.options import SANDBOXES
+from codex_acp.errors import MisuseError, UnknownOption
+
+NOTHING: Any = SimpleNamespace(has_tools=False)
+"""In place of a client: what is refused has asked nobody."""
+
+
+def synchronous() -> Any:
+    """In place of a `sync.Codex`."""
+
+    def call(function: Callable[..., Any], *args: Any) -> Any:
+        return asyncio.run(function(*args))
+
+    client = SimpleNamespace(threads=Threads(NOTHING))
+    codex = SimpleNamespace(call=call, client=client)
+    codex.threads = sync.Threads(codex)  # type: ignore[arg-type] # it is in place of one
+    return codex
+
+
+def thread() -> Thread:
+    """One whose client has threads."""
+    return Thread(SimpleNamespace(threads=Threads(NOTHING)), "thread-1")  # type: ignore[arg-type]
+
+
+CALLS: dict[str, tuple[Callable[..., Any], str, str]] = {
+    "codex.threads:Threads.start": (Threads(NOTHING).start, "sandbox_mode", "sandbox"),
+    "codex.threads:Threads.resume": (
+        lambda **o: Threads(NOTHING).resume("t", **o),
+        "aproval_policy",
+        "approval_policy",
+    ),
+    "codex.threads:Threads.fork": (
+        lambda **o: Threads(NOTHING).fork("t", **o),
+        "exclude_turn",
+        "exclude_turns",
+    ),
+    "codex.threads:Threads.list": (Threads(NOTHING).list, "sort", "sort_key"),
+    "codex.thread:Thread.run": (lambda **o: thread().run("Go.", **o), "modell", "model"),
+    "codex.thread:Thread.turn": (
+        lambda **o: thread().turn("Go.", **o),
+        "sandbox",
+        "sandbox_policy",
+    ),
+    "codex.thread:Thread.resume": (thread().resume, "cwdd", "cwd"),
+    "codex.thread:Thread.fork": (thread().fork, "permission", "permissions"),
+    "codex.client:CodexClient.start": (CodexClient.start, "policies", "policy"),
+    "codex.client:CodexClient.connect_to": (
+        lambda **o: CodexClient.connect_to("ws://127.0.0.1:9", **o),
+        "onrefused",
+        "on_refused",
+    ),
+    "codex.sync:Codex.__init__": (lambda **o: sync.Codex(LaunchOptions(), **o), "tool", "tools"),
+    "codex.sync:Threads.start": (synchronous().threads.start, "conf", "config"),
+    "codex.sync:Threads.resume": (
+        lambda **o: synchronous().threads.resume("t", **o),
+        "sandbox_mode",
+        "sandbox",
+    ),
+    "codex.sync:Threads.fork": (
+        lambda **o: synchronous().threads.fork("t", **o),
+        "last_turn",
+        "last_turn_id",
+    ),
+    "codex.sync:Threads.list": (synchronous().threads.list, "archive", "archived"),
+    "codex.sync:Thread.run": (
+        lambda **o: sync.Thread(synchronous(), thread()).run("Go.", **o),
+        "efort",
+        "effort",
+    ),
+    "codex.sync:Thread.turn": (
+        lambda **o: sync.Thread(synchronous(), thread()).turn("Go.", **o),
+        "summery",
+        "summary",
+    ),
+    "codex.sync:Thread.resume": (
+        lambda **o: sync.Thread(synchronous(), thread()).resume(**o),
+        "sandbox_mode",
+        "sandbox",
+    ),
+    "codex.sync:Thread.fork": (
+        lambda **o: sync.Thread(synchronous(), thread()).fork(**o),
+        "sandbox_mode",
+        "sandbox",
+    ),
+}
+"""Every public call with keyword options: how to make it, a wrong name, and the one it meant."""
+
+NO_OPTIONS = {
+    "routing.form_losses:no_more": "names of fields, from one module of ours",
+    "testing.record_file:RecordWriter.write": "the members of a record, whatever they are",
+    "wire.model:WireModel.__init__": "the fields of a model; unknown ones are kept",
+}
+"""What takes any keyword because any is meant."""
+
+
+def takers() -> Iterator[str]:
+    """Every function of this package with ``**options`` that is not private or generated."""
+    for module in pkgutil.walk_packages(codex_acp.__path__, "codex_acp."):
+        if "_generated" in module.name or module.name.endswith("__main__"):
+            continue
+        for name, value in vars(importlib.import_module(module.name)).items():
+            if getattr(value, "__module__", None) != module.name:
+                continue
+            members = vars(value).items() if inspect.isclass(value) else [("", value)]
+            for member, found in members:
+                function = getattr(found, "__func__", found)
+                if not inspect.isfunction(function) or function.__module__ != module.name:
+                    continue
+                words = {p.kind for p in inspect.signature(function).parameters.values()}
+                private = member.startswith("_") and member != "__init__"
+                if inspect.Parameter.VAR_KEYWORD in words and not private:
+                    where = f"{name}.{member}" if member else name
+                    yield f"{module.name.removeprefix('codex_acp.')}:{where}"
+
+
+def test_each_call_with_options_is_tested_here() -> None:
+    assert set(takers()) == CALLS.keys() | NO_OPTIONS.keys()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_unknown_option_is_refused_with_the_nearest_right_one(name: str) -> None:
+    call, wrong, meant = CALLS[name]
+    with pytest.raises(UnknownOption, match=f"{wrong}.*{meant}") as caught:
+        _made(call, {wrong: "read-only"})
+    assert isinstance(caught.value, MisuseError)
+    assert isinstance(caught.value, TypeError), "as Python itself refuses one"
+
+
+def _made(call: Callable[..., Any], options: dict[str, str]) -> None:
+    found = call(**options)
+    if inspect.iscoroutine(found):
+        asyncio.run(found)
+
+
+def test_a_name_that_is_near_to_none_is_refused_with_all_there_are() -> None:
+    with pytest.raises(UnknownOption, match="use one of archived, cwd, search_term"):
+        Threads(NOTHING).list(zzz=1)  # type: ignore[call-arg]
+
+
+async def test_a_sandbox_that_there_is_not_is_refused() -> None:
+    with pytest.raises(UnknownOption, match="use one of read-only, workspace-write"):
+        await Threads(NOTHING).start(sandbox="read_only")  # type: ignore[arg-type]
+
+
+def test_the_sandboxes_are_those_of_the_schema() -> None:
+    known, _ = get_args(get_args(SandboxMode)[0])
+    assert get_args(known) == SANDBOXES
