@@ -9,7 +9,7 @@ import pytest
 
 from codex_acp.codex import types
 from codex_acp.codex.threads import options
-from codex_acp.codex.threads.options import params_of, wire_name
+from codex_acp.codex.threads.options import TurnOptions, params_of, wire_name
 
 PAIRS = [
     ("StartOptions", "ThreadStartParams"),
@@ -31,9 +31,8 @@ def test_every_option_is_a_field_with_that_name_on_the_wire(given: str, model: s
 
 def test_a_directory_is_made_absolute_and_models_become_json() -> None:
     sandbox = types.ReadOnlySandboxPolicy(network_access=True)
-    params = params_of(
-        {"cwd": Path("here"), "sandbox_policy": sandbox, "effort": "high"}, options.TurnOptions
-    )
+    given = {"cwd": Path("here"), "sandbox_policy": sandbox, "effort": "high"}
+    params = params_of(given, TurnOptions)
     assert params == {
         "cwd": str(Path.cwd() / "here"),
         "sandboxPolicy": {"type": "readOnly", "networkAccess": True},

@@ -5,6 +5,7 @@ Pure data, shaped as Codex 0.163 sends them, so that a strictly typed client rea
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def default_result(method: str, params: JsonObject, turn_id: str) -> dict[str, o
             return {"turn": turn_object(turn_id)}
         case "turn/steer":
             return {"turnId": turn_id}
-    return _ALWAYS.get(method)
+    return deepcopy(_ALWAYS.get(method))
 
 
 def turn_object(turn_id: str, status: str = "inProgress") -> dict[str, object]:

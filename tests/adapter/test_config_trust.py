@@ -1,0 +1,87 @@
+"""The sandbox that a new session is given after its start, and the option of trust."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from codex_acp.errors import RpcError
+from codex_acp.mapping.session.trust import left_out_line, unrestored_line
+from codex_acp.testing import Expect
+from tests.adapter.config_bench import FULL, LISTS, THREAD, ConfigBench, by_id, taken
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from codex_acp.jsonrpc.message import JsonValue
+
+GIVEN: dict[str, JsonValue] = {"sandboxPolicy": FULL}
+IN_FORCE: dict[str, JsonValue] = {"sandboxPolicy": FULL, "activePermissionProfile": None}
+
+
+async def test_contract_7_2_what_is_restored_is_what_is_configured() -> None:
+    async with ConfigBench(*LISTS, *taken(**IN_FORCE)) as bench:
+        answer = await bench.open(restore=GIVEN)
+        assert bench.asked("thread/settings/update") == [{"threadId": THREAD, **GIVEN}]
+        mode = by_id(answer["configOptions"])["mode"]
+        assert mode["currentValue"] == "configured"
+        assert "no sandbox" in str(mode)
+        assert bench.config.unrestored(THREAD) is None
+
+
+async def test_contract_7_2_what_codex_refuses_is_said_and_nothing_is_widened() -> None:
+    error: dict[str, object] = {"code": -32600, "message": "not allowed here"}
+    refusal = Expect("thread/settings/update", error=error)
+    async with ConfigBench(*LISTS, refusal) as bench:
+        answer = await bench.open(restore=GIVEN)
+        assert "not allowed here" in str(bench.config.unrestored(THREAD))
+        assert by_id(answer["configOptions"])["mode"]["currentValue"] != "configured"
+
+
+def read(**projects: Any) -> Any:
+    """An answer of ``config/read``."""
+    return {"config": {"projects": projects}, "layers": []}
+
+
+@pytest.mark.parametrize(("booleans", "value"), [(False, "trusted"), (True, True)])
+async def test_trust_is_asked_of_codex_and_then_no_option_any_more(
+    tmp_path: Path, booleans: bool, value: str | bool
+) -> None:
+    written = Expect("config/batchWrite", {"status": "ok"})
+    async with ConfigBench(*LISTS, written, booleans=booleans) as bench:
+        place = bench.config.opening(bench.codex, str(tmp_path), "new", read())
+        answer = await bench.open(place=place)
+        option = by_id(answer["configOptions"])["trust"]
+        assert option["type"] == ("boolean" if booleans else "select")
+        assert str(tmp_path) in option["description"]
+
+        assert "trust" not in await bench.set("trust", value)
+        (asked,) = bench.asked("config/batchWrite")
+        assert str(tmp_path) in str(asked["edits"])
+        assert asked["reloadUserConfig"] is True
+
+
+async def test_a_configuration_that_cannot_be_written_leaves_it_undecided(tmp_path: Path) -> None:
+    error: dict[str, object] = {"code": -32603, "message": "read-only file"}
+    refusal = Expect("config/batchWrite", error=error)
+    async with ConfigBench(*LISTS, refusal) as bench:
+        place = bench.config.opening(bench.codex, str(tmp_path), "new", read())
+        await bench.open(place=place)
+        with pytest.raises(RpcError, match="read-only file"):
+            await bench.set("trust", "trusted")
+        assert "trust" in by_id(bench.config.shown(THREAD))  # type: ignore[arg-type]
+
+
+async def test_what_is_decided_is_no_option(tmp_path: Path) -> None:
+    async with ConfigBench(*LISTS) as bench:
+        known = read(**{str(tmp_path): {"trust_level": "trusted"}})
+        place = bench.config.opening(bench.codex, str(tmp_path), "new", known)
+        assert "trust" not in by_id((await bench.open(place=place))["configOptions"])
+
+
+def test_the_lines_show_what_is_invisible_in_a_name() -> None:
+    line = left_out_line([("/a\u202e/.codex", ["hooks"])], "/a\u202e")
+    assert "\u202e" not in line
+    assert "hooks in /a" in line
+    assert "\x1b" not in unrestored_line("\x1b[2J")

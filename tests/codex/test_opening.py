@@ -1,0 +1,161 @@
+"""How a thread is opened, of what is configured; and what a person is told of what is left out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from codex_acp.codex.opening import (
+    Opening,
+    brought,
+    configured_choice,
+    needs_no_configuration,
+    opening,
+    trusting,
+    with_settings,
+)
+
+if TYPE_CHECKING:
+    from codex_acp.jsonrpc.message import JsonValue
+
+CWD: dict[str, JsonValue] = {"cwd": "/work"}
+READ_ONLY: dict[str, JsonValue] = {"cwd": "/work", "sandbox": "read-only"}
+
+
+def read(*layers: dict[str, Any], disabled: dict[str, Any] | None = None) -> JsonValue:
+    """An answer of ``config/read``; the first layer is the highest."""
+    merged: dict[str, Any] = {}
+    for layer in reversed(layers):
+        merged |= layer
+    entries: list[Any] = [{"name": {"type": "user"}, "config": layer} for layer in layers]
+    if disabled is not None:
+        name = {"type": "project", "dotCodexFolder": "/work/.codex"}
+        entries.insert(0, {"name": name, "config": disabled, "disabledReason": "not trusted"})
+    return {"config": merged, "origins": {}, "layers": entries}
+
+
+def workspace(*roots: str, network: bool = False) -> dict[str, JsonValue]:
+    """A ``SandboxPolicy``."""
+    return {
+        "type": "workspaceWrite",
+        "writableRoots": [*roots],
+        "networkAccess": network,
+        "excludeTmpdirEnvVar": False,
+        "excludeSlashTmp": False,
+    }
+
+
+WRITES = {"sandbox_mode": "workspace-write"}
+NETWORK = {"sandbox_workspace_write": {"network_access": True, "writable_roots": ["/more"]}}
+
+
+@pytest.mark.parametrize(
+    ("params", "configured", "restore"),
+    [
+        ({}, read({}), None),
+        ({}, None, None),
+        ({}, read({"sandbox_mode": "read-only"}), None),
+        ({}, read({"default_permissions": ":read-only"}), None),
+        ({}, read(disabled=WRITES), None),
+        ({}, read(WRITES), {"sandboxPolicy": workspace()}),
+        ({}, read(WRITES | NETWORK), {"sandboxPolicy": workspace("/more", network=True)}),
+        (
+            {"runtimeWorkspaceRoots": ["/work", "/extra", "/more"]},
+            read(WRITES | NETWORK),
+            {"sandboxPolicy": workspace("/more", "/extra", network=True)},
+        ),
+        (
+            {},
+            read({"sandbox_mode": "danger-full-access"}),
+            {"sandboxPolicy": {"type": "dangerFullAccess"}},
+        ),
+        ({}, read({"default_permissions": "mine"}), {"permissions": "mine"}),
+        ({"permissions": ":workspace"}, read({}), {"permissions": ":workspace"}),
+        ({"permissions": ":read-only"}, read(WRITES), None),
+        (
+            {"sandbox": "workspace-write"},
+            read(NETWORK),
+            {"sandboxPolicy": workspace("/more", network=True)},
+        ),
+        (
+            {"config": WRITES},
+            read({"default_permissions": ":read-only"}),
+            {"sandboxPolicy": workspace()},
+        ),
+        (
+            {"config": {"sandbox_workspace_write.network_access": True}},
+            read(WRITES),
+            {"sandboxPolicy": workspace(network=True)},
+        ),
+        ({}, read({"sandbox_mode": "a-later-one"}), {"sandboxPolicy": {"type": "aLaterOne"}}),
+    ],
+)
+def test_contract_7_1_what_may_write_is_started_read_only_and_then_given_it(
+    params: dict[str, JsonValue], configured: JsonValue, restore: dict[str, JsonValue] | None
+) -> None:
+    made = opening(CWD | params, configured)
+    assert made.restore == restore
+    if restore is None:
+        assert made == Opening(CWD | params, None)
+    else:
+        kept = {name: value for name, value in params.items() if name != "permissions"}
+        assert made.params == CWD | kept | {"sandbox": "read-only"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "choice"),
+    [
+        (read({"sandbox_mode": "x", "default_permissions": "p"}), (None, "p")),
+        (read({"sandbox_mode": "x"}, {"default_permissions": "p"}), ("x", None)),
+        (read({"default_permissions": "p"}, {"sandbox_mode": "x"}), (None, "p")),
+        ({"config": {"sandbox_mode": "x"}}, ("x", None)),
+        ({"config": []}, (None, None)),
+    ],
+)
+def test_the_highest_layer_decides_and_in_it_the_profile(
+    answer: JsonValue, choice: tuple[str | None, str | None]
+) -> None:
+    assert configured_choice(answer) == choice
+
+
+def test_what_needs_no_configuration() -> None:
+    assert needs_no_configuration({})
+    assert needs_no_configuration(READ_ONLY)
+    assert not needs_no_configuration(CWD)
+    assert not needs_no_configuration(CWD | {"sandbox": "workspace-write"})
+
+
+def test_trust_is_added_to_what_the_program_gives() -> None:
+    given: dict[str, JsonValue] = {"config": {"model": "m", "projects": {"/a": {}}}, **CWD}
+    trusted = {"trust_level": "trusted"}
+    assert trusting(given, "/work")["config"] == {
+        "model": "m",
+        "projects": {"/a": {}, "/work": trusted},
+    }
+    assert given["config"] == {"model": "m", "projects": {"/a": {}}}
+
+
+def test_an_answer_tells_what_is_in_force() -> None:
+    answer: JsonValue = {"sandbox": {"type": "readOnly"}, "model": "m"}
+    settings: JsonValue = {"sandboxPolicy": workspace(), "approvalPolicy": "never"}
+    expected = {"sandbox": workspace(), "model": "m", "approvalPolicy": "never"}
+    assert with_settings(answer, settings) == expected
+    assert with_settings(answer, None) == answer
+
+
+@pytest.mark.parametrize(
+    ("config", "files", "words"),
+    [
+        ({}, [], []),
+        ({}, ["config.toml", "skills"], []),
+        ({"mcp_servers": {"a": {}}}, [], ["1 MCP server"]),
+        ({"mcp_servers": {"a": {}, "b": {}}, "model": "m"}, [], ["2 MCP servers", "settings"]),
+        ({}, ["hooks.json", "rules"], ["hooks", "rules for commands"]),
+        ({"hooks": {}}, [], ["hooks"]),
+    ],
+)
+def test_what_a_folder_brings(
+    config: dict[str, JsonValue], files: list[str], words: list[str]
+) -> None:
+    assert brought(config, files) == words

@@ -1,0 +1,76 @@
+"""What is trusted, how Codex is asked for it, and what is left out otherwise."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codex_acp.codex.trust import (
+    left_out_here,
+    trust_arguments,
+    trust_edit,
+    trust_root,
+    undecided_root,
+)
+
+ODD = '/a "quoted\\ path.with\tall'
+
+
+def test_trust_is_in_the_repository_around_a_directory(tmp_path: Path) -> None:
+    inside = tmp_path / "repository/a/b"
+    inside.mkdir(parents=True)
+    assert trust_root(str(inside)) == str(inside)
+    (tmp_path / "repository/.git").mkdir()
+    assert trust_root(str(inside)) == str(inside), "Codex takes an empty one for none"
+    (tmp_path / "repository/.git/HEAD").touch()
+    assert trust_root(str(inside)) == str(tmp_path / "repository")
+    (tmp_path / "link").symlink_to(inside)
+    assert trust_root(str(tmp_path / "link")) == str(tmp_path / "repository")
+
+
+def test_a_file_in_place_of_git_leads_nowhere_else(tmp_path: Path) -> None:
+    (tmp_path / "hostile").mkdir()
+    (tmp_path / "hostile/.git").write_text("gitdir: /home/.git/worktrees/x\n")
+    assert trust_root(str(tmp_path / "hostile")) == str(tmp_path / "hostile")
+
+
+def test_who_has_decided_is_not_asked(tmp_path: Path) -> None:
+    def answer(**projects: Any) -> Any:
+        return {"config": {"projects": projects or None}}
+
+    directory = str(tmp_path)
+    assert undecided_root(directory, answer()) == directory
+    assert undecided_root(directory, answer(**{directory: {"trust_level": "untrusted"}})) is None
+    assert undecided_root(directory, {}) is None, "nothing is known"
+
+
+def test_trust_is_kept_under_its_very_name() -> None:
+    plain: Any = trust_edit("/work/re.po")
+    assert plain["edits"][0]["keyPath"] == 'projects."/work/re.po".trust_level'
+    odd: Any = trust_edit(ODD)
+    assert odd["edits"][0]["value"] == {ODD: {"trust_level": "trusted"}}
+
+
+@pytest.mark.parametrize("roots", [["/a"], ["/a b.c", ODD, "/ü"]])
+def test_the_arguments_are_toml(roots: list[str]) -> None:
+    option, setting = trust_arguments(roots)
+    assert option == "-c"
+    assert tomllib.loads(setting)["projects"] == {r: {"trust_level": "trusted"} for r in roots}
+    assert trust_arguments([]) == []
+
+
+def test_what_is_left_out_is_looked_for_in_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "hooks.json").touch()
+    name = {"type": "project", "dotCodexFolder": str(tmp_path)}
+    gone = {"type": "project", "dotCodexFolder": str(tmp_path / "gone")}
+    layers: Any = [
+        {"name": name, "config": {}, "disabledReason": "why"},
+        {"name": name, "config": {"model": "m"}, "disabledReason": None},
+        {"name": gone, "config": {}, "disabledReason": "why"},
+        {"name": {"type": "user"}, "config": {"model": "m"}},
+    ]
+    assert left_out_here({"layers": layers}) == [(str(tmp_path), ["hooks"])]
+    assert left_out_here({}) == []
