@@ -54,7 +54,6 @@ NETWORK = {"sandbox_workspace_write": {"network_access": True, "writable_roots":
     ("params", "configured", "restore"),
     [
         ({}, read({}), None),
-        ({}, None, None),
         ({}, read({"sandbox_mode": "read-only"}), None),
         ({}, read({"default_permissions": ":read-only"}), None),
         ({}, read(disabled=WRITES), None),
@@ -101,6 +100,12 @@ def test_contract_7_1_what_may_write_is_started_read_only_and_then_given_it(
     else:
         kept = {name: value for name, value in params.items() if name != "permissions"}
         assert made.params == CWD | kept | {"sandbox": "read-only"}
+
+
+def test_what_is_not_known_is_read_only() -> None:
+    assert opening(CWD, None) == Opening(READ_ONLY, None)
+    given = opening(CWD | {"sandbox": "danger-full-access"}, None)
+    assert given == Opening(READ_ONLY, {"sandboxPolicy": {"type": "dangerFullAccess"}})
 
 
 @pytest.mark.parametrize(

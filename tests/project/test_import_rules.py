@@ -25,8 +25,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "mapping": {
         "jsonrpc.message", "wire", "codex._generated", "acp._generated", "acp.capabilities",
-        "codex.approvals.classify", "codex.approvals.grants", "codex.approvals.running_items", "codex.opening", "codex.approvals.refusals",
-        "transcript.events",
+        "codex.approvals.classify", "codex.approvals.grants", "codex.approvals.refusals",
+        "codex.approvals.running_items", "codex.opening", "transcript.events",
         # What an approval and the item it asks about show is the same text, made the same way.
         "routing.changes", "routing.content", "routing.display",
     },

@@ -65,12 +65,17 @@ def needs_no_configuration(params: Mapping[str, JsonValue]) -> bool:
 
 
 def opening(params: Mapping[str, JsonValue], read: JsonValue) -> Opening:
-    """How to start the thread that ``params`` of ``thread/start`` describe."""
+    """How to start the thread that ``params`` of ``thread/start`` describe.
+
+    While nothing is known of the configuration (``read`` is None), what is not given is read-only.
+    """
     params = dict(params)
     given = _object(params.get("config"))
     mode, profile = _text(params, "sandbox"), _text(params, "permissions")
     if mode is None and profile is None:
         mode, profile = _choice(given) or configured_choice(read)
+    if read is None and mode is None and profile is None:
+        return Opening(params | {"sandbox": READ_ONLY}, None)
     if (profile or f":{mode or READ_ONLY}") == f":{READ_ONLY}":
         return Opening(params, None)
     params.pop("permissions", None)

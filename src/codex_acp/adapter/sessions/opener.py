@@ -90,15 +90,15 @@ class SessionOpener:
         return await self._app_server.client()
 
     async def _ready_for(self, setup: Setup) -> tuple[AppServerConnection, JsonValue]:
-        """As `codex`, with the configuration in the session's directory.
+        """As `codex`, with the configuration in the session's directory, None if untold.
 
         Raises RpcError: -32602 for what is no directory, -32000 if its model provider needs a
         login first, -32603.
         """
         codex = await self.codex()
         await check_directories(codex, setup.params)
-        try:
-            reading = codex.call_raw("config/read", read_params(setup.cwd))
+        reading = _configuration(codex, setup.cwd)
+        try:  # both at once
             _, read = await asyncio.gather(self.login.check(codex), reading)
         except (ErrorReply, TransportError) as error:
             raise session_error(error) from error
@@ -250,7 +250,10 @@ class SessionOpener:
         except CodexAcpError as error:  # Codex has just ended: the first prompt finds out
             logger.warning("session %s: its settings are not known: %s", session_id, error)
             answer = {}
-        said = (*setup.said, *_said_of(place, self._config.unrestored(session_id)))
+        unrestored = self._config.unrestored(session_id)
+        if how == "new" and place.read is None:
+            unrestored = "it does not tell what is configured"
+        said = (*setup.said, *_said_of(place, unrestored))
         return Opened(session_id, how, answer, said)
 
     def _must_be_idle(self, session_id: str) -> None:
@@ -344,6 +347,14 @@ def unknown_session(session_id: str, data: object = None) -> RpcError:
     if data is not None:
         details["codex"] = data
     return RpcError(RESOURCE_NOT_FOUND, message, details)
+
+
+async def _configuration(codex: AppServerConnection, cwd: str) -> JsonValue:
+    try:
+        return await codex.call_raw("config/read", read_params(cwd))
+    except ErrorReply as error:  # a broken one is told by what needs it
+        logger.warning("the configuration is not known: %s", error)
+        return None
 
 
 def _said_of(place: Place, unrestored: str | None) -> list[str]:
