@@ -19,8 +19,8 @@ from codex_acp.codex.opening import (
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
-CWD: dict[str, JsonValue] = {"cwd": "/work"}
-READ_ONLY: dict[str, JsonValue] = {"cwd": "/work", "sandbox": "read-only"}
+CWD: dict[str, JsonValue] = {"cwd": "/place"}
+READ_ONLY: dict[str, JsonValue] = {"cwd": "/place", "sandbox": "read-only"}
 
 
 def read(*layers: dict[str, Any], disabled: dict[str, Any] | None = None) -> JsonValue:
@@ -30,7 +30,7 @@ def read(*layers: dict[str, Any], disabled: dict[str, Any] | None = None) -> Jso
         merged |= layer
     entries: list[Any] = [{"name": {"type": "user"}, "config": layer} for layer in layers]
     if disabled is not None:
-        name = {"type": "project", "dotCodexFolder": "/work/.codex"}
+        name = {"type": "project", "dotCodexFolder": "/place/.codex"}
         entries.insert(0, {"name": name, "config": disabled, "disabledReason": "not trusted"})
     return {"config": merged, "origins": {}, "layers": entries}
 
@@ -60,7 +60,7 @@ NETWORK = {"sandbox_workspace_write": {"network_access": True, "writable_roots":
         ({}, read(WRITES), {"sandboxPolicy": workspace()}),
         ({}, read(WRITES | NETWORK), {"sandboxPolicy": workspace("/more", network=True)}),
         (
-            {"runtimeWorkspaceRoots": ["/work", "/extra", "/more"]},
+            {"runtimeWorkspaceRoots": ["/place", "/extra", "/more"]},
             read(WRITES | NETWORK),
             {"sandboxPolicy": workspace("/more", "/extra", network=True)},
         ),
@@ -134,9 +134,9 @@ def test_what_needs_no_configuration() -> None:
 def test_trust_is_added_to_what_the_program_gives() -> None:
     given: dict[str, JsonValue] = {"config": {"model": "m", "projects": {"/a": {}}}, **CWD}
     trusted = {"trust_level": "trusted"}
-    assert trusting(given, "/work")["config"] == {
+    assert trusting(given, "/place")["config"] == {
         "model": "m",
-        "projects": {"/a": {}, "/work": trusted},
+        "projects": {"/a": {}, "/place": trusted},
     }
     assert given["config"] == {"model": "m", "projects": {"/a": {}}}
 

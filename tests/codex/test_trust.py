@@ -48,8 +48,8 @@ def test_who_has_decided_is_not_asked(tmp_path: Path) -> None:
 
 
 def test_trust_is_kept_under_its_very_name() -> None:
-    plain: Any = trust_edit("/work/re.po")
-    assert plain["edits"][0]["keyPath"] == 'projects."/work/re.po".trust_level'
+    plain: Any = trust_edit("/place/re.po")
+    assert plain["edits"][0]["keyPath"] == 'projects."/place/re.po".trust_level'
     odd: Any = trust_edit(ODD)
     assert odd["edits"][0]["value"] == {ODD: {"trust_level": "trusted"}}
 
