@@ -6,7 +6,6 @@ Source: ``ConfigBatchWriteParams`` of ``schema/codex/experimental.json``.
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING
 
@@ -64,6 +63,8 @@ def trust_arguments(roots: Sequence[str]) -> list[str]:
     """Arguments of ``codex app-server`` for one that trusts these, as long as it runs."""
     if not roots:
         return []
+    import json  # the agent that starts without options has no use for it
+
     names = [json.dumps(root, ensure_ascii=False) for root in roots]  # TOML writes texts alike
     tables = ",".join(f'{name}={{trust_level="trusted"}}' for name in names)
     return ["-c", f"projects={{{tables}}}"]

@@ -211,6 +211,7 @@ def _collaboration(view: ConfigView) -> Option:
 
 
 def _trust(directory: str, *, switch: bool) -> Option:
+
     about = (
         f"Lets Codex use the configuration, hooks and MCP servers of {visible(directory)}, now and "
         "in later sessions. Kept in your Codex configuration."
