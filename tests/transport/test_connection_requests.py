@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codex_acp.errors import (
+    InvalidPayload,
     LineTooLong,
     RpcError,
 )
@@ -207,6 +208,31 @@ async def test_a_long_request_under_an_id_that_is_open_answers_nothing() -> None
     assert handler.responders[0].result(NULL)
     await settle()
     assert peer.received == [{"id": 1, "result": None}]
+
+
+DEEP = b"[" * 250 + b"]" * 250
+"""JSON, but nested deeper than is read."""
+
+
+@pytest.mark.parametrize("rest", [b',"method":"m","params":%b}' % DEEP, b',"method":"m","par'])
+async def test_a_request_that_is_no_json_is_refused_under_the_id_at_its_head(rest: bytes) -> None:
+    handler = Recorder()
+    _, peer = joined(handler)
+    peer.link.write(b'{"jsonrpc":"2.0","id":"w"' + rest + b"\n" + GOOD)
+    await settle()
+    [answer] = peer.received
+    assert error_of(answer)[:2] == ("w", -32700)
+    assert handler.messages == [Notification("good", None)]
+
+
+@pytest.mark.parametrize("rest", [b',"result":%b}' % DEEP, b',"error":{"code":1,"mes'])
+async def test_an_answer_that_is_no_json_fails_its_call(rest: bytes) -> None:
+    connection, peer = joined(Recorder())
+    call = started(connection.call("m", None))
+    await settle()
+    peer.link.write(b'{"id":%d' % peer.received[0]["id"] + rest + b"\n")
+    with pytest.raises(InvalidPayload, match="not valid JSON"):
+        await call
 
 
 async def test_an_answer_that_is_too_long_fails_its_call() -> None:

@@ -81,6 +81,13 @@ def test_an_error_names_each_field_and_keeps_the_value_to_itself() -> None:
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize("tag", [[], {}, ["stdio"], 1.5, None, True])
+def test_a_tag_that_is_no_string_is_refused_like_any_wrong_field(tag: object) -> None:
+    server = {"type": tag, "name": "n", "url": "u", "headers": []}
+    with pytest.raises(InvalidPayload, match="mcpServers"):
+        decode(acp.NewSessionRequest, {"cwd": "/w", "mcpServers": [server]})
+
+
 # Unknown fields and values
 
 

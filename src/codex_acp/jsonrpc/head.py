@@ -1,4 +1,4 @@
-"""Who a message is for, from its first bytes alone: of a line too long to be read.
+"""Who a message is for, from its first bytes alone: of a line too long or too broken to be read.
 
 A guess that is never wrong: both protocols' peers write the id and the kind of a message before
 its payload, and a message written in another order is not recognised.

@@ -27,11 +27,12 @@ from codex_acp.jsonrpc.encode import (
     encode_notification,
     encode_request,
 )
-from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT, LineFramer, TooLong
+from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT, HEAD_BYTES, LineFramer, TooLong
 from codex_acp.jsonrpc.head import read_head
 from codex_acp.jsonrpc.message import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
+    PARSE_ERROR,
     ErrorResponse,
     Malformed,
     Notification,
@@ -253,10 +254,14 @@ class Connection:
                         handler.on_notification(message)
                     except Exception:
                         logger.exception("the handler of %s failed", message.method)
+                elif type(message) is Malformed and message.code == PARSE_ERROR:
+                    logger.warning("%s sent a line that is %s", self._name, message.reason)
+                    self._refuse_unread(line, message.code, message)
                 else:
                     self._take(handler, message)
             else:
-                self._refuse_too_long(line.head)
+                logger.warning("%s sent a line above the limit of %d bytes", self._name, line.limit)
+                self._refuse_unread(line.head, INVALID_REQUEST, LineTooLong(line.limit))
         if self._why is None:
             try:
                 handler.on_batch_end()
@@ -331,18 +336,17 @@ class Connection:
             # It was meant as an answer: better a failed call than one that waits for ever.
             self._settle(message.id, message)
 
-    def _refuse_too_long(self, head: bytes) -> None:
+    def _refuse_unread(self, line: bytes, code: int, why: LineTooLong | Malformed) -> None:
         """Nobody shall wait for ever for what is in the line: neither a call nor the peer."""
-        error = LineTooLong(self._framer.limit)
-        logger.warning("%s sent a line above the limit of %d bytes", self._name, error.limit)
-        whose = read_head(head)
+        reason = why.reason if isinstance(why, Malformed) else str(why)
+        whose = read_head(line[:HEAD_BYTES])
         if whose is None:
-            self._send_error(None, INVALID_REQUEST, str(error))
+            self._send_error(None, code, reason)
         elif whose.kind == "answer":
-            self._settle(whose.id, error)
+            self._settle(whose.id, why)
         elif self._incoming.open(whose.id, "") is None:  # else it would answer the one before
             self._incoming.settle(whose.id)
-            self._send_error(whose.id, INVALID_REQUEST, str(error))
+            self._send_error(whose.id, code, reason)
 
     def _send_error(self, request_id: RequestId | None, code: int, message: str) -> None:
         self._send(encode_error(request_id, code, message, version=self._version))

@@ -143,7 +143,8 @@ class TaggedUnion:
         return core_schema.tagged_union_schema(by_tag, discriminator=key)
 
     def _has_known_tag(self, value: dict[str, Any]) -> bool:
-        return value.get(self.tag) in {literal for literal, _ in self.choices}
+        tag = value.get(self.tag)  # of a peer: anything, hashable or not
+        return any(tag == literal for literal, _ in self.choices)
 
     def _has_no_unknown_tag(self, value: dict[str, Any]) -> bool:
         return not isinstance(value.get(self.tag), str) or self._has_known_tag(value)
