@@ -34,6 +34,27 @@ def e2e(session: nox.Session) -> None:
 
 
 @nox.session
+def attacks(session: nox.Session) -> None:
+    """Every attack wherever it lies in the tests, and a table: who, what, whether it was held."""
+    session.install(*EVERYTHING)
+    session.run("python", "-m", "pytest", "-n", "auto", "-m", "attack", *session.posargs)
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Mutated lines on both sides, counted: -- --seconds 60 [--seed S] [--replay FILE]."""
+    session.install(*EVERYTHING)
+    session.run("python", "-m", "tests.fuzz", *session.posargs)
+
+
+@nox.session
+def soak(session: nox.Session) -> None:
+    """Everything mixed for a time, counted, and what is left of it: -- --minutes 5 [--seed S]."""
+    session.install(*EVERYTHING)
+    session.run("python", "-m", "tests.soak", *session.posargs)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """ruff: rules and format."""
     session.install(*EVERYTHING)

@@ -8,6 +8,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.attack_table import note_attacks, table_of_attacks
 from tests.support.codex_version import skip_differences
 
 
@@ -26,6 +27,17 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With another Codex than the wheel's, leave out what that one is known not to pass."""
     skip_differences(items)
+    note_attacks(items)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """``-m attack`` ends with the table of attacks."""
+    if "attack" in str(config.option.markexpr):
+        terminalreporter.section("attacks")
+        for line in table_of_attacks(terminalreporter):
+            terminalreporter.line(line)
 
 
 @pytest.fixture(scope="session")
