@@ -59,7 +59,11 @@ class AdapterProcess:
         self.sessions: list[str] = []
         self.asked: list[Json] = []
         """Requests of the agent that nobody has answered or withdrawn."""
+        self.answer_with: Callable[[Json], Json | None] = lambda _: None
+        """What is answered at once to a request of the agent, and with what."""
         self.messages = 0
+        self.told = 0
+        """Bytes that it has written."""
         self.most_memory = 0
         self._answers: dict[str, Json] = {}
         self._news: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -183,6 +187,11 @@ class AdapterProcess:
             while True:
                 self._take(self._news.get_nowait())
 
+    def wait_for_question(self) -> Json:
+        """The oldest request of the agent that has no answer."""
+        self._wait(lambda: bool(self.asked), "nothing was asked")
+        return self.asked[0]
+
     def breathe(self) -> None:
         """Let it work a little: a client that only writes is only one kind of client."""
         self._take_one(POLL)
@@ -206,6 +215,7 @@ class AdapterProcess:
                 self._fail("the adapter has ended")
             return
         self.messages += 1
+        self.told += len(line)
         try:
             message = json.loads(line.decode(), parse_constant=self._no_json)
         except ValueError as error:
@@ -221,7 +231,11 @@ class AdapterProcess:
 
     def _asked(self, message: Json) -> None:
         if "id" in message:
-            self.asked.append(message)
+            answer = self.answer_with(message)
+            if answer is None:
+                self.asked.append(message)
+            else:
+                self.say({"id": message["id"], "result": answer})
         elif message["method"] == "$/cancel_request":
             gone = message["params"]["requestId"]
             self.asked = [each for each in self.asked if each["id"] != gone]

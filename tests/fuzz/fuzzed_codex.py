@@ -29,11 +29,13 @@ AT = 1_700_000_000_000
 
 
 class FuzzedCodex:
-    """The executable; ``lines`` is a file with each damaged line that it has written."""
+    """The executable; ``lines`` is a file with each damaged line that it has written, ``answers``
+    one with each answer that it got to a question."""
 
     def __init__(self, directory: Path, seed: int = 0, rate: float = 0.0) -> None:
         self.path = directory / "codex"
         self.lines = directory / "damaged-lines"
+        self.answers = directory / "answers"
         command = [sys.executable, "-P", "-m", "tests.fuzz.fuzzed_codex"]
         command += [str(seed), str(rate), str(self.lines)]
         where = shlex.quote(f"{ROOT / 'src'}:{ROOT}")
@@ -60,6 +62,8 @@ class _Server:
         message = json.loads(line)
         method, params = message.get("method"), message.get("params") or {}
         if method is None:
+            with self._record.with_name("answers").open("ab") as file:
+                file.write(line)
             thread = self._asked.pop(message.get("id"), None)
             if thread is not None:
                 self._say(thread, "Heard.")

@@ -1,8 +1,7 @@
 """The marker ``attack``: a test of a hostile side, and the table of all that were run.
 
 One line marks a module, a class or a test: ``pytestmark = pytest.mark.attack("model")``; the
-nearest
-one says who attacks. The name of the test says what is tried.
+nearest one says who attacks. The name of the test says what is tried.
 """
 
 from __future__ import annotations

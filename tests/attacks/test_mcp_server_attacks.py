@@ -1,0 +1,127 @@
+"""What an MCP server may send: nothing of it hangs the prompt, and the next one works."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from codex_acp.testing import (
+    McpTool,
+    ScriptedMcpServer,
+    form_elicitation,
+    mcp_call,
+    url_elicitation,
+)
+from tests.attacks.attacked import Attacked
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.e2e, pytest.mark.attack("MCP server")]
+
+TEXT = {"type": "string"}
+
+
+def nested(depth: int) -> dict[str, Any]:
+    value: dict[str, Any] = {"type": "string"}
+    for _ in range(depth):
+        value = {"type": "object", "properties": {"a": value}}
+    return value
+
+
+FORMS: dict[str, dict[str, object]] = {
+    "names of prototypes": form_elicitation(
+        "?", {"__proto__": TEXT, "constructor": TEXT, "toString": TEXT, "": TEXT}
+    ),
+    "a hundred levels": form_elicitation("?", {"a": nested(40)}),
+    "a reference to itself": {
+        **form_elicitation("?", {"a": {"$ref": "#/properties/a"}}),
+    },
+    "two thousand fields": form_elicitation(
+        "?", {f"f{n}": TEXT for n in range(2000)}, required=[f"f{n}" for n in range(2000)]
+    ),
+    "a field name of a megabyte": form_elicitation("?", {"x" * 1_000_000: TEXT}),
+    "a pattern that never ends": form_elicitation(
+        "?", {"a": {"type": "string", "pattern": "^(a+)+$", "default": "a" * 40 + "!"}}
+    ),
+    "a message of a megabyte": form_elicitation("x" * 1_000_000, {"a": TEXT}),
+    "escape sequences": form_elicitation(
+        "\x1b[2J\u202e", {"a": {**TEXT, "title": "\x1b]0;x\x07", "description": "\x00"}}
+    ),
+    "ten thousand choices": form_elicitation(
+        "?", {"a": {"type": "string", "enum": [f"v{n}" for n in range(10_000)]}}
+    ),
+    "types that there are not": form_elicitation(
+        "?", {"a": {"type": ["string", []]}, "b": {"type": {}}, "c": {"type": None}}
+    ),
+    "a page that is a script": url_elicitation("?", "javascript:alert(1)"),
+    "a page on this machine": url_elicitation("?", "file:///etc/passwd"),
+}
+
+RESULTS: dict[str, dict[str, object]] = {
+    "three megabytes": {"content": [{"type": "text", "text": "x" * 3_000_000}]},
+    "five thousand parts": {"content": [{"type": "text", "text": "x"}] * 5000},
+    "a hundred levels": {"content": [], "structuredContent": nested(45)},
+    "an image that is none": {
+        "content": [{"type": "image", "mimeType": "image/png\r\nX: y", "data": "!!"}]
+    },
+    "links to everywhere": {
+        "content": [
+            {"type": "resource_link", "uri": uri, "name": "\x1b[2J"}
+            for uri in ("javascript:alert(1)", "file:///etc/shadow", "", "\u202e", "http://[::1")
+        ]
+    },
+    "escape sequences": {"content": [{"type": "text", "text": "\x1b[2J\x1b]0;x\x07\u202e\x00"}]},
+    "no content at all": {},
+}
+
+
+def server(folder: Path, *tools: McpTool) -> dict[str, ScriptedMcpServer]:
+    return {"evil": ScriptedMcpServer(folder, tools)}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_form_with(form: dict[str, object], tmp_path: Path) -> None:
+    evil = server(tmp_path, McpTool("ask", read_only=True, elicitations=[form]))
+    with Attacked([[mcp_call("evil", "ask")]], evil) as attacked:
+        attacked.prompt()
+        results = [answer.get("result") for answer in evil["evil"].answers()]
+        actions = [result["action"] for result in results if isinstance(result, dict)]
+        assert set(actions) <= {"decline", "cancel"}
+
+
+def test_fifty_forms_one_after_the_other(tmp_path: Path) -> None:
+    evil = server(
+        tmp_path,
+        McpTool("ask", read_only=True, elicitations=[form_elicitation("?", {"a": TEXT})] * 50),
+    )
+    with Attacked([[mcp_call("evil", "ask")]], evil) as attacked:
+        attacked.prompt()
+
+
+@pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
+def test_a_result_with(result: dict[str, object], tmp_path: Path) -> None:
+    evil = server(tmp_path, McpTool("read", read_only=True, result=result))
+    with Attacked([[mcp_call("evil", "read")]], evil) as attacked:
+        attacked.prompt()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../../x", "__proto__", "x" * 300, "\x1b[2J", "a b", "shell", "exec_command", ""],
+    ids=["a path", "prototype", "long", "escape", "space", "shell", "a tool of Codex", "empty"],
+)
+def test_a_tool_whose_name_is(name: str, tmp_path: Path) -> None:
+    evil = server(
+        tmp_path, McpTool(name, "\x1b[2J\u202e" * 1000, read_only=False, destructive=True)
+    )
+    with Attacked([[mcp_call("evil", name)]], evil) as attacked:
+        attacked.prompt()
+
+
+def test_a_tool_whose_schema_refers_to_itself(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"a": {"$ref": "#"}}, "$defs": {"x": nested(30)}}
+    evil = server(tmp_path, McpTool("read", read_only=True, input_schema=schema))
+    with Attacked([[mcp_call("evil", "read", {"a": {"a": {}}})]], evil) as attacked:
+        attacked.prompt()
