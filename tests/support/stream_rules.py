@@ -46,7 +46,6 @@ class StreamRules:
             session = _session_of(message)
             self._opening[session] = session in self._sessions
             self._sessions.add(session)
-            self._forget_calls(session)  # a load tells them again
 
     def from_agent(self, message: Json) -> None:
         """Take a message that the agent has sent."""
@@ -97,7 +96,7 @@ class StreamRules:
         key = (session, update["toolCallId"])
         status = update.get("status")
         if kind == "tool_call":
-            if key in self._calls:
+            if key in self._calls and session not in self._opening:  # a load tells them again
                 self._wrong(f"announced twice: {update}")
             self._calls[key] = status or "pending"
         elif key not in self._calls:
