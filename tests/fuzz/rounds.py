@@ -50,7 +50,7 @@ def app_server_round(seed: int, made: Round) -> None:
 def real_codex_round(seed: int, made: Round) -> None:
     """Mutated lines of a client, before the real Codex."""
     with ScriptedModel([[Text("Hello.")]] * LINES) as model, CodexHome(model.base_url) as home:
-        _play(AdapterProcess(home.env), home.workspace, Random(seed), made, odd_client=True)
+        _play(AdapterProcess(home.env), home.workspace, seed, made, odd_client=True)
 
 
 def replay(lines: Sequence[bytes]) -> None:
@@ -74,29 +74,27 @@ def replay(lines: Sequence[bytes]) -> None:
 
 
 def _with_stand_in(seed: int, made: Round, *, rate: float, odd_client: bool) -> None:
-    random = Random(seed)
     with CodexHome() as home, tempfile.TemporaryDirectory() as folder:
         codex = FuzzedCodex(Path(folder), seed, rate)
         env = {**home.env, "CODEX_PATH": str(codex.path)}
         try:
-            _play(AdapterProcess(env), home.workspace, random, made, odd_client=odd_client)
+            _play(AdapterProcess(env), home.workspace, seed, made, odd_client=odd_client)
         finally:
             if rate and codex.lines.exists():
                 made.counts["damaged lines of Codex"] += codex.lines.read_bytes().count(b"\n")
 
 
-def _play(
-    adapter: AdapterProcess, cwd: Path, random: Random, made: Round, *, odd_client: bool
-) -> None:
+def _play(adapter: AdapterProcess, cwd: Path, seed: int, made: Round, *, odd_client: bool) -> None:
+    random = Random(seed)
     try:
         if odd_client and random.random() < 0.3:  # too early for all of them
             for _ in range(5):
-                _one(adapter, cwd, random, made, odd=True)
+                _one(adapter, cwd, seed, made, odd=True)
         adapter.write(b"\n")
         adapter.initialize()
         adapter.ask("session/new", {"cwd": str(cwd), "mcpServers": []})
         for number in range(LINES):
-            _one(adapter, cwd, random, made, odd=odd_client)
+            _one(adapter, cwd, seed, made, odd=odd_client)
             if random.random() < 0.3:
                 adapter.breathe()
             if number % BATCH == BATCH - 1:
@@ -113,8 +111,9 @@ def _play(
             made.counts[f"answered {code}"] += count
 
 
-def _one(adapter: AdapterProcess, cwd: Path, random: Random, made: Round, *, odd: bool) -> None:
-    """One message of the client, in whatever shape."""
+def _one(adapter: AdapterProcess, cwd: Path, seed: int, made: Round, *, odd: bool) -> None:
+    """One message of the client, in whatever shape; no other one's moment changes it."""
+    random = Random(f"{seed}/{len(made.lines)}")
     kind, message = _message(adapter, cwd, random, stray=0.08 if odd else 0.01)
     line = to_line({"jsonrpc": "2.0", **message})
     if odd and (choice := random.random()) < 0.75:
