@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
 
 from codex_acp.errors import (
@@ -232,7 +233,7 @@ async def test_an_answer_that_is_no_json_fails_its_call(rest: bytes) -> None:
     call = started(connection.call("m", None))
     await settle()
     peer.link.write(b'{"id":%d' % asked + rest + b"\n")
-    with pytest.raises(InvalidPayload, match="not valid JSON"):
+    with pytest.raises(InvalidPayload, match="not valid JSON"), anyio.fail_after(5):
         await call
 
 
