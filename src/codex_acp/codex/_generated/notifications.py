@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from codex_acp.wire.event import Event, UnknownEvent
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import (
@@ -96,621 +98,704 @@ if TYPE_CHECKING:
     )
 
 
-class ErrorEvent(NamedTuple):
+class ErrorEvent(Event):
     """``error``: NEW NOTIFICATIONS"""
 
+    __slots__ = ()
     params: ErrorNotification
     method: Literal["error"] = "error"
 
 
-class ThreadStartedEvent(NamedTuple):
+class ThreadStartedEvent(Event):
     """``thread/started``"""
 
+    __slots__ = ()
     params: ThreadStartedNotification
     method: Literal["thread/started"] = "thread/started"
 
 
-class ThreadStatusChangedEvent(NamedTuple):
+class ThreadStatusChangedEvent(Event):
     """``thread/status/changed``"""
 
+    __slots__ = ()
     params: ThreadStatusChangedNotification
     method: Literal["thread/status/changed"] = "thread/status/changed"
 
 
-class ThreadReadStateChangedEvent(NamedTuple):
+class ThreadReadStateChangedEvent(Event):
     """``thread/readState/changed``"""
 
+    __slots__ = ()
     params: ThreadReadStateChangedNotification
     method: Literal["thread/readState/changed"] = "thread/readState/changed"
 
 
-class ThreadArchivedEvent(NamedTuple):
+class ThreadArchivedEvent(Event):
     """``thread/archived``"""
 
+    __slots__ = ()
     params: ThreadArchivedNotification
     method: Literal["thread/archived"] = "thread/archived"
 
 
-class ThreadDeletedEvent(NamedTuple):
+class ThreadDeletedEvent(Event):
     """``thread/deleted``"""
 
+    __slots__ = ()
     params: ThreadDeletedNotification
     method: Literal["thread/deleted"] = "thread/deleted"
 
 
-class ThreadUnarchivedEvent(NamedTuple):
+class ThreadUnarchivedEvent(Event):
     """``thread/unarchived``"""
 
+    __slots__ = ()
     params: ThreadUnarchivedNotification
     method: Literal["thread/unarchived"] = "thread/unarchived"
 
 
-class ThreadClosedEvent(NamedTuple):
+class ThreadClosedEvent(Event):
     """``thread/closed``"""
 
+    __slots__ = ()
     params: ThreadClosedNotification
     method: Literal["thread/closed"] = "thread/closed"
 
 
-class ThreadRevertedEvent(NamedTuple):
+class ThreadRevertedEvent(Event):
     """``thread/reverted``"""
 
+    __slots__ = ()
     params: ThreadRevertedNotification
     method: Literal["thread/reverted"] = "thread/reverted"
 
 
-class SkillsChangedEvent(NamedTuple):
+class SkillsChangedEvent(Event):
     """``skills/changed``"""
 
+    __slots__ = ()
     params: SkillsChangedNotification
     method: Literal["skills/changed"] = "skills/changed"
 
 
-class ThreadNameUpdatedEvent(NamedTuple):
+class ThreadNameUpdatedEvent(Event):
     """``thread/name/updated``"""
 
+    __slots__ = ()
     params: ThreadNameUpdatedNotification
     method: Literal["thread/name/updated"] = "thread/name/updated"
 
 
-class ThreadSectionChangedEvent(NamedTuple):
+class ThreadSectionChangedEvent(Event):
     """``thread/section/changed``"""
 
+    __slots__ = ()
     params: ThreadSectionChangedNotification
     method: Literal["thread/section/changed"] = "thread/section/changed"
 
 
-class ThreadAttachmentUpdatedEvent(NamedTuple):
+class ThreadAttachmentUpdatedEvent(Event):
     """``thread/attachment/updated``"""
 
+    __slots__ = ()
     params: ThreadAttachmentUpdatedNotification
     method: Literal["thread/attachment/updated"] = "thread/attachment/updated"
 
 
-class ThreadGoalUpdatedEvent(NamedTuple):
+class ThreadGoalUpdatedEvent(Event):
     """``thread/goal/updated``"""
 
+    __slots__ = ()
     params: ThreadGoalUpdatedNotification
     method: Literal["thread/goal/updated"] = "thread/goal/updated"
 
 
-class ThreadPredictionUpdatedEvent(NamedTuple):
+class ThreadPredictionUpdatedEvent(Event):
     """``thread/prediction/updated``"""
 
+    __slots__ = ()
     params: ThreadPredictionUpdatedNotification
     method: Literal["thread/prediction/updated"] = "thread/prediction/updated"
 
 
-class ThreadGoalClearedEvent(NamedTuple):
+class ThreadGoalClearedEvent(Event):
     """``thread/goal/cleared``"""
 
+    __slots__ = ()
     params: ThreadGoalClearedNotification
     method: Literal["thread/goal/cleared"] = "thread/goal/cleared"
 
 
-class ThreadQueueChangedEvent(NamedTuple):
+class ThreadQueueChangedEvent(Event):
     """``thread/queue/changed``"""
 
+    __slots__ = ()
     params: ThreadQueueChangedNotification
     method: Literal["thread/queue/changed"] = "thread/queue/changed"
 
 
-class ProjectChangedEvent(NamedTuple):
+class ProjectChangedEvent(Event):
     """``project/changed``"""
 
+    __slots__ = ()
     params: ProjectChangedNotification
     method: Literal["project/changed"] = "project/changed"
 
 
-class ThreadProjectUpdatedEvent(NamedTuple):
+class ThreadProjectUpdatedEvent(Event):
     """``thread/project/updated``"""
 
+    __slots__ = ()
     params: ThreadProjectUpdatedNotification
     method: Literal["thread/project/updated"] = "thread/project/updated"
 
 
-class ThreadEnvironmentConnectedEvent(NamedTuple):
+class ThreadEnvironmentConnectedEvent(Event):
     """``thread/environment/connected``"""
 
+    __slots__ = ()
     params: EnvironmentConnectionNotification
     method: Literal["thread/environment/connected"] = "thread/environment/connected"
 
 
-class ThreadEnvironmentDisconnectedEvent(NamedTuple):
+class ThreadEnvironmentDisconnectedEvent(Event):
     """``thread/environment/disconnected``"""
 
+    __slots__ = ()
     params: EnvironmentConnectionNotification
     method: Literal["thread/environment/disconnected"] = "thread/environment/disconnected"
 
 
-class ThreadSettingsUpdatedEvent(NamedTuple):
+class ThreadSettingsUpdatedEvent(Event):
     """``thread/settings/updated``"""
 
+    __slots__ = ()
     params: ThreadSettingsUpdatedNotification
     method: Literal["thread/settings/updated"] = "thread/settings/updated"
 
 
-class ThreadTokenUsageUpdatedEvent(NamedTuple):
+class ThreadTokenUsageUpdatedEvent(Event):
     """``thread/tokenUsage/updated``"""
 
+    __slots__ = ()
     params: ThreadTokenUsageUpdatedNotification
     method: Literal["thread/tokenUsage/updated"] = "thread/tokenUsage/updated"
 
 
-class TurnStartedEvent(NamedTuple):
+class TurnStartedEvent(Event):
     """``turn/started``"""
 
+    __slots__ = ()
     params: TurnStartedNotification
     method: Literal["turn/started"] = "turn/started"
 
 
-class HookStartedEvent(NamedTuple):
+class HookStartedEvent(Event):
     """``hook/started``"""
 
+    __slots__ = ()
     params: HookStartedNotification
     method: Literal["hook/started"] = "hook/started"
 
 
-class TurnCompletedEvent(NamedTuple):
+class TurnCompletedEvent(Event):
     """``turn/completed``"""
 
+    __slots__ = ()
     params: TurnCompletedNotification
     method: Literal["turn/completed"] = "turn/completed"
 
 
-class HookCompletedEvent(NamedTuple):
+class HookCompletedEvent(Event):
     """``hook/completed``"""
 
+    __slots__ = ()
     params: HookCompletedNotification
     method: Literal["hook/completed"] = "hook/completed"
 
 
-class TurnDiffUpdatedEvent(NamedTuple):
+class TurnDiffUpdatedEvent(Event):
     """``turn/diff/updated``"""
 
+    __slots__ = ()
     params: TurnDiffUpdatedNotification
     method: Literal["turn/diff/updated"] = "turn/diff/updated"
 
 
-class TurnPlanUpdatedEvent(NamedTuple):
+class TurnPlanUpdatedEvent(Event):
     """``turn/plan/updated``"""
 
+    __slots__ = ()
     params: TurnPlanUpdatedNotification
     method: Literal["turn/plan/updated"] = "turn/plan/updated"
 
 
-class ItemStartedEvent(NamedTuple):
+class ItemStartedEvent(Event):
     """``item/started``"""
 
+    __slots__ = ()
     params: ItemStartedNotification
     method: Literal["item/started"] = "item/started"
 
 
-class ItemAutoApprovalReviewStartedEvent(NamedTuple):
+class ItemAutoApprovalReviewStartedEvent(Event):
     """``item/autoApprovalReview/started``"""
 
+    __slots__ = ()
     params: ItemGuardianApprovalReviewStartedNotification
     method: Literal["item/autoApprovalReview/started"] = "item/autoApprovalReview/started"
 
 
-class ItemAutoApprovalReviewCompletedEvent(NamedTuple):
+class ItemAutoApprovalReviewCompletedEvent(Event):
     """``item/autoApprovalReview/completed``"""
 
+    __slots__ = ()
     params: ItemGuardianApprovalReviewCompletedNotification
     method: Literal["item/autoApprovalReview/completed"] = "item/autoApprovalReview/completed"
 
 
-class AutoApprovalReviewStrictReviewRequiredEvent(NamedTuple):
+class AutoApprovalReviewStrictReviewRequiredEvent(Event):
     """``autoApprovalReview/strictReviewRequired``"""
 
+    __slots__ = ()
     params: StrictReviewRequiredNotification
     method: Literal["autoApprovalReview/strictReviewRequired"] = (
         "autoApprovalReview/strictReviewRequired"
     )
 
 
-class ItemCompletedEvent(NamedTuple):
+class ItemCompletedEvent(Event):
     """``item/completed``"""
 
+    __slots__ = ()
     params: ItemCompletedNotification
     method: Literal["item/completed"] = "item/completed"
 
 
-class ItemAgentMessageDeltaEvent(NamedTuple):
+class ItemAgentMessageDeltaEvent(Event):
     """``item/agentMessage/delta``"""
 
+    __slots__ = ()
     params: AgentMessageDeltaNotification
     method: Literal["item/agentMessage/delta"] = "item/agentMessage/delta"
 
 
-class ItemPlanDeltaEvent(NamedTuple):
+class ItemPlanDeltaEvent(Event):
     """``item/plan/delta``: EXPERIMENTAL - proposed plan streaming deltas for plan items."""
 
+    __slots__ = ()
     params: PlanDeltaNotification
     method: Literal["item/plan/delta"] = "item/plan/delta"
 
 
-class CommandExecOutputDeltaEvent(NamedTuple):
+class CommandExecOutputDeltaEvent(Event):
     """``command/exec/outputDelta``: stream base64-encoded stdout/stderr chunks for a running `command/exec` session."""
 
+    __slots__ = ()
     params: CommandExecOutputDeltaNotification
     method: Literal["command/exec/outputDelta"] = "command/exec/outputDelta"
 
 
-class ProcessOutputDeltaEvent(NamedTuple):
+class ProcessOutputDeltaEvent(Event):
     """``process/outputDelta``: stream base64-encoded stdout/stderr chunks for a running `process/spawn` session."""
 
+    __slots__ = ()
     params: ProcessOutputDeltaNotification
     method: Literal["process/outputDelta"] = "process/outputDelta"
 
 
-class ProcessExitedEvent(NamedTuple):
+class ProcessExitedEvent(Event):
     """``process/exited``: final exit notification for a `process/spawn` session."""
 
+    __slots__ = ()
     params: ProcessExitedNotification
     method: Literal["process/exited"] = "process/exited"
 
 
-class ItemCommandExecutionOutputDeltaEvent(NamedTuple):
+class ItemCommandExecutionOutputDeltaEvent(Event):
     """``item/commandExecution/outputDelta``"""
 
+    __slots__ = ()
     params: CommandExecutionOutputDeltaNotification
     method: Literal["item/commandExecution/outputDelta"] = "item/commandExecution/outputDelta"
 
 
-class ItemCommandExecutionTerminalInteractionEvent(NamedTuple):
+class ItemCommandExecutionTerminalInteractionEvent(Event):
     """``item/commandExecution/terminalInteraction``"""
 
+    __slots__ = ()
     params: TerminalInteractionNotification
     method: Literal["item/commandExecution/terminalInteraction"] = (
         "item/commandExecution/terminalInteraction"
     )
 
 
-class ItemFileChangeOutputDeltaEvent(NamedTuple):
+class ItemFileChangeOutputDeltaEvent(Event):
     """``item/fileChange/outputDelta``: deprecated legacy apply_patch output stream notification."""
 
+    __slots__ = ()
     params: FileChangeOutputDeltaNotification
     method: Literal["item/fileChange/outputDelta"] = "item/fileChange/outputDelta"
 
 
-class ItemFileChangePatchUpdatedEvent(NamedTuple):
+class ItemFileChangePatchUpdatedEvent(Event):
     """``item/fileChange/patchUpdated``"""
 
+    __slots__ = ()
     params: FileChangePatchUpdatedNotification
     method: Literal["item/fileChange/patchUpdated"] = "item/fileChange/patchUpdated"
 
 
-class ServerRequestResolvedEvent(NamedTuple):
+class ServerRequestResolvedEvent(Event):
     """``serverRequest/resolved``"""
 
+    __slots__ = ()
     params: ServerRequestResolvedNotification
     method: Literal["serverRequest/resolved"] = "serverRequest/resolved"
 
 
-class ItemMcpToolCallProgressEvent(NamedTuple):
+class ItemMcpToolCallProgressEvent(Event):
     """``item/mcpToolCall/progress``"""
 
+    __slots__ = ()
     params: McpToolCallProgressNotification
     method: Literal["item/mcpToolCall/progress"] = "item/mcpToolCall/progress"
 
 
-class McpServerOauthLoginCompletedEvent(NamedTuple):
+class McpServerOauthLoginCompletedEvent(Event):
     """``mcpServer/oauthLogin/completed``"""
 
+    __slots__ = ()
     params: McpServerOauthLoginCompletedNotification
     method: Literal["mcpServer/oauthLogin/completed"] = "mcpServer/oauthLogin/completed"
 
 
-class McpServerStartupStatusUpdatedEvent(NamedTuple):
+class McpServerStartupStatusUpdatedEvent(Event):
     """``mcpServer/startupStatus/updated``"""
 
+    __slots__ = ()
     params: McpServerStatusUpdatedNotification
     method: Literal["mcpServer/startupStatus/updated"] = "mcpServer/startupStatus/updated"
 
 
-class McpServerEventStreamNotificationEvent(NamedTuple):
+class McpServerEventStreamNotificationEvent(Event):
     """``mcpServer/event/stream/notification``"""
 
+    __slots__ = ()
     params: McpServerEventStreamNotification
     method: Literal["mcpServer/event/stream/notification"] = "mcpServer/event/stream/notification"
 
 
-class AccountUpdatedEvent(NamedTuple):
+class AccountUpdatedEvent(Event):
     """``account/updated``"""
 
+    __slots__ = ()
     params: AccountUpdatedNotification
     method: Literal["account/updated"] = "account/updated"
 
 
-class AccountGatewayOAuthChangedEvent(NamedTuple):
+class AccountGatewayOAuthChangedEvent(Event):
     """``account/gatewayOAuth/changed``"""
 
+    __slots__ = ()
     params: GatewayOAuthChangedNotification
     method: Literal["account/gatewayOAuth/changed"] = "account/gatewayOAuth/changed"
 
 
-class AccountRateLimitsUpdatedEvent(NamedTuple):
+class AccountRateLimitsUpdatedEvent(Event):
     """``account/rateLimits/updated``"""
 
+    __slots__ = ()
     params: AccountRateLimitsUpdatedNotification
     method: Literal["account/rateLimits/updated"] = "account/rateLimits/updated"
 
 
-class AppListUpdatedEvent(NamedTuple):
+class AppListUpdatedEvent(Event):
     """``app/list/updated``"""
 
+    __slots__ = ()
     params: AppListUpdatedNotification
     method: Literal["app/list/updated"] = "app/list/updated"
 
 
-class RemoteControlStatusChangedEvent(NamedTuple):
+class RemoteControlStatusChangedEvent(Event):
     """``remoteControl/status/changed``"""
 
+    __slots__ = ()
     params: RemoteControlStatusChangedNotification
     method: Literal["remoteControl/status/changed"] = "remoteControl/status/changed"
 
 
-class ExternalAgentConfigImportProgressEvent(NamedTuple):
+class ExternalAgentConfigImportProgressEvent(Event):
     """``externalAgentConfig/import/progress``"""
 
+    __slots__ = ()
     params: ExternalAgentConfigImportProgressNotification
     method: Literal["externalAgentConfig/import/progress"] = "externalAgentConfig/import/progress"
 
 
-class ExternalAgentConfigImportCompletedEvent(NamedTuple):
+class ExternalAgentConfigImportCompletedEvent(Event):
     """``externalAgentConfig/import/completed``"""
 
+    __slots__ = ()
     params: ExternalAgentConfigImportCompletedNotification
     method: Literal["externalAgentConfig/import/completed"] = "externalAgentConfig/import/completed"
 
 
-class FsChangedEvent(NamedTuple):
+class FsChangedEvent(Event):
     """``fs/changed``"""
 
+    __slots__ = ()
     params: FsChangedNotification
     method: Literal["fs/changed"] = "fs/changed"
 
 
-class ItemReasoningSummaryTextDeltaEvent(NamedTuple):
+class ItemReasoningSummaryTextDeltaEvent(Event):
     """``item/reasoning/summaryTextDelta``"""
 
+    __slots__ = ()
     params: ReasoningSummaryTextDeltaNotification
     method: Literal["item/reasoning/summaryTextDelta"] = "item/reasoning/summaryTextDelta"
 
 
-class ItemReasoningSummaryPartAddedEvent(NamedTuple):
+class ItemReasoningSummaryPartAddedEvent(Event):
     """``item/reasoning/summaryPartAdded``"""
 
+    __slots__ = ()
     params: ReasoningSummaryPartAddedNotification
     method: Literal["item/reasoning/summaryPartAdded"] = "item/reasoning/summaryPartAdded"
 
 
-class ItemReasoningTextDeltaEvent(NamedTuple):
+class ItemReasoningTextDeltaEvent(Event):
     """``item/reasoning/textDelta``"""
 
+    __slots__ = ()
     params: ReasoningTextDeltaNotification
     method: Literal["item/reasoning/textDelta"] = "item/reasoning/textDelta"
 
 
-class ThreadCompactedEvent(NamedTuple):
+class ThreadCompactedEvent(Event):
     """``thread/compacted``: deprecated: Use `ContextCompaction` item type instead."""
 
+    __slots__ = ()
     params: ContextCompactedNotification
     method: Literal["thread/compacted"] = "thread/compacted"
 
 
-class ModelReroutedEvent(NamedTuple):
+class ModelReroutedEvent(Event):
     """``model/rerouted``"""
 
+    __slots__ = ()
     params: ModelReroutedNotification
     method: Literal["model/rerouted"] = "model/rerouted"
 
 
-class ModelVerificationEvent(NamedTuple):
+class ModelVerificationEvent(Event):
     """``model/verification``"""
 
+    __slots__ = ()
     params: ModelVerificationNotification
     method: Literal["model/verification"] = "model/verification"
 
 
-class ModelProviderAuthRecoveryStartedEvent(NamedTuple):
+class ModelProviderAuthRecoveryStartedEvent(Event):
     """``modelProvider/authRecoveryStarted``"""
 
+    __slots__ = ()
     params: AuthRecoveryNotification
     method: Literal["modelProvider/authRecoveryStarted"] = "modelProvider/authRecoveryStarted"
 
 
-class ModelProviderAuthRecoveryCompletedEvent(NamedTuple):
+class ModelProviderAuthRecoveryCompletedEvent(Event):
     """``modelProvider/authRecoveryCompleted``"""
 
+    __slots__ = ()
     params: AuthRecoveryNotification
     method: Literal["modelProvider/authRecoveryCompleted"] = "modelProvider/authRecoveryCompleted"
 
 
-class TurnModerationMetadataEvent(NamedTuple):
+class TurnModerationMetadataEvent(Event):
     """``turn/moderationMetadata``"""
 
+    __slots__ = ()
     params: TurnModerationMetadataNotification
     method: Literal["turn/moderationMetadata"] = "turn/moderationMetadata"
 
 
-class ModelSafetyBufferingUpdatedEvent(NamedTuple):
+class ModelSafetyBufferingUpdatedEvent(Event):
     """``model/safetyBuffering/updated``"""
 
+    __slots__ = ()
     params: ModelSafetyBufferingUpdatedNotification
     method: Literal["model/safetyBuffering/updated"] = "model/safetyBuffering/updated"
 
 
-class WarningEvent(NamedTuple):
+class WarningEvent(Event):
     """``warning``"""
 
+    __slots__ = ()
     params: WarningNotification
     method: Literal["warning"] = "warning"
 
 
-class GuardianWarningEvent(NamedTuple):
+class GuardianWarningEvent(Event):
     """``guardianWarning``"""
 
+    __slots__ = ()
     params: GuardianWarningNotification
     method: Literal["guardianWarning"] = "guardianWarning"
 
 
-class DeprecationNoticeEvent(NamedTuple):
+class DeprecationNoticeEvent(Event):
     """``deprecationNotice``"""
 
+    __slots__ = ()
     params: DeprecationNoticeNotification
     method: Literal["deprecationNotice"] = "deprecationNotice"
 
 
-class ConfigWarningEvent(NamedTuple):
+class ConfigWarningEvent(Event):
     """``configWarning``"""
 
+    __slots__ = ()
     params: ConfigWarningNotification
     method: Literal["configWarning"] = "configWarning"
 
 
-class FuzzyFileSearchSessionUpdatedEvent(NamedTuple):
+class FuzzyFileSearchSessionUpdatedEvent(Event):
     """``fuzzyFileSearch/sessionUpdated``"""
 
+    __slots__ = ()
     params: FuzzyFileSearchSessionUpdatedNotification
     method: Literal["fuzzyFileSearch/sessionUpdated"] = "fuzzyFileSearch/sessionUpdated"
 
 
-class FuzzyFileSearchSessionCompletedEvent(NamedTuple):
+class FuzzyFileSearchSessionCompletedEvent(Event):
     """``fuzzyFileSearch/sessionCompleted``"""
 
+    __slots__ = ()
     params: FuzzyFileSearchSessionCompletedNotification
     method: Literal["fuzzyFileSearch/sessionCompleted"] = "fuzzyFileSearch/sessionCompleted"
 
 
-class ThreadRealtimeStartedEvent(NamedTuple):
+class ThreadRealtimeStartedEvent(Event):
     """``thread/realtime/started``"""
 
+    __slots__ = ()
     params: ThreadRealtimeStartedNotification
     method: Literal["thread/realtime/started"] = "thread/realtime/started"
 
 
-class ThreadRealtimeItemAddedEvent(NamedTuple):
+class ThreadRealtimeItemAddedEvent(Event):
     """``thread/realtime/itemAdded``"""
 
+    __slots__ = ()
     params: ThreadRealtimeItemAddedNotification
     method: Literal["thread/realtime/itemAdded"] = "thread/realtime/itemAdded"
 
 
-class ThreadRealtimeItemStartedEvent(NamedTuple):
+class ThreadRealtimeItemStartedEvent(Event):
     """``thread/realtime/item/started``"""
 
+    __slots__ = ()
     params: ThreadRealtimeItemStartedNotification
     method: Literal["thread/realtime/item/started"] = "thread/realtime/item/started"
 
 
-class ThreadRealtimeItemTranscriptDeltaEvent(NamedTuple):
+class ThreadRealtimeItemTranscriptDeltaEvent(Event):
     """``thread/realtime/item/transcript/delta``"""
 
+    __slots__ = ()
     params: ThreadRealtimeItemTranscriptDeltaNotification
     method: Literal["thread/realtime/item/transcript/delta"] = (
         "thread/realtime/item/transcript/delta"
     )
 
 
-class ThreadRealtimeItemCompletedEvent(NamedTuple):
+class ThreadRealtimeItemCompletedEvent(Event):
     """``thread/realtime/item/completed``"""
 
+    __slots__ = ()
     params: ThreadRealtimeItemCompletedNotification
     method: Literal["thread/realtime/item/completed"] = "thread/realtime/item/completed"
 
 
-class ThreadRealtimeTranscriptDeltaEvent(NamedTuple):
+class ThreadRealtimeTranscriptDeltaEvent(Event):
     """``thread/realtime/transcript/delta``"""
 
+    __slots__ = ()
     params: ThreadRealtimeTranscriptDeltaNotification
     method: Literal["thread/realtime/transcript/delta"] = "thread/realtime/transcript/delta"
 
 
-class ThreadRealtimeTranscriptDoneEvent(NamedTuple):
+class ThreadRealtimeTranscriptDoneEvent(Event):
     """``thread/realtime/transcript/done``"""
 
+    __slots__ = ()
     params: ThreadRealtimeTranscriptDoneNotification
     method: Literal["thread/realtime/transcript/done"] = "thread/realtime/transcript/done"
 
 
-class ThreadRealtimeOutputAudioDeltaEvent(NamedTuple):
+class ThreadRealtimeOutputAudioDeltaEvent(Event):
     """``thread/realtime/outputAudio/delta``"""
 
+    __slots__ = ()
     params: ThreadRealtimeOutputAudioDeltaNotification
     method: Literal["thread/realtime/outputAudio/delta"] = "thread/realtime/outputAudio/delta"
 
 
-class ThreadRealtimeSdpEvent(NamedTuple):
+class ThreadRealtimeSdpEvent(Event):
     """``thread/realtime/sdp``"""
 
+    __slots__ = ()
     params: ThreadRealtimeSdpNotification
     method: Literal["thread/realtime/sdp"] = "thread/realtime/sdp"
 
 
-class ThreadRealtimeErrorEvent(NamedTuple):
+class ThreadRealtimeErrorEvent(Event):
     """``thread/realtime/error``"""
 
+    __slots__ = ()
     params: ThreadRealtimeErrorNotification
     method: Literal["thread/realtime/error"] = "thread/realtime/error"
 
 
-class ThreadRealtimeClosedEvent(NamedTuple):
+class ThreadRealtimeClosedEvent(Event):
     """``thread/realtime/closed``"""
 
+    __slots__ = ()
     params: ThreadRealtimeClosedNotification
     method: Literal["thread/realtime/closed"] = "thread/realtime/closed"
 
 
-class WindowsWorldWritableWarningEvent(NamedTuple):
+class WindowsWorldWritableWarningEvent(Event):
     """``windows/worldWritableWarning``: notifies the user of world-writable directories on Windows, which cannot be protected by the sandbox."""
 
+    __slots__ = ()
     params: WindowsWorldWritableWarningNotification
     method: Literal["windows/worldWritableWarning"] = "windows/worldWritableWarning"
 
 
-class WindowsSandboxSetupCompletedEvent(NamedTuple):
+class WindowsSandboxSetupCompletedEvent(Event):
     """``windowsSandbox/setupCompleted``"""
 
+    __slots__ = ()
     params: WindowsSandboxSetupCompletedNotification
     method: Literal["windowsSandbox/setupCompleted"] = "windowsSandbox/setupCompleted"
 
 
-class AccountLoginCompletedEvent(NamedTuple):
+class AccountLoginCompletedEvent(Event):
     """``account/login/completed``"""
 
+    __slots__ = ()
     params: AccountLoginCompletedNotification
     method: Literal["account/login/completed"] = "account/login/completed"
 
 
-class UnknownNotification(NamedTuple):
+class UnknownNotification(UnknownEvent):
     """A notification that the schema does not know, or whose params do not fit it."""
 
-    params: Any
-    method: str
-    problem: str | None = None
-    """What did not fit, for a method that the schema knows."""
+    __slots__ = ()
 
 
 ServerNotification: TypeAlias = (
