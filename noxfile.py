@@ -12,6 +12,9 @@ nox.options.sessions = ["tests"]
 nox.options.default_venv_backend = "venv"
 nox.options.reuse_existing_virtualenvs = True
 
+PYDANTIC = ("2.12.0", "2.12.5", "2.13.5", "2.14.3")
+"""The lowest pydantic that pyproject.toml allows, and the last one of each minor version since."""
+
 EVERYTHING = ("-e", ".[codex,dev]")
 
 COMPATIBLE = ("0.147.0", "0.163.0", "0.169.0")
@@ -70,6 +73,13 @@ def types(session: nox.Session) -> None:
 
 
 @nox.session
+def pyright(session: nox.Session) -> None:
+    """That pyright sees generated models and events as mypy does; with a node from PyPI."""
+    session.install(*EVERYTHING, "pyright[nodejs]")
+    session.run("pyright", "tests/models/typed_use.py", *session.posargs)
+
+
+@nox.session
 def regen(session: nox.Session) -> None:
     """Write the generated tree anew from the pinned schemas; offline once installed."""
     session.install(*EVERYTHING)
@@ -115,6 +125,16 @@ def compat(session: nox.Session, codex: str) -> None:
     session.run(
         "python", "-m", "pytest", "-n", "auto", "-m", "e2e", *places, env={"CODEX_PATH": path}
     )
+
+
+@nox.session
+@nox.parametrize("pydantic", PYDANTIC)
+def pydantic(session: nox.Session, pydantic: str) -> None:
+    """Everything about models with each pydantic that they are made the fast way for."""
+    session.install(*EVERYTHING)
+    session.install(f"pydantic=={pydantic}")
+    places = session.posargs or ("tests/models", "tests/wire")
+    session.run("python", "-m", "pytest", "-n", "auto", *places)
 
 
 @nox.session

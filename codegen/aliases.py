@@ -27,7 +27,7 @@ def python_type(node: Node) -> str:
         return f"dict[str, {python_type(node['additionalProperties'])}]"
     name = _SCALARS[node["type"]]
     limits = [f"{arg}={node[key]!r}" for key, arg in _BOUNDS.items() if key in node]
-    return f"Annotated[{name}, Field({', '.join(limits)})]" if limits else name
+    return f"Annotated[{name}, Bounds({', '.join(limits)})]" if limits else name
 
 
 def alias_source(definition: Definition) -> str:

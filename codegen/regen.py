@@ -12,6 +12,7 @@ from codegen import acp, codex, render
 from codegen.bundles import ACP_UNSTABLE, ACP_V1, EXPERIMENTAL, OLDER, STABLE
 from codegen.coverage import Missing, missing
 from codegen.errors import CodegenError
+from codegen.fitting import check_schemas
 from codegen.ir import Protocol
 from codegen.older import readable
 from codegen.overrides.layout import ACP_HOT, CODEX_HOT
@@ -114,6 +115,7 @@ def render_all(schema_dir: Path = SCHEMA_DIR) -> dict[str, str]:
     for package in sorted({str(Path(p).parent) for p in files}):
         first = head(experimental) if "/acp/" not in package else head(v1)
         files.setdefault(f"{package}/__init__.py", f'{first}\n"""Generated; see its modules."""\n')
+    check_schemas(files)
     return files
 
 

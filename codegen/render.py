@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import jinja2
@@ -14,8 +15,9 @@ from codegen.errors import CodegenError
 from codegen.ir import ClassDef, EnumDef, Method, Protocol, UnionDef
 from codegen.models import generate_classes
 from codegen.naming import pascal, snake
-from codegen.rewrite import rewrite_class
+from codegen.rewrite import fields_of, rewrite_class
 from codegen.split import assign, in_order
+from codegen.words import function_of
 
 _ENVIRONMENT = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
@@ -72,11 +74,16 @@ def one_line(doc: str) -> str:
 
 
 def model_files(target: Target) -> dict[str, str]:
-    """The package of models: its lazy ``__init__`` and its modules."""
+    """The package of models, its lazy ``__init__`` and its modules, and their core schemas."""
     protocol = target.protocol
     modules = assign(protocol, target.hot)
     used = {n: d for n, d in protocol.definitions.items() if n in modules}
     classes = generate_classes(protocol)
+    attributes = {
+        name: {attribute: field for attribute, (_, field) in fields_of(classes[name], d).items()}
+        for name, d in used.items()
+        if isinstance(d, ClassDef)
+    }
     files: dict[str, str] = {}
     by_module: dict[str, list[str]] = {}
     for module in sorted(set(modules.values())):
@@ -86,31 +93,30 @@ def model_files(target: Target) -> dict[str, str]:
         imports: dict[str, list[str]] = {}
         for name in sorted({r for n in names for r in references(used[n])} - names):
             imports.setdefault(modules[name], []).append(name)
-        is_cold = module not in target.hot
-        body = "\n\n".join(_statement(n, protocol, classes, is_cold) for n in ordered)
+        body = "\n\n".join(_statement(n, protocol, classes) for n in ordered)
         files[f"{target.folder}/models/{module}.py"] = template(
             "models_module.py.jinja",
             header=target.header, title=target.title, package=target.package, module=module,
             imports=dict(sorted(imports.items())), body=body,
         )  # fmt: skip
+        files[f"{target.folder}/schemas/{module}.py"] = template(
+            "schemas_module.py.jinja",
+            header=target.header, title=target.title, module=module,
+            body="\n\n".join(function_of(used[n], attributes) for n in ordered),
+        )  # fmt: skip
     files[f"{target.folder}/models/__init__.py"] = template(
         "models_package.py.jinja",
         header=target.header, title=target.title, package=target.package,
-        modules=by_module, module_of={n: modules[n] for n in sorted(modules)},
+        modules={m: wrap(" ".join(names), 88) for m, names in by_module.items()},
     )  # fmt: skip
     return files
 
 
-def _statement(
-    name: str, protocol: Protocol, classes: dict[str, ast.ClassDef], is_cold: bool
-) -> str:
+def _statement(name: str, protocol: Protocol, classes: dict[str, ast.ClassDef]) -> str:
     definition = protocol.definitions[name]
     if not isinstance(definition, ClassDef):
         return alias_source(definition)
     node = rewrite_class(classes[name], definition)
-    if is_cold:
-        # Built when first used: most programs never touch most of these.
-        node.keywords.append(ast.keyword("defer_build", ast.Constant(value=True)))
     return ast.unparse(ast.fix_missing_locations(node))
 
 

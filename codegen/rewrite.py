@@ -19,8 +19,10 @@ _EMPTY: dict[str, object] = {"boolean": False, "array": [], "object": {}}
 """What an optional, not nullable value is when it is absent and the schema gives no default."""
 
 
-def rewrite_class(node: ast.ClassDef, definition: ClassDef) -> ast.ClassDef:
-    """The class statement as it goes into the generated module."""
+def fields_of(
+    node: ast.ClassDef, definition: ClassDef
+) -> dict[str, tuple[ast.AnnAssign, FieldDef]]:
+    """Attribute → its statement as it was generated, and the property it stands for."""
     wires = {f.wire: f for f in definition.fields}
     fields: dict[str, tuple[ast.AnnAssign, FieldDef]] = {}
     for statement in node.body:
@@ -34,6 +36,12 @@ def rewrite_class(node: ast.ClassDef, definition: ClassDef) -> ast.ClassDef:
     if len(fields) != len(wires):
         msg = f"{definition.name} lost {sorted(set(wires) - {f.wire for _, f in fields.values()})}"
         raise CodegenError(msg)
+    return fields
+
+
+def rewrite_class(node: ast.ClassDef, definition: ClassDef) -> ast.ClassDef:
+    """The class statement as it goes into the generated module."""
+    fields = fields_of(node, definition)
     body: list[ast.stmt] = []
     if definition.doc:
         body.append(ast.Expr(ast.Constant(_clean(definition.doc))))
@@ -113,7 +121,7 @@ def _is_any(annotation: ast.expr) -> bool:
 
 def _field(attribute: str, statement: ast.AnnAssign, field: FieldDef) -> ast.AnnAssign:
     bare, keywords = _metadata(statement.annotation)
-    default, is_present = _default(field)
+    default, is_present = default_of(field)
     marks: list[str] = []
     if _is_any(_without_none(bare)) or (field.required and not is_nullable(field.node)):
         bare = _without_none(bare)
@@ -141,7 +149,7 @@ def _field(attribute: str, statement: ast.AnnAssign, field: FieldDef) -> ast.Ann
     )
 
 
-def _default(field: FieldDef) -> tuple[object, bool]:
+def default_of(field: FieldDef) -> tuple[object, bool]:
     """The attribute's default, and whether it has one. A required field has none but a tag's."""
     if "const" in field.node:
         return field.node["const"], True

@@ -11,7 +11,10 @@ import pytest
 
 from codegen import models, regen
 from codegen.errors import CodegenError, PinMismatch
+from codegen.fitting import check_schemas
+from codegen.ir import ClassDef, FieldDef
 from codegen.pinned import SCHEMA_DIR, read_pins
+from codegen.words import function_of
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +83,31 @@ def test_a_generator_that_drops_a_class_is_an_error(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(models, "_run", lambda _: "class Other: pass\n")
     with pytest.raises(CodegenError, match="dropped"):
         regen.render_all()
+
+
+@pytest.mark.parametrize(
+    ("word", "other", "problem"),
+    [
+        ("integer(ge=0)", 'integer(ge="none")', "MemoryCitationEntry does not fit pydantic-core"),
+        ("required(BOOL)", "required(ref('Nowhere'))", "Nowhere does not fit"),
+        ("required(BOOL)", "required({'type': 'boolean'})", "AgentMessageModeration does not fit"),
+    ],
+)
+def test_a_word_that_pydantic_core_refuses_stops_the_run(
+    generated: dict[str, str], word: str, other: str, problem: str
+) -> None:
+    path = "src/codex_acp/codex/_generated/schemas/turn.py"
+    files = {k: text for k, text in generated.items() if "/codex/_generated/schemas/" in k}
+    check_schemas(files)
+    with pytest.raises(CodegenError, match=problem):
+        check_schemas(files | {path: files[path].replace(word, other, 1)})
+
+
+def test_a_type_that_there_is_no_word_for_stops_the_run() -> None:
+    field = FieldDef("when", {"type": "moment"}, required=True)
+    odd = ClassDef("Odd", (field,))
+    with pytest.raises(CodegenError, match=r"Odd needs a word that .* does not have: 'moment'"):
+        function_of(odd, {"Odd": {"when": field}})
 
 
 def test_pins_name_package_version_and_command() -> None:

@@ -41,6 +41,9 @@ MAY_IMPORT: dict[str, set[str]] = {
 }  # fmt: skip
 """Package → what of ours it may import besides itself. A dotted entry is one module or package."""
 
+MAY_ALL_THE_SAME = {("wire/lazy.py", "logging")}
+"""It says once that pydantic is of a version that was not tested."""
+
 PURE = {"jsonrpc", "routing", "mapping", "wire"}
 """Packages that do no IO and know no clock, no chance and no event loop."""
 
@@ -95,7 +98,8 @@ def test_pure_code_can_do_no_io() -> None:
     for path in _modules():
         if _package(path) not in PURE:
             continue
-        names = {name.split(".")[0] for name in _imports(path)} & IO_MODULES
+        used = {n for n in _imports(path) if (_name(path), n) not in MAY_ALL_THE_SAME}
+        names = {name.split(".")[0] for name in used} & IO_MODULES
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 names |= {node.func.id} & IO_CALLS

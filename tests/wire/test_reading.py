@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from codex_acp.acp._generated.v1 import methods as acp_methods
 from codex_acp.acp._generated.v1 import models as acp
 from codex_acp.codex._generated import models as codex
 from codex_acp.errors import InvalidPayload
@@ -120,6 +121,16 @@ def test_an_unknown_tag_of_an_open_union_is_kept_whole() -> None:
 def test_malformed_data_under_a_known_tag_is_an_error_not_unknown() -> None:
     with pytest.raises(InvalidPayload, match="text"):
         decode(codex.ItemStartedNotification, _item({"type": "agentMessage", "id": "1"}))
+
+
+def test_a_tag_that_is_no_string_is_no_crash() -> None:
+    tags: list[Any] = [[], {}, 1, None, True]
+    for tag in tags:
+        value = {"type": tag, "anyOf": []}
+        read = acp_methods.MODELS.decode("MultiSelectItems", value, "items")
+        assert (type(read), wire(read)) == (acp.TitledMultiSelectItems, value)
+        with pytest.raises(InvalidPayload):
+            decode(codex.ItemStartedNotification, _item({"type": tag, "id": "1"}))
 
 
 def test_an_object_without_a_tag_is_no_unknown_variant() -> None:

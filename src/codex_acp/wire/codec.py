@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic_core import SchemaSerializer, core_schema, from_json
+from pydantic import BaseModel
+from pydantic_core import SchemaSerializer, ValidationError, core_schema, from_json
 
 from codex_acp.errors import InvalidPayload
 from codex_acp.jsonrpc.message import EncodedJson
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails, SchemaValidator
 
-__all__ = ["decode", "decoder", "encode", "from_json", "plain", "problems_of"]
+__all__ = ["decode", "decoder", "encode", "from_json", "plain", "problems_of", "validator_of"]
 
 T = TypeVar("T")
 
@@ -29,18 +29,20 @@ _ANY = SchemaSerializer(core_schema.any_schema())
 def validator_of(tp: Any) -> SchemaValidator:
     """The pydantic-core validator of a model class or of any other annotation, made once."""
     if isinstance(tp, type) and issubclass(tp, BaseModel):
-        return tp.__pydantic_validator__  # type: ignore[return-value] # a mock until a deferred class is first used
+        return tp.__pydantic_validator__  # type: ignore[return-value] # with plugins it is another, of the same methods
     try:
         adapter = _adapters[tp]
     except KeyError:
+        from pydantic import TypeAdapter
+
         adapter = _adapters[tp] = TypeAdapter(tp)
     validator: SchemaValidator = adapter.validator
     return validator
 
 
-def decoder(tp: Any) -> Callable[[object], Any]:
-    """A function that reads one wire value as ``tp``; raises pydantic's ValidationError."""
-    validate = validator_of(tp).validate_python
+def decoder(validator: SchemaValidator) -> Callable[[object], Any]:
+    """A function that reads one wire value; raises pydantic's ValidationError."""
+    validate = validator.validate_python
 
     def read(value: object) -> Any:
         return validate(value, strict=True, by_alias=True, by_name=False)

@@ -7,16 +7,27 @@ written. Unknown fields are kept, in ``model_extra``.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
+from pydantic import BaseModel, ConfigDict
 from pydantic_core import core_schema
+
+from codex_acp.wire import lazy
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
 
 __all__ = ["WireModel", "UnknownValue", "UnknownVariant"]
 
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = lazy.LazyModelMeta if lazy.IS_TESTED else type(BaseModel)
 
-class WireModel(BaseModel):
-    """Base of the generated models: snake_case attributes, wire names as aliases."""
+
+class ModelBase(BaseModel, metaclass=ModelMetaclass):
+    """What all wire models have in common; see `codex_acp.wire.lazy` for how it is made."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -41,10 +52,25 @@ class WireModel(BaseModel):
 
         def __getattr__(self, name: str) -> Any:
             # A value that a lenient read left out reads as the field's default.
-            field = type(self).__pydantic_fields__.get(name)
-            if field is not None and not field.is_required():
-                return field.get_default(call_default_factory=True)
+            defaults = lazy.defaults_of(type(self))
+            if defaults is not None:
+                if name in defaults:
+                    return deepcopy(defaults[name])
+            else:
+                field = type(self).__pydantic_fields__.get(name)
+                if field is not None and not field.is_required():
+                    return field.get_default(call_default_factory=True)
             return super().__getattr__(name)
+
+
+class WireModel(ModelBase):
+    """Base of the generated models: snake_case attributes, wire names as aliases."""
+
+
+if lazy.IS_TESTED:
+    lazy.make_lazy(ModelBase, WireModel)
+else:
+    lazy.tell_that_untested()
 
 
 class UnknownValue(str):

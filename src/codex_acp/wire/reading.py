@@ -1,25 +1,30 @@
 """Annotations that generated fields carry: how to read unions and what may be wrong in a value.
 
-Everything here runs inside pydantic-core; Python is called only for values that do not fit.
+They say to pydantic, in the words of `codex_acp.wire.words`, what the generated schemas say; they
+are read where pydantic makes a class: by introspection, and in the models of others.
 Source of the lenient rules: the ACP schema's ``x-deserialize-*`` annotations.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
-
-from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
+from codex_acp.wire import words
+from codex_acp.wire.model import UnknownValue, UnknownVariant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pydantic import GetCoreSchemaHandler
+    from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic_core import CoreSchema
+
+    from codex_acp.wire.schemas import Schema
 
 __all__ = [
+    "Bounds",
     "EMPTY_IF_INVALID",
     "EMPTY_IF_NULL",
+    "Field",
     "KeyedUnion",
     "NOT_NULL",
     "OMIT_IF_INVALID",
@@ -28,60 +33,59 @@ __all__ = [
 ]
 
 
-class _OmitIfInvalid:
-    """A value that does not fit reads as absent; in a list, the item is dropped."""
+if not TYPE_CHECKING:
+
+    def Field(**arguments: Any) -> Any:  # noqa: N802 # as pydantic calls it
+        """Pydantic's, which takes long to import, and which only introspection needs."""
+        from pydantic import Field as PydanticField
+
+        return PydanticField(**arguments)
+
+
+class Bounds:
+    """What a number or a string of its own name is bound by."""
+
+    def __init__(self, **bounds: int) -> None:
+        self._bounds = bounds
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        return core_schema.with_default_schema(handler(source), on_error="omit")
+        return cast("CoreSchema", {**handler(source), **self._bounds})
 
 
-class _EmptyIfInvalid:
-    """A required list whose value does not fit reads as empty; a missing one is an error."""
+class _Mark:
+    """Reads the annotated value in another way: ``word`` makes its schema from the usual one."""
 
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        empty = core_schema.no_info_plain_validator_function(lambda _: [])
-        return core_schema.union_schema([handler(source), empty], mode="left_to_right")
-
-
-class _EmptyIfNull:
-    """Null reads as the empty list or map."""
+    def __init__(self, word: Callable[[Schema], Schema]) -> None:
+        self._word = word
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        inner = handler(source)
-        make: Callable[[Any], Any] = (
-            (lambda _: {}) if _unwrapped(inner)["type"] == "dict" else (lambda _: [])
-        )
-        empty = core_schema.no_info_after_validator_function(make, core_schema.none_schema())
-        return core_schema.union_schema([inner, empty], mode="left_to_right")
+        return cast("CoreSchema", self._word(cast("Schema", handler(source))))
 
 
-class _NotNull:
-    """Typed ``T | None`` where None means absent: null itself is refused, read and written."""
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        inner = _unwrapped(handler(source))
-        bare: CoreSchema = inner["schema"] if inner["type"] == "nullable" else inner
-        return bare
-
-
-def _unwrapped(schema: Any) -> Any:
-    while schema["type"] == "default":
+def _not_null(schema: Schema) -> Schema:
+    while schema["type"] in ("default", "nullable"):
+        is_last = schema["type"] == "nullable"
         schema = schema["schema"]
+        if is_last:
+            break
     return schema
 
 
-OMIT_IF_INVALID = _OmitIfInvalid()
-EMPTY_IF_INVALID = _EmptyIfInvalid()
-EMPTY_IF_NULL = _EmptyIfNull()
-NOT_NULL = _NotNull()
+OMIT_IF_INVALID = _Mark(words.omit_if_invalid)
+"""A value that does not fit reads as absent; in a list, the item is dropped."""
+
+EMPTY_IF_INVALID = _Mark(words.empty_if_invalid)
+"""A required list whose value does not fit reads as empty; a missing one is an error."""
+
+EMPTY_IF_NULL = _Mark(words.empty_if_null)
+"""Null reads as the empty list or map."""
+
+NOT_NULL = _Mark(_not_null)
+"""Typed ``T | None`` where None means absent: null itself is refused, read and written."""
 
 
 class OpenEnum:
@@ -90,11 +94,9 @@ class OpenEnum:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        known, unknown = get_args(source)
-        return core_schema.union_schema(
-            [handler.generate_schema(known), handler.generate_schema(unknown)],
-            mode="left_to_right",
-        )
+        del handler
+        known, _ = get_args(source)
+        return cast("CoreSchema", words.open_enum(*get_args(known)))
 
 
 class TaggedUnion:
@@ -118,71 +120,54 @@ class TaggedUnion:
     ) -> CoreSchema:
         members = get_args(source) or (source,)
         is_open = members[-1] is UnknownVariant
-        schemas = [handler.generate_schema(m) for m in members]
-        by_tag: dict[Any, CoreSchema] = {}
+        schemas = cast("list[Schema]", [handler.generate_schema(m) for m in members])
+        by_tag: dict[str, Schema] = {}
         at = 0
         for literal, count in self.choices:
             group = schemas[at : at + count]
-            by_tag[literal] = group[0] if count == 1 else core_schema.union_schema(list(group))
+            by_tag[literal] = group[0] if count == 1 else words.untagged(*group)
             at += count
-        options: list[CoreSchema] = [self._tagged(by_tag, members)]
-        if self.has_default:
-            options.append(_unless(self._has_known_tag, schemas[at]))
-        if is_open:
-            options.append(_unless(self._has_no_unknown_tag, schemas[-1]))
-        if len(options) == 1:
-            return options[0]
-        return core_schema.union_schema(list(options), mode="left_to_right")
-
-    def _tagged(self, by_tag: dict[Any, CoreSchema], members: tuple[Any, ...]) -> CoreSchema:
         attribute = next(
-            (n for n, f in members[0].__pydantic_fields__.items() if (f.alias or n) == self.tag),
-            self.tag,
+            (n for n, f in members[0].__pydantic_fields__.items() if f.alias == self.tag), ""
         )
-        key: Any = self.tag if attribute == self.tag else [[self.tag], [attribute]]
-        return core_schema.tagged_union_schema(by_tag, discriminator=key)
+        union = words.tagged(
+            self.tag,
+            by_tag,
+            attribute=attribute,
+            without=schemas[at] if self.has_default else None,
+            unknown=schemas[-1] if is_open else None,
+        )
+        return cast("CoreSchema", union)
 
-    def _has_known_tag(self, value: dict[str, Any]) -> bool:
-        tag = value.get(self.tag)  # of a peer: anything, hashable or not
-        return any(tag == literal for literal, _ in self.choices)
-
-    def _has_no_unknown_tag(self, value: dict[str, Any]) -> bool:
-        return not isinstance(value.get(self.tag), str) or self._has_known_tag(value)
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        made = handler(schema)
+        for part in (made, *made.get("anyOf", ())):
+            mapping = part.get("discriminator", {}).get("mapping", {})
+            if not all(isinstance(name, str) for name in mapping.values()):
+                # Two classes under one tag: OpenAPI cannot say that, and refuses what is said here.
+                del part["discriminator"]
+        return made
 
 
 class KeyedUnion:
     """String literals, and objects told apart by their one key; open when UnknownVariant is in."""
 
     def __init__(self, *keys: str) -> None:
-        self.keys = frozenset(keys)
+        self.keys = keys
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        options: list[CoreSchema] = []
-        late: list[CoreSchema] = []
-        for member in get_args(source):
-            schema = handler.generate_schema(member)
-            if member is UnknownVariant:
-                late.append(_unless(self._has_known_key, schema))
-            elif member is UnknownValue:
-                late.append(schema)
-            else:
-                options.append(schema)
-        return core_schema.union_schema([*options, *late], mode="left_to_right")
-
-    def _has_known_key(self, value: dict[str, Any]) -> bool:
-        return not self.keys.isdisjoint(value)
-
-
-def _unless(refuse: Callable[[dict[str, Any]], bool], schema: CoreSchema) -> CoreSchema:
-    """``schema``, but not for an object that ``refuse`` says belongs to another member."""
-
-    def check(value: object) -> object:
-        if isinstance(value, dict) and refuse(value):
-            raise PydanticCustomError("known_tag", "the value belongs to another member")
-        if not isinstance(value, dict | WireModel):
-            raise PydanticCustomError("not_an_object", "expected an object")
-        return value
-
-    return core_schema.no_info_before_validator_function(check, schema)
+        members = [m for m in get_args(source) if m not in (UnknownValue, UnknownVariant)]
+        classes = members[-len(self.keys) :]
+        literals = get_args(members[0]) if len(members) > len(classes) else ()
+        schemas = cast("list[Schema]", [handler.generate_schema(cls) for cls in classes])
+        unknown = cast("Schema", handler.generate_schema(UnknownVariant))
+        union = words.keyed(
+            *literals,
+            members=dict(zip(self.keys, schemas, strict=True)),
+            unknown=unknown if UnknownVariant in get_args(source) else None,
+        )
+        return cast("CoreSchema", union)

@@ -10,6 +10,8 @@ from codex_acp.errors import IncompleteTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from pydantic_core import SchemaValidator
+
 __all__ = ["MethodInfo", "ModelRegistry", "require_rows"]
 
 
@@ -55,12 +57,22 @@ class ModelRegistry:
         except KeyError:
             from codex_acp.wire.codec import decoder
 
-            made = self._decoders[name] = decoder(self.resolve(name))
+            made = self._decoders[name] = decoder(self._validator(name))
             return made
+
+    def _validator(self, name: str) -> SchemaValidator:
+        from codex_acp.wire.codec import validator_of
+        from codex_acp.wire.lazy import IS_TESTED
+        from codex_acp.wire.schemas import definitions
+
+        model = self.resolve(name)
+        if IS_TESTED and not isinstance(model, type):
+            return definitions(self._module.removesuffix(".models")).validator(name)
+        return validator_of(model)
 
     def decode(self, name: str, value: object, what: str) -> Any:
         """``value`` as ``name``; raises InvalidPayload that names ``what`` and the fields."""
-        from pydantic import ValidationError
+        from pydantic_core import ValidationError
 
         try:
             return self.decoder(name)(value)

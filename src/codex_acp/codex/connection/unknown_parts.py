@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.codex._generated.version import SCHEMA_VERSION
 
@@ -123,13 +123,7 @@ def _tag_of(wire: dict[str, Any]) -> str:
 
 
 def _is_flat(cls: type) -> bool:
-    """Whether no field of the class can hold a model, a list, a map or an unknown value."""
-    fields = getattr(cls, "__pydantic_fields__", None)
-    return fields is not None and all(_plain(field.annotation) for field in fields.values())
+    from codex_acp.wire.model import WireModel
+    from codex_acp.wire.schemas import is_flat
 
-
-def _plain(annotation: Any) -> bool:
-    parts = get_args(annotation)
-    if not parts:
-        return annotation in _PLAIN
-    return all(_plain(part) if isinstance(part, type) else False for part in parts)
+    return issubclass(cls, WireModel) and is_flat(cls)

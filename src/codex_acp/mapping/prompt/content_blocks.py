@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final, assert_never, cast
+from typing import TYPE_CHECKING, Final, assert_never
 
+from codex_acp.acp._generated.v1.methods import MODELS
 from codex_acp.acp._generated.v1.models import (
     AudioContentBlock,
     BlobResourceContents,
@@ -40,7 +41,7 @@ from codex_acp.mapping.calls.output import whole_text
 from codex_acp.mapping.prompt.input_blocks import content_block, file_uri
 from codex_acp.routing.content import CONTENT_LIMIT, code_content, text_content
 from codex_acp.routing.display import fenced, inline, prose, shortened
-from codex_acp.wire.codec import decode, plain
+from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def file_link(path: str) -> ToolCallContent:
 def mcp_content(block: object) -> ToolCallContent:
     """A block of an MCP result: its text as code, data and links as such, all else as JSON."""
     try:
-        return _shown(cast("ContentBlock", decode(cast("Any", ContentBlock), block)))
+        return _shown(MODELS.decode("ContentBlock", block, "a content block"))
     except InvalidPayload:
         return json_content(block)
 

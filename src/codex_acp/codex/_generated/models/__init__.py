@@ -8,4568 +8,549 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models.account import (
-        Account as Account,
-    )
-    from codex_acp.codex._generated.models.account import (
-        AccountLoginCompletedNotification as AccountLoginCompletedNotification,
-    )
-    from codex_acp.codex._generated.models.account import (
-        AccountRateLimitsUpdatedNotification as AccountRateLimitsUpdatedNotification,
-    )
-    from codex_acp.codex._generated.models.account import (
-        AccountRoutingOverride as AccountRoutingOverride,
-    )
-    from codex_acp.codex._generated.models.account import (
-        AccountSecuritySetupAction as AccountSecuritySetupAction,
-    )
-    from codex_acp.codex._generated.models.account import (
-        AccountSecuritySetupNotice as AccountSecuritySetupNotice,
-    )
-    from codex_acp.codex._generated.models.account import (
-        AccountTokenUsageDailyBucket as AccountTokenUsageDailyBucket,
-    )
-    from codex_acp.codex._generated.models.account import (
-        AccountTokenUsageSummary as AccountTokenUsageSummary,
-    )
-    from codex_acp.codex._generated.models.account import (
-        AccountUpdatedNotification as AccountUpdatedNotification,
-    )
-    from codex_acp.codex._generated.models.account import (
-        AddCreditsNudgeCreditType as AddCreditsNudgeCreditType,
-    )
-    from codex_acp.codex._generated.models.account import (
-        AddCreditsNudgeEmailStatus as AddCreditsNudgeEmailStatus,
-    )
-    from codex_acp.codex._generated.models.account import (
-        AmazonBedrockAccessKeysLoginAccountParams as AmazonBedrockAccessKeysLoginAccountParams,
-    )
-    from codex_acp.codex._generated.models.account import (
-        AmazonBedrockAccount as AmazonBedrockAccount,
-    )
-    from codex_acp.codex._generated.models.account import (
-        AmazonBedrockLoginAccountParams as AmazonBedrockLoginAccountParams,
-    )
-    from codex_acp.codex._generated.models.account import (
-        AmazonBedrockLoginAccountResponse as AmazonBedrockLoginAccountResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        ApiKeyAccount as ApiKeyAccount,
-    )
-    from codex_acp.codex._generated.models.account import (
-        ApiKeyLoginAccountParams as ApiKeyLoginAccountParams,
-    )
-    from codex_acp.codex._generated.models.account import (
-        ApiKeyLoginAccountResponse as ApiKeyLoginAccountResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        AuthMode as AuthMode,
-    )
-    from codex_acp.codex._generated.models.account import (
-        AwsCredentialType as AwsCredentialType,
-    )
-    from codex_acp.codex._generated.models.account import (
-        BedrockAwsProfile as BedrockAwsProfile,
-    )
-    from codex_acp.codex._generated.models.account import (
-        BedrockCheckGovCloudRequirementsParams as BedrockCheckGovCloudRequirementsParams,
-    )
-    from codex_acp.codex._generated.models.account import (
-        BedrockCheckGovCloudRequirementsResponse as BedrockCheckGovCloudRequirementsResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        BedrockDiscoverParams as BedrockDiscoverParams,
-    )
-    from codex_acp.codex._generated.models.account import (
-        BedrockDiscoverResponse as BedrockDiscoverResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        BedrockEnvironmentCredential as BedrockEnvironmentCredential,
-    )
-    from codex_acp.codex._generated.models.account import (
-        BedrockSetupParams as BedrockSetupParams,
-    )
-    from codex_acp.codex._generated.models.account import (
-        BedrockSetupResponse as BedrockSetupResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        CancelLoginAccountParams as CancelLoginAccountParams,
-    )
-    from codex_acp.codex._generated.models.account import (
-        CancelLoginAccountResponse as CancelLoginAccountResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        CancelLoginAccountStatus as CancelLoginAccountStatus,
-    )
-    from codex_acp.codex._generated.models.account import (
-        ChatgptAccount as ChatgptAccount,
-    )
-    from codex_acp.codex._generated.models.account import (
-        ChatgptAuthTokensLoginAccountParams as ChatgptAuthTokensLoginAccountParams,
-    )
-    from codex_acp.codex._generated.models.account import (
-        ChatgptAuthTokensLoginAccountResponse as ChatgptAuthTokensLoginAccountResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        ChatgptAuthTokensRefreshParams as ChatgptAuthTokensRefreshParams,
-    )
-    from codex_acp.codex._generated.models.account import (
-        ChatgptAuthTokensRefreshReason as ChatgptAuthTokensRefreshReason,
-    )
-    from codex_acp.codex._generated.models.account import (
-        ChatgptAuthTokensRefreshResponse as ChatgptAuthTokensRefreshResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        ChatgptDeviceCodeLoginAccountParams as ChatgptDeviceCodeLoginAccountParams,
-    )
-    from codex_acp.codex._generated.models.account import (
-        ChatgptDeviceCodeLoginAccountResponse as ChatgptDeviceCodeLoginAccountResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        ChatgptLoginAccountParams as ChatgptLoginAccountParams,
-    )
-    from codex_acp.codex._generated.models.account import (
-        ChatgptLoginAccountResponse as ChatgptLoginAccountResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        ConsumeAccountRateLimitResetCreditOutcome as ConsumeAccountRateLimitResetCreditOutcome,
-    )
-    from codex_acp.codex._generated.models.account import (
-        ConsumeAccountRateLimitResetCreditParams as ConsumeAccountRateLimitResetCreditParams,
-    )
-    from codex_acp.codex._generated.models.account import (
-        ConsumeAccountRateLimitResetCreditResponse as ConsumeAccountRateLimitResetCreditResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        CreditsSnapshot as CreditsSnapshot,
-    )
-    from codex_acp.codex._generated.models.account import (
-        DesktopOnboardingEntrypoint as DesktopOnboardingEntrypoint,
-    )
-    from codex_acp.codex._generated.models.account import (
-        EnvironmentBedrockSetupParams as EnvironmentBedrockSetupParams,
-    )
-    from codex_acp.codex._generated.models.account import (
-        GatewayOAuthCancelResponse as GatewayOAuthCancelResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        GatewayOAuthChangedNotification as GatewayOAuthChangedNotification,
-    )
-    from codex_acp.codex._generated.models.account import (
-        GatewayOAuthLoginParams as GatewayOAuthLoginParams,
-    )
-    from codex_acp.codex._generated.models.account import (
-        GatewayOAuthLoginResponse as GatewayOAuthLoginResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        GatewayOAuthPrompt as GatewayOAuthPrompt,
-    )
-    from codex_acp.codex._generated.models.account import (
-        GatewayOAuthReadParams as GatewayOAuthReadParams,
-    )
-    from codex_acp.codex._generated.models.account import (
-        GatewayOAuthReadResponse as GatewayOAuthReadResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        GatewayOAuthStatus as GatewayOAuthStatus,
-    )
-    from codex_acp.codex._generated.models.account import (
-        GcpAccount as GcpAccount,
-    )
-    from codex_acp.codex._generated.models.account import (
-        GcpSetupParams as GcpSetupParams,
-    )
-    from codex_acp.codex._generated.models.account import (
-        GcpSetupResponse as GcpSetupResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        GetAccountParams as GetAccountParams,
-    )
-    from codex_acp.codex._generated.models.account import (
-        GetAccountRateLimitsParams as GetAccountRateLimitsParams,
-    )
-    from codex_acp.codex._generated.models.account import (
-        GetAccountRateLimitsResponse as GetAccountRateLimitsResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        GetAccountResponse as GetAccountResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        GetAccountSecuritySetupResponse as GetAccountSecuritySetupResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        GetAccountTokenUsageParams as GetAccountTokenUsageParams,
-    )
-    from codex_acp.codex._generated.models.account import (
-        GetAccountTokenUsageResponse as GetAccountTokenUsageResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        GetWorkspaceMessagesResponse as GetWorkspaceMessagesResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        LoginAccountParams as LoginAccountParams,
-    )
-    from codex_acp.codex._generated.models.account import (
-        LoginAccountResponse as LoginAccountResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        LoginAppBrand as LoginAppBrand,
-    )
-    from codex_acp.codex._generated.models.account import (
-        LogoutAccountResponse as LogoutAccountResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        PlanType as PlanType,
-    )
-    from codex_acp.codex._generated.models.account import (
-        ProfileBedrockSetupParams as ProfileBedrockSetupParams,
-    )
-    from codex_acp.codex._generated.models.account import (
-        RateLimitReachedType as RateLimitReachedType,
-    )
-    from codex_acp.codex._generated.models.account import (
-        RateLimitResetCredit as RateLimitResetCredit,
-    )
-    from codex_acp.codex._generated.models.account import (
-        RateLimitResetCreditsSummary as RateLimitResetCreditsSummary,
-    )
-    from codex_acp.codex._generated.models.account import (
-        RateLimitResetCreditStatus as RateLimitResetCreditStatus,
-    )
-    from codex_acp.codex._generated.models.account import (
-        RateLimitResetType as RateLimitResetType,
-    )
-    from codex_acp.codex._generated.models.account import (
-        RateLimitSnapshot as RateLimitSnapshot,
-    )
-    from codex_acp.codex._generated.models.account import (
-        RateLimitWindow as RateLimitWindow,
-    )
-    from codex_acp.codex._generated.models.account import (
-        SendAddCreditsNudgeEmailParams as SendAddCreditsNudgeEmailParams,
-    )
-    from codex_acp.codex._generated.models.account import (
-        SendAddCreditsNudgeEmailResponse as SendAddCreditsNudgeEmailResponse,
-    )
-    from codex_acp.codex._generated.models.account import (
-        SpendControlLimitSnapshot as SpendControlLimitSnapshot,
-    )
-    from codex_acp.codex._generated.models.account import (
-        ThreadUsage as ThreadUsage,
-    )
-    from codex_acp.codex._generated.models.account import (
-        ThreadUsageBreakdownGroup as ThreadUsageBreakdownGroup,
-    )
-    from codex_acp.codex._generated.models.account import (
-        WorkspaceMessage as WorkspaceMessage,
-    )
-    from codex_acp.codex._generated.models.account import (
-        WorkspaceMessageType as WorkspaceMessageType,
-    )
-    from codex_acp.codex._generated.models.account import (
-        WorkspaceRouting as WorkspaceRouting,
-    )
-    from codex_acp.codex._generated.models.account_session import (
-        AccountSession as AccountSession,
-    )
-    from codex_acp.codex._generated.models.account_session import (
-        AccountSessionsListParams as AccountSessionsListParams,
-    )
-    from codex_acp.codex._generated.models.account_session import (
-        AccountSessionsResponse as AccountSessionsResponse,
-    )
-    from codex_acp.codex._generated.models.account_session import (
-        AccountSessionsSwitchParams as AccountSessionsSwitchParams,
-    )
-    from codex_acp.codex._generated.models.account_session import (
-        AccountSessionsSwitchResponse as AccountSessionsSwitchResponse,
-    )
-    from codex_acp.codex._generated.models.account_session import (
-        AccountSessionWorkspace as AccountSessionWorkspace,
-    )
-    from codex_acp.codex._generated.models.account_session import (
-        AccountSessionWorkspaceKind as AccountSessionWorkspaceKind,
-    )
-    from codex_acp.codex._generated.models.account_session import (
-        AuthUrlAccountSessionsSwitchResponse as AuthUrlAccountSessionsSwitchResponse,
-    )
-    from codex_acp.codex._generated.models.account_session import (
-        SessionsAccountSessionsSwitchResponse as SessionsAccountSessionsSwitchResponse,
-    )
-    from codex_acp.codex._generated.models.app import (
-        AppBranding as AppBranding,
-    )
-    from codex_acp.codex._generated.models.app import (
-        AppInfo as AppInfo,
-    )
-    from codex_acp.codex._generated.models.app import (
-        AppListUpdatedNotification as AppListUpdatedNotification,
-    )
-    from codex_acp.codex._generated.models.app import (
-        AppMetadata as AppMetadata,
-    )
-    from codex_acp.codex._generated.models.app import (
-        AppReview as AppReview,
-    )
-    from codex_acp.codex._generated.models.app import (
-        AppScreenshot as AppScreenshot,
-    )
-    from codex_acp.codex._generated.models.app import (
-        AppsInstalledParams as AppsInstalledParams,
-    )
-    from codex_acp.codex._generated.models.app import (
-        AppsInstalledResponse as AppsInstalledResponse,
-    )
-    from codex_acp.codex._generated.models.app import (
-        AppsListParams as AppsListParams,
-    )
-    from codex_acp.codex._generated.models.app import (
-        AppsListResponse as AppsListResponse,
-    )
-    from codex_acp.codex._generated.models.app import (
-        AppsReadParams as AppsReadParams,
-    )
-    from codex_acp.codex._generated.models.app import (
-        AppsReadResponse as AppsReadResponse,
-    )
-    from codex_acp.codex._generated.models.app import (
-        AppToolSummary as AppToolSummary,
-    )
-    from codex_acp.codex._generated.models.app import (
-        ConnectorMetadata as ConnectorMetadata,
-    )
-    from codex_acp.codex._generated.models.app import (
-        InstalledApp as InstalledApp,
-    )
-    from codex_acp.codex._generated.models.apply_patch_approval import (
-        AddFileChange as AddFileChange,
-    )
-    from codex_acp.codex._generated.models.apply_patch_approval import (
-        ApplyPatchApprovalParams as ApplyPatchApprovalParams,
-    )
-    from codex_acp.codex._generated.models.apply_patch_approval import (
-        ApplyPatchApprovalResponse as ApplyPatchApprovalResponse,
-    )
-    from codex_acp.codex._generated.models.apply_patch_approval import (
-        DeleteFileChange as DeleteFileChange,
-    )
-    from codex_acp.codex._generated.models.apply_patch_approval import (
-        FileChange as FileChange,
-    )
-    from codex_acp.codex._generated.models.apply_patch_approval import (
-        UpdateFileChange as UpdateFileChange,
-    )
-    from codex_acp.codex._generated.models.attestation import (
-        AttestationGenerateParams as AttestationGenerateParams,
-    )
-    from codex_acp.codex._generated.models.attestation import (
-        AttestationGenerateResponse as AttestationGenerateResponse,
-    )
-    from codex_acp.codex._generated.models.auto_approval_review import (
-        StrictReviewRequiredNotification as StrictReviewRequiredNotification,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        ActivePermissionProfile as ActivePermissionProfile,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        ActiveThreadStatus as ActiveThreadStatus,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        AgentPath as AgentPath,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        CapabilityRootLocation as CapabilityRootLocation,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        CustomSessionSource as CustomSessionSource,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        DynamicToolNamespaceTool as DynamicToolNamespaceTool,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        DynamicToolSpec as DynamicToolSpec,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        EnvironmentCapabilityRootLocation as EnvironmentCapabilityRootLocation,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        FunctionDynamicToolNamespaceTool as FunctionDynamicToolNamespaceTool,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        FunctionDynamicToolSpec as FunctionDynamicToolSpec,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        GitInfo as GitInfo,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        IdleThreadStatus as IdleThreadStatus,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        NamespaceDynamicToolSpec as NamespaceDynamicToolSpec,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        NotLoadedThreadStatus as NotLoadedThreadStatus,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        OtherSubAgentSource as OtherSubAgentSource,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        SandboxMode as SandboxMode,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        SelectedCapabilityRoot as SelectedCapabilityRoot,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        SessionSource as SessionSource,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        SubAgentSessionSource as SubAgentSessionSource,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        SubAgentSource as SubAgentSource,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        SystemErrorThreadStatus as SystemErrorThreadStatus,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        Thread as Thread,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        ThreadActiveFlag as ThreadActiveFlag,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        ThreadEnvironment as ThreadEnvironment,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        ThreadExtra as ThreadExtra,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        ThreadHistoryMode as ThreadHistoryMode,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        ThreadId as ThreadId,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        ThreadSection as ThreadSection,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        ThreadSectionAppearance as ThreadSectionAppearance,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        ThreadSource as ThreadSource,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        ThreadSpawnDetails as ThreadSpawnDetails,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        ThreadSpawnSubAgentSource as ThreadSpawnSubAgentSource,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        ThreadStartedNotification as ThreadStartedNotification,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        ThreadStartParams as ThreadStartParams,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        ThreadStartResponse as ThreadStartResponse,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        ThreadStartSource as ThreadStartSource,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        ThreadStatus as ThreadStatus,
-    )
-    from codex_acp.codex._generated.models.begin import (
-        ThreadStatusChangedNotification as ThreadStatusChangedNotification,
-    )
-    from codex_acp.codex._generated.models.collaboration_mode import (
-        CollaborationModeListParams as CollaborationModeListParams,
-    )
-    from codex_acp.codex._generated.models.collaboration_mode import (
-        CollaborationModeListResponse as CollaborationModeListResponse,
-    )
-    from codex_acp.codex._generated.models.collaboration_mode import (
-        CollaborationModeMask as CollaborationModeMask,
-    )
-    from codex_acp.codex._generated.models.command import (
-        CommandExecOutputDeltaNotification as CommandExecOutputDeltaNotification,
-    )
-    from codex_acp.codex._generated.models.command import (
-        CommandExecOutputStream as CommandExecOutputStream,
-    )
-    from codex_acp.codex._generated.models.command import (
-        CommandExecParams as CommandExecParams,
-    )
-    from codex_acp.codex._generated.models.command import (
-        CommandExecResizeParams as CommandExecResizeParams,
-    )
-    from codex_acp.codex._generated.models.command import (
-        CommandExecResizeResponse as CommandExecResizeResponse,
-    )
-    from codex_acp.codex._generated.models.command import (
-        CommandExecResponse as CommandExecResponse,
-    )
-    from codex_acp.codex._generated.models.command import (
-        CommandExecTerminalSize as CommandExecTerminalSize,
-    )
-    from codex_acp.codex._generated.models.command import (
-        CommandExecTerminateParams as CommandExecTerminateParams,
-    )
-    from codex_acp.codex._generated.models.command import (
-        CommandExecTerminateResponse as CommandExecTerminateResponse,
-    )
-    from codex_acp.codex._generated.models.command import (
-        CommandExecWriteParams as CommandExecWriteParams,
-    )
-    from codex_acp.codex._generated.models.command import (
-        CommandExecWriteResponse as CommandExecWriteResponse,
-    )
-    from codex_acp.codex._generated.models.config import (
-        AnalyticsConfig as AnalyticsConfig,
-    )
-    from codex_acp.codex._generated.models.config import (
-        AppsConfig as AppsConfig,
-    )
-    from codex_acp.codex._generated.models.config import (
-        AppsDefaultConfig as AppsDefaultConfig,
-    )
-    from codex_acp.codex._generated.models.config import (
-        AppToolApproval as AppToolApproval,
-    )
-    from codex_acp.codex._generated.models.config import (
-        AutoCompactTokenLimitScope as AutoCompactTokenLimitScope,
-    )
-    from codex_acp.codex._generated.models.config import (
-        BrowserUseConfig as BrowserUseConfig,
-    )
-    from codex_acp.codex._generated.models.config import (
-        BrowserUseOriginPolicyConfig as BrowserUseOriginPolicyConfig,
-    )
-    from codex_acp.codex._generated.models.config import (
-        ComputerUseConfig as ComputerUseConfig,
-    )
-    from codex_acp.codex._generated.models.config import (
-        ComputerUseMacosConfig as ComputerUseMacosConfig,
-    )
-    from codex_acp.codex._generated.models.config import (
-        ComputerUseWindowsConfig as ComputerUseWindowsConfig,
-    )
-    from codex_acp.codex._generated.models.config import (
-        ComputerUseWindowsExeConfig as ComputerUseWindowsExeConfig,
-    )
-    from codex_acp.codex._generated.models.config import (
-        Config as Config,
-    )
-    from codex_acp.codex._generated.models.config import (
-        ConfigBatchWriteParams as ConfigBatchWriteParams,
-    )
-    from codex_acp.codex._generated.models.config import (
-        ConfigEdit as ConfigEdit,
-    )
-    from codex_acp.codex._generated.models.config import (
-        ConfigLayer as ConfigLayer,
-    )
-    from codex_acp.codex._generated.models.config import (
-        ConfigLayerMetadata as ConfigLayerMetadata,
-    )
-    from codex_acp.codex._generated.models.config import (
-        ConfigLayerSource as ConfigLayerSource,
-    )
-    from codex_acp.codex._generated.models.config import (
-        ConfigReadParams as ConfigReadParams,
-    )
-    from codex_acp.codex._generated.models.config import (
-        ConfigReadResponse as ConfigReadResponse,
-    )
-    from codex_acp.codex._generated.models.config import (
-        ConfigValueWriteParams as ConfigValueWriteParams,
-    )
-    from codex_acp.codex._generated.models.config import (
-        ConfigWriteResponse as ConfigWriteResponse,
-    )
-    from codex_acp.codex._generated.models.config import (
-        EnterpriseManagedConfigLayerSource as EnterpriseManagedConfigLayerSource,
-    )
-    from codex_acp.codex._generated.models.config import (
-        ForcedChatgptWorkspaceIds as ForcedChatgptWorkspaceIds,
-    )
-    from codex_acp.codex._generated.models.config import (
-        LegacyManagedConfigTomlFromFileConfigLayerSource as LegacyManagedConfigTomlFromFileConfigLayerSource,
-    )
-    from codex_acp.codex._generated.models.config import (
-        LegacyManagedConfigTomlFromMdmConfigLayerSource as LegacyManagedConfigTomlFromMdmConfigLayerSource,
-    )
-    from codex_acp.codex._generated.models.config import (
-        McpServerRefreshResponse as McpServerRefreshResponse,
-    )
-    from codex_acp.codex._generated.models.config import (
-        MdmConfigLayerSource as MdmConfigLayerSource,
-    )
-    from codex_acp.codex._generated.models.config import (
-        MergeStrategy as MergeStrategy,
-    )
-    from codex_acp.codex._generated.models.config import (
-        OverriddenMetadata as OverriddenMetadata,
-    )
-    from codex_acp.codex._generated.models.config import (
-        PackagedDefaultsConfigLayerSource as PackagedDefaultsConfigLayerSource,
-    )
-    from codex_acp.codex._generated.models.config import (
-        ProjectConfigLayerSource as ProjectConfigLayerSource,
-    )
-    from codex_acp.codex._generated.models.config import (
-        SandboxWorkspaceWrite as SandboxWorkspaceWrite,
-    )
-    from codex_acp.codex._generated.models.config import (
-        SessionFlagsConfigLayerSource as SessionFlagsConfigLayerSource,
-    )
-    from codex_acp.codex._generated.models.config import (
-        SystemConfigLayerSource as SystemConfigLayerSource,
-    )
-    from codex_acp.codex._generated.models.config import (
-        ToolsV2 as ToolsV2,
-    )
-    from codex_acp.codex._generated.models.config import (
-        UserConfigLayerSource as UserConfigLayerSource,
-    )
-    from codex_acp.codex._generated.models.config import (
-        Verbosity as Verbosity,
-    )
-    from codex_acp.codex._generated.models.config import (
-        WebSearchContextSize as WebSearchContextSize,
-    )
-    from codex_acp.codex._generated.models.config import (
-        WebSearchLocation as WebSearchLocation,
-    )
-    from codex_acp.codex._generated.models.config import (
-        WebSearchProvider as WebSearchProvider,
-    )
-    from codex_acp.codex._generated.models.config import (
-        WebSearchToolConfig as WebSearchToolConfig,
-    )
-    from codex_acp.codex._generated.models.config import (
-        WriteStatus as WriteStatus,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        AgentConfiguredHookHandler as AgentConfiguredHookHandler,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        ApplicationNetworkRequirements as ApplicationNetworkRequirements,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        ApplicationRequirements as ApplicationRequirements,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        ApplicationStorageRequirements as ApplicationStorageRequirements,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        AutoReviewRequirements as AutoReviewRequirements,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        BrowserUseAccessApprovalLifetime as BrowserUseAccessApprovalLifetime,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        BrowserUseExtensionRequirements as BrowserUseExtensionRequirements,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        BrowserUseOriginPolicy as BrowserUseOriginPolicy,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        BrowserUseRequirements as BrowserUseRequirements,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        CliAuthCredentialsStoreMode as CliAuthCredentialsStoreMode,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        CommandConfiguredHookHandler as CommandConfiguredHookHandler,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        ComputerUseMacosRequirements as ComputerUseMacosRequirements,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        ComputerUseRequirements as ComputerUseRequirements,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        ComputerUseWindowsExeRequirement as ComputerUseWindowsExeRequirement,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        ComputerUseWindowsRequirements as ComputerUseWindowsRequirements,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        ConfigRequirements as ConfigRequirements,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        ConfigRequirementsReadResponse as ConfigRequirementsReadResponse,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        ConfiguredHookHandler as ConfiguredHookHandler,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        ConfiguredHookMatcherGroup as ConfiguredHookMatcherGroup,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        FeedbackRequirements as FeedbackRequirements,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        InAppBrowserRequirements as InAppBrowserRequirements,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        ManagedHooksRequirements as ManagedHooksRequirements,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        McpToolConfiguredHookHandler as McpToolConfiguredHookHandler,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        ModelsRequirements as ModelsRequirements,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        NetworkDomainPermission as NetworkDomainPermission,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        NetworkRequirements as NetworkRequirements,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        NetworkUnixSocketPermission as NetworkUnixSocketPermission,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        NewThreadModelDefaults as NewThreadModelDefaults,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        OtelExporter as OtelExporter,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        OtelHttpProtocol as OtelHttpProtocol,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        OtelRequirements as OtelRequirements,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        OtelTlsConfig as OtelTlsConfig,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        OtelToolResultLogConfig as OtelToolResultLogConfig,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        OtlpGrpcDetails as OtlpGrpcDetails,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        OtlpGrpcOtelExporter as OtlpGrpcOtelExporter,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        OtlpHttpDetails as OtlpHttpDetails,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        OtlpHttpOtelExporter as OtlpHttpOtelExporter,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        PromptConfiguredHookHandler as PromptConfiguredHookHandler,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        RequestHeader as RequestHeader,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        ResidencyRequirement as ResidencyRequirement,
-    )
-    from codex_acp.codex._generated.models.config_requirements import (
-        WindowsSandboxImplementation as WindowsSandboxImplementation,
-    )
-    from codex_acp.codex._generated.models.current_time import (
-        CurrentTimeReadParams as CurrentTimeReadParams,
-    )
-    from codex_acp.codex._generated.models.current_time import (
-        CurrentTimeReadResponse as CurrentTimeReadResponse,
-    )
-    from codex_acp.codex._generated.models.deprecation_notice import (
-        DeprecationNoticeNotification as DeprecationNoticeNotification,
-    )
-    from codex_acp.codex._generated.models.environment import (
-        EnvironmentAddParams as EnvironmentAddParams,
-    )
-    from codex_acp.codex._generated.models.environment import (
-        EnvironmentAddResponse as EnvironmentAddResponse,
-    )
-    from codex_acp.codex._generated.models.environment import (
-        EnvironmentInfoParams as EnvironmentInfoParams,
-    )
-    from codex_acp.codex._generated.models.environment import (
-        EnvironmentInfoResponse as EnvironmentInfoResponse,
-    )
-    from codex_acp.codex._generated.models.environment import (
-        EnvironmentShellInfo as EnvironmentShellInfo,
-    )
-    from codex_acp.codex._generated.models.environment import (
-        EnvironmentSkillsParams as EnvironmentSkillsParams,
-    )
-    from codex_acp.codex._generated.models.environment import (
-        EnvironmentStatusKind as EnvironmentStatusKind,
-    )
-    from codex_acp.codex._generated.models.environment import (
-        EnvironmentStatusParams as EnvironmentStatusParams,
-    )
-    from codex_acp.codex._generated.models.environment import (
-        EnvironmentStatusResponse as EnvironmentStatusResponse,
-    )
-    from codex_acp.codex._generated.models.environment import (
-        PathUri as PathUri,
-    )
-    from codex_acp.codex._generated.models.exec_command_approval import (
-        ExecCommandApprovalParams as ExecCommandApprovalParams,
-    )
-    from codex_acp.codex._generated.models.exec_command_approval import (
-        ExecCommandApprovalResponse as ExecCommandApprovalResponse,
-    )
-    from codex_acp.codex._generated.models.exec_command_approval import (
-        ListFilesParsedCommand as ListFilesParsedCommand,
-    )
-    from codex_acp.codex._generated.models.exec_command_approval import (
-        ParsedCommand as ParsedCommand,
-    )
-    from codex_acp.codex._generated.models.exec_command_approval import (
-        ReadParsedCommand as ReadParsedCommand,
-    )
-    from codex_acp.codex._generated.models.exec_command_approval import (
-        SearchParsedCommand as SearchParsedCommand,
-    )
-    from codex_acp.codex._generated.models.exec_command_approval import (
-        UnknownParsedCommand as UnknownParsedCommand,
-    )
-    from codex_acp.codex._generated.models.experimental_feature import (
-        ExperimentalFeature as ExperimentalFeature,
-    )
-    from codex_acp.codex._generated.models.experimental_feature import (
-        ExperimentalFeatureEnablementSetParams as ExperimentalFeatureEnablementSetParams,
-    )
-    from codex_acp.codex._generated.models.experimental_feature import (
-        ExperimentalFeatureEnablementSetResponse as ExperimentalFeatureEnablementSetResponse,
-    )
-    from codex_acp.codex._generated.models.experimental_feature import (
-        ExperimentalFeatureListParams as ExperimentalFeatureListParams,
-    )
-    from codex_acp.codex._generated.models.experimental_feature import (
-        ExperimentalFeatureListResponse as ExperimentalFeatureListResponse,
-    )
-    from codex_acp.codex._generated.models.experimental_feature import (
-        ExperimentalFeatureStage as ExperimentalFeatureStage,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        CommandMigration as CommandMigration,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        ExternalAgentConfigDetectParams as ExternalAgentConfigDetectParams,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        ExternalAgentConfigDetectResponse as ExternalAgentConfigDetectResponse,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        ExternalAgentConfigImportCompletedNotification as ExternalAgentConfigImportCompletedNotification,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        ExternalAgentConfigImportHistoriesReadResponse as ExternalAgentConfigImportHistoriesReadResponse,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        ExternalAgentConfigImportHistory as ExternalAgentConfigImportHistory,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        ExternalAgentConfigImportHistoryRecordParams as ExternalAgentConfigImportHistoryRecordParams,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        ExternalAgentConfigImportHistoryRecordResponse as ExternalAgentConfigImportHistoryRecordResponse,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        ExternalAgentConfigImportItemTypeFailure as ExternalAgentConfigImportItemTypeFailure,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        ExternalAgentConfigImportItemTypeSuccess as ExternalAgentConfigImportItemTypeSuccess,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        ExternalAgentConfigImportParams as ExternalAgentConfigImportParams,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        ExternalAgentConfigImportProgressNotification as ExternalAgentConfigImportProgressNotification,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        ExternalAgentConfigImportResponse as ExternalAgentConfigImportResponse,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        ExternalAgentConfigImportTypeResult as ExternalAgentConfigImportTypeResult,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        ExternalAgentConfigMigrationItem as ExternalAgentConfigMigrationItem,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        ExternalAgentConfigMigrationItemType as ExternalAgentConfigMigrationItemType,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        ExternalAgentDetectedConnectorCandidate as ExternalAgentDetectedConnectorCandidate,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        ExternalAgentDetectedConnectorSource as ExternalAgentDetectedConnectorSource,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        ExternalAgentImportedConnectorCandidate as ExternalAgentImportedConnectorCandidate,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        ExternalAgentImportedConnectorSource as ExternalAgentImportedConnectorSource,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        HookMigration as HookMigration,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        ImportHistoryRecordSuccessParams as ImportHistoryRecordSuccessParams,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        ImportHistoryRecordTypeResultParams as ImportHistoryRecordTypeResultParams,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        McpServerMigration as McpServerMigration,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        MigrationDetails as MigrationDetails,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        PluginsMigration as PluginsMigration,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        SessionMigration as SessionMigration,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        SkillMigration as SkillMigration,
-    )
-    from codex_acp.codex._generated.models.external_agent_config import (
-        SubagentMigration as SubagentMigration,
-    )
-    from codex_acp.codex._generated.models.feedback import (
-        FeedbackSaveParams as FeedbackSaveParams,
-    )
-    from codex_acp.codex._generated.models.feedback import (
-        FeedbackSaveResponse as FeedbackSaveResponse,
-    )
-    from codex_acp.codex._generated.models.feedback import (
-        FeedbackUploadParams as FeedbackUploadParams,
-    )
-    from codex_acp.codex._generated.models.feedback import (
-        FeedbackUploadResponse as FeedbackUploadResponse,
-    )
-    from codex_acp.codex._generated.models.fs import (
-        FsChangedNotification as FsChangedNotification,
-    )
-    from codex_acp.codex._generated.models.fs import (
-        FsCopyParams as FsCopyParams,
-    )
-    from codex_acp.codex._generated.models.fs import (
-        FsCopyResponse as FsCopyResponse,
-    )
-    from codex_acp.codex._generated.models.fs import (
-        FsCreateDirectoryParams as FsCreateDirectoryParams,
-    )
-    from codex_acp.codex._generated.models.fs import (
-        FsCreateDirectoryResponse as FsCreateDirectoryResponse,
-    )
-    from codex_acp.codex._generated.models.fs import (
-        FsGetMetadataParams as FsGetMetadataParams,
-    )
-    from codex_acp.codex._generated.models.fs import (
-        FsGetMetadataResponse as FsGetMetadataResponse,
-    )
-    from codex_acp.codex._generated.models.fs import (
-        FsReadDirectoryEntry as FsReadDirectoryEntry,
-    )
-    from codex_acp.codex._generated.models.fs import (
-        FsReadDirectoryParams as FsReadDirectoryParams,
-    )
-    from codex_acp.codex._generated.models.fs import (
-        FsReadDirectoryResponse as FsReadDirectoryResponse,
-    )
-    from codex_acp.codex._generated.models.fs import (
-        FsReadFileParams as FsReadFileParams,
-    )
-    from codex_acp.codex._generated.models.fs import (
-        FsReadFileResponse as FsReadFileResponse,
-    )
-    from codex_acp.codex._generated.models.fs import (
-        FsRemoveParams as FsRemoveParams,
-    )
-    from codex_acp.codex._generated.models.fs import (
-        FsRemoveResponse as FsRemoveResponse,
-    )
-    from codex_acp.codex._generated.models.fs import (
-        FsUnwatchParams as FsUnwatchParams,
-    )
-    from codex_acp.codex._generated.models.fs import (
-        FsUnwatchResponse as FsUnwatchResponse,
-    )
-    from codex_acp.codex._generated.models.fs import (
-        FsWatchParams as FsWatchParams,
-    )
-    from codex_acp.codex._generated.models.fs import (
-        FsWatchResponse as FsWatchResponse,
-    )
-    from codex_acp.codex._generated.models.fs import (
-        FsWriteFileParams as FsWriteFileParams,
-    )
-    from codex_acp.codex._generated.models.fs import (
-        FsWriteFileResponse as FsWriteFileResponse,
-    )
-    from codex_acp.codex._generated.models.fuzzy_file_search import (
-        FuzzyFileSearchMatchType as FuzzyFileSearchMatchType,
-    )
-    from codex_acp.codex._generated.models.fuzzy_file_search import (
-        FuzzyFileSearchParams as FuzzyFileSearchParams,
-    )
-    from codex_acp.codex._generated.models.fuzzy_file_search import (
-        FuzzyFileSearchResponse as FuzzyFileSearchResponse,
-    )
-    from codex_acp.codex._generated.models.fuzzy_file_search import (
-        FuzzyFileSearchResult as FuzzyFileSearchResult,
-    )
-    from codex_acp.codex._generated.models.fuzzy_file_search import (
-        FuzzyFileSearchSessionCompletedNotification as FuzzyFileSearchSessionCompletedNotification,
-    )
-    from codex_acp.codex._generated.models.fuzzy_file_search import (
-        FuzzyFileSearchSessionStartParams as FuzzyFileSearchSessionStartParams,
-    )
-    from codex_acp.codex._generated.models.fuzzy_file_search import (
-        FuzzyFileSearchSessionStartResponse as FuzzyFileSearchSessionStartResponse,
-    )
-    from codex_acp.codex._generated.models.fuzzy_file_search import (
-        FuzzyFileSearchSessionStopParams as FuzzyFileSearchSessionStopParams,
-    )
-    from codex_acp.codex._generated.models.fuzzy_file_search import (
-        FuzzyFileSearchSessionStopResponse as FuzzyFileSearchSessionStopResponse,
-    )
-    from codex_acp.codex._generated.models.fuzzy_file_search import (
-        FuzzyFileSearchSessionUpdatedNotification as FuzzyFileSearchSessionUpdatedNotification,
-    )
-    from codex_acp.codex._generated.models.fuzzy_file_search import (
-        FuzzyFileSearchSessionUpdateParams as FuzzyFileSearchSessionUpdateParams,
-    )
-    from codex_acp.codex._generated.models.fuzzy_file_search import (
-        FuzzyFileSearchSessionUpdateResponse as FuzzyFileSearchSessionUpdateResponse,
-    )
-    from codex_acp.codex._generated.models.guardian_warning import (
-        GuardianWarningNotification as GuardianWarningNotification,
-    )
-    from codex_acp.codex._generated.models.handshake import (
-        AbsolutePathBuf as AbsolutePathBuf,
-    )
-    from codex_acp.codex._generated.models.handshake import (
-        ClientInfo as ClientInfo,
-    )
-    from codex_acp.codex._generated.models.handshake import (
-        InitializeCapabilities as InitializeCapabilities,
-    )
-    from codex_acp.codex._generated.models.handshake import (
-        InitializeParams as InitializeParams,
-    )
-    from codex_acp.codex._generated.models.handshake import (
-        InitializeResponse as InitializeResponse,
-    )
-    from codex_acp.codex._generated.models.hook import (
-        HookCompletedNotification as HookCompletedNotification,
-    )
-    from codex_acp.codex._generated.models.hook import (
-        HookExecutionMode as HookExecutionMode,
-    )
-    from codex_acp.codex._generated.models.hook import (
-        HookHandlerType as HookHandlerType,
-    )
-    from codex_acp.codex._generated.models.hook import (
-        HookOutputEntry as HookOutputEntry,
-    )
-    from codex_acp.codex._generated.models.hook import (
-        HookOutputEntryKind as HookOutputEntryKind,
-    )
-    from codex_acp.codex._generated.models.hook import (
-        HookRunStatus as HookRunStatus,
-    )
-    from codex_acp.codex._generated.models.hook import (
-        HookRunSummary as HookRunSummary,
-    )
-    from codex_acp.codex._generated.models.hook import (
-        HookScope as HookScope,
-    )
-    from codex_acp.codex._generated.models.hook import (
-        HookStartedNotification as HookStartedNotification,
-    )
-    from codex_acp.codex._generated.models.hooks import (
-        AgentHookMetadata as AgentHookMetadata,
-    )
-    from codex_acp.codex._generated.models.hooks import (
-        CommandHookMetadata as CommandHookMetadata,
-    )
-    from codex_acp.codex._generated.models.hooks import (
-        HookErrorInfo as HookErrorInfo,
-    )
-    from codex_acp.codex._generated.models.hooks import (
-        HookMetadata as HookMetadata,
-    )
-    from codex_acp.codex._generated.models.hooks import (
-        HooksListEntry as HooksListEntry,
-    )
-    from codex_acp.codex._generated.models.hooks import (
-        HooksListParams as HooksListParams,
-    )
-    from codex_acp.codex._generated.models.hooks import (
-        HooksListResponse as HooksListResponse,
-    )
-    from codex_acp.codex._generated.models.hooks import (
-        HookTrustStatus as HookTrustStatus,
-    )
-    from codex_acp.codex._generated.models.hooks import (
-        McpToolHookMetadata as McpToolHookMetadata,
-    )
-    from codex_acp.codex._generated.models.hooks import (
-        PromptHookMetadata as PromptHookMetadata,
-    )
-    from codex_acp.codex._generated.models.item import (
-        ApplyPatchGuardianApprovalReviewAction as ApplyPatchGuardianApprovalReviewAction,
-    )
-    from codex_acp.codex._generated.models.item import (
-        AutoReviewDecisionSource as AutoReviewDecisionSource,
-    )
-    from codex_acp.codex._generated.models.item import (
-        CommandGuardianApprovalReviewAction as CommandGuardianApprovalReviewAction,
-    )
-    from codex_acp.codex._generated.models.item import (
-        DynamicToolCallParams as DynamicToolCallParams,
-    )
-    from codex_acp.codex._generated.models.item import (
-        DynamicToolCallResponse as DynamicToolCallResponse,
-    )
-    from codex_acp.codex._generated.models.item import (
-        ExecveGuardianApprovalReviewAction as ExecveGuardianApprovalReviewAction,
-    )
-    from codex_acp.codex._generated.models.item import (
-        FileChangeOutputDeltaNotification as FileChangeOutputDeltaNotification,
-    )
-    from codex_acp.codex._generated.models.item import (
-        GuardianApprovalReview as GuardianApprovalReview,
-    )
-    from codex_acp.codex._generated.models.item import (
-        GuardianApprovalReviewAction as GuardianApprovalReviewAction,
-    )
-    from codex_acp.codex._generated.models.item import (
-        GuardianApprovalReviewStatus as GuardianApprovalReviewStatus,
-    )
-    from codex_acp.codex._generated.models.item import (
-        GuardianCommandSource as GuardianCommandSource,
-    )
-    from codex_acp.codex._generated.models.item import (
-        ItemGuardianApprovalReviewCompletedNotification as ItemGuardianApprovalReviewCompletedNotification,
-    )
-    from codex_acp.codex._generated.models.item import (
-        ItemGuardianApprovalReviewStartedNotification as ItemGuardianApprovalReviewStartedNotification,
-    )
-    from codex_acp.codex._generated.models.item import (
-        McpToolCallGuardianApprovalReviewAction as McpToolCallGuardianApprovalReviewAction,
-    )
-    from codex_acp.codex._generated.models.item import (
-        NetworkAccessGuardianApprovalReviewAction as NetworkAccessGuardianApprovalReviewAction,
-    )
-    from codex_acp.codex._generated.models.item import (
-        ReasoningSummaryPartAddedNotification as ReasoningSummaryPartAddedNotification,
-    )
-    from codex_acp.codex._generated.models.item import (
-        RequestPermissionsGuardianApprovalReviewAction as RequestPermissionsGuardianApprovalReviewAction,
-    )
-    from codex_acp.codex._generated.models.item import (
-        TerminalInteractionNotification as TerminalInteractionNotification,
-    )
-    from codex_acp.codex._generated.models.item import (
-        WriteStdinGuardianApprovalReviewAction as WriteStdinGuardianApprovalReviewAction,
-    )
-    from codex_acp.codex._generated.models.marketplace import (
-        MarketplaceAddParams as MarketplaceAddParams,
-    )
-    from codex_acp.codex._generated.models.marketplace import (
-        MarketplaceAddResponse as MarketplaceAddResponse,
-    )
-    from codex_acp.codex._generated.models.marketplace import (
-        MarketplaceRemoveParams as MarketplaceRemoveParams,
-    )
-    from codex_acp.codex._generated.models.marketplace import (
-        MarketplaceRemoveResponse as MarketplaceRemoveResponse,
-    )
-    from codex_acp.codex._generated.models.marketplace import (
-        MarketplaceUpgradeErrorInfo as MarketplaceUpgradeErrorInfo,
-    )
-    from codex_acp.codex._generated.models.marketplace import (
-        MarketplaceUpgradeParams as MarketplaceUpgradeParams,
-    )
-    from codex_acp.codex._generated.models.marketplace import (
-        MarketplaceUpgradeResponse as MarketplaceUpgradeResponse,
-    )
-    from codex_acp.codex._generated.models.mcp_server import (
-        BlobResourceContent as BlobResourceContent,
-    )
-    from codex_acp.codex._generated.models.mcp_server import (
-        McpResourceReadParams as McpResourceReadParams,
-    )
-    from codex_acp.codex._generated.models.mcp_server import (
-        McpResourceReadResponse as McpResourceReadResponse,
-    )
-    from codex_acp.codex._generated.models.mcp_server import (
-        McpResourceReadTarget as McpResourceReadTarget,
-    )
-    from codex_acp.codex._generated.models.mcp_server import (
-        McpServerEventNotification as McpServerEventNotification,
-    )
-    from codex_acp.codex._generated.models.mcp_server import (
-        McpServerEventStreamNotification as McpServerEventStreamNotification,
-    )
-    from codex_acp.codex._generated.models.mcp_server import (
-        McpServerEventStreamStartParams as McpServerEventStreamStartParams,
-    )
-    from codex_acp.codex._generated.models.mcp_server import (
-        McpServerEventStreamStartResponse as McpServerEventStreamStartResponse,
-    )
-    from codex_acp.codex._generated.models.mcp_server import (
-        McpServerEventStreamStopParams as McpServerEventStreamStopParams,
-    )
-    from codex_acp.codex._generated.models.mcp_server import (
-        McpServerEventStreamStopResponse as McpServerEventStreamStopResponse,
-    )
-    from codex_acp.codex._generated.models.mcp_server import (
-        McpServerOauthClientRegistration as McpServerOauthClientRegistration,
-    )
-    from codex_acp.codex._generated.models.mcp_server import (
-        McpServerOauthLoginCompletedNotification as McpServerOauthLoginCompletedNotification,
-    )
-    from codex_acp.codex._generated.models.mcp_server import (
-        McpServerOauthLoginParams as McpServerOauthLoginParams,
-    )
-    from codex_acp.codex._generated.models.mcp_server import (
-        McpServerOauthLoginResponse as McpServerOauthLoginResponse,
-    )
-    from codex_acp.codex._generated.models.mcp_server import (
-        McpServerStartupFailureReason as McpServerStartupFailureReason,
-    )
-    from codex_acp.codex._generated.models.mcp_server import (
-        McpServerStartupState as McpServerStartupState,
-    )
-    from codex_acp.codex._generated.models.mcp_server import (
-        McpServerStatusUpdatedNotification as McpServerStatusUpdatedNotification,
-    )
-    from codex_acp.codex._generated.models.mcp_server import (
-        McpServerToolCallParams as McpServerToolCallParams,
-    )
-    from codex_acp.codex._generated.models.mcp_server import (
-        McpServerToolCallResponse as McpServerToolCallResponse,
-    )
-    from codex_acp.codex._generated.models.mcp_server import (
-        ResourceContent as ResourceContent,
-    )
-    from codex_acp.codex._generated.models.mcp_server import (
-        TextResourceContent as TextResourceContent,
-    )
-    from codex_acp.codex._generated.models.mcp_server_status import (
-        ListMcpServerStatusParams as ListMcpServerStatusParams,
-    )
-    from codex_acp.codex._generated.models.mcp_server_status import (
-        ListMcpServerStatusResponse as ListMcpServerStatusResponse,
-    )
-    from codex_acp.codex._generated.models.mcp_server_status import (
-        McpAuthStatus as McpAuthStatus,
-    )
-    from codex_acp.codex._generated.models.mcp_server_status import (
-        McpServerConnectionStatus as McpServerConnectionStatus,
-    )
-    from codex_acp.codex._generated.models.mcp_server_status import (
-        McpServerInfo as McpServerInfo,
-    )
-    from codex_acp.codex._generated.models.mcp_server_status import (
-        McpServerStatus as McpServerStatus,
-    )
-    from codex_acp.codex._generated.models.mcp_server_status import (
-        McpServerStatusDetail as McpServerStatusDetail,
-    )
-    from codex_acp.codex._generated.models.mcp_server_status import (
-        Resource as Resource,
-    )
-    from codex_acp.codex._generated.models.mcp_server_status import (
-        ResourceTemplate as ResourceTemplate,
-    )
-    from codex_acp.codex._generated.models.mcp_server_status import (
-        Tool as Tool,
-    )
-    from codex_acp.codex._generated.models.memory import (
-        MemoryResetResponse as MemoryResetResponse,
-    )
-    from codex_acp.codex._generated.models.memory import (
-        MemoryStatusParams as MemoryStatusParams,
-    )
-    from codex_acp.codex._generated.models.memory import (
-        MemoryStatusResponse as MemoryStatusResponse,
-    )
-    from codex_acp.codex._generated.models.mock import (
-        MockExperimentalMethodParams as MockExperimentalMethodParams,
-    )
-    from codex_acp.codex._generated.models.mock import (
-        MockExperimentalMethodResponse as MockExperimentalMethodResponse,
-    )
-    from codex_acp.codex._generated.models.model import (
-        InputModality as InputModality,
-    )
-    from codex_acp.codex._generated.models.model import (
-        Model as Model,
-    )
-    from codex_acp.codex._generated.models.model import (
-        ModelAccessPrograms as ModelAccessPrograms,
-    )
-    from codex_acp.codex._generated.models.model import (
-        ModelAvailabilityNux as ModelAvailabilityNux,
-    )
-    from codex_acp.codex._generated.models.model import (
-        ModelListParams as ModelListParams,
-    )
-    from codex_acp.codex._generated.models.model import (
-        ModelListResponse as ModelListResponse,
-    )
-    from codex_acp.codex._generated.models.model import (
-        ModelReroutedNotification as ModelReroutedNotification,
-    )
-    from codex_acp.codex._generated.models.model import (
-        ModelRerouteReason as ModelRerouteReason,
-    )
-    from codex_acp.codex._generated.models.model import (
-        ModelSafetyBufferingUpdatedNotification as ModelSafetyBufferingUpdatedNotification,
-    )
-    from codex_acp.codex._generated.models.model import (
-        ModelServiceTier as ModelServiceTier,
-    )
-    from codex_acp.codex._generated.models.model import (
-        ModelUpgradeInfo as ModelUpgradeInfo,
-    )
-    from codex_acp.codex._generated.models.model import (
-        ModelVerification as ModelVerification,
-    )
-    from codex_acp.codex._generated.models.model import (
-        ModelVerificationNotification as ModelVerificationNotification,
-    )
-    from codex_acp.codex._generated.models.model import (
-        MultiAgentVersion as MultiAgentVersion,
-    )
-    from codex_acp.codex._generated.models.model import (
-        ReasoningEffortOption as ReasoningEffortOption,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        AuthRecoveryNotification as AuthRecoveryNotification,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        BedrockProviderId as BedrockProviderId,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        BedrockProviderSettings as BedrockProviderSettings,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        BedrockProviderSettingsPatch as BedrockProviderSettingsPatch,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        CustomGatewayProviderSettings as CustomGatewayProviderSettings,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        CustomGatewayProviderSettingsPatch as CustomGatewayProviderSettingsPatch,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        EnvironmentVariableGatewayAuth as EnvironmentVariableGatewayAuth,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        GatewayAuth as GatewayAuth,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        GcpProviderId as GcpProviderId,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        GcpProviderSettings as GcpProviderSettings,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        GcpProviderSettingsPatch as GcpProviderSettingsPatch,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        ModeGatewayAuth as ModeGatewayAuth,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        ModelProviderCapabilitiesReadParams as ModelProviderCapabilitiesReadParams,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        ModelProviderCapabilitiesReadResponse as ModelProviderCapabilitiesReadResponse,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        ModelProviderConfigWriteParams as ModelProviderConfigWriteParams,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        ModelProviderConfigWriteResponse as ModelProviderConfigWriteResponse,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        ModelProviderListParams as ModelProviderListParams,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        ModelProviderListResponse as ModelProviderListResponse,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        ModelProviderSummary as ModelProviderSummary,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        NoneGatewayAuth as NoneGatewayAuth,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        OpenaiProviderSettings as OpenaiProviderSettings,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        ProviderSettings as ProviderSettings,
-    )
-    from codex_acp.codex._generated.models.model_provider import (
-        ProviderSettingsPatch as ProviderSettingsPatch,
-    )
-    from codex_acp.codex._generated.models.permission_profile import (
-        PermissionProfileListParams as PermissionProfileListParams,
-    )
-    from codex_acp.codex._generated.models.permission_profile import (
-        PermissionProfileListResponse as PermissionProfileListResponse,
-    )
-    from codex_acp.codex._generated.models.permission_profile import (
-        PermissionProfileSummary as PermissionProfileSummary,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        AppSummary as AppSummary,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        AppTemplateSummary as AppTemplateSummary,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        AppTemplateUnavailableReason as AppTemplateUnavailableReason,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        DailyScheduledTaskSchedule as DailyScheduledTaskSchedule,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        GitPluginSource as GitPluginSource,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        HourlyScheduledTaskSchedule as HourlyScheduledTaskSchedule,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        LocalPluginSource as LocalPluginSource,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        MarketplaceInterface as MarketplaceInterface,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        MarketplaceLoadErrorInfo as MarketplaceLoadErrorInfo,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        NpmPluginSource as NpmPluginSource,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginAuthPolicy as PluginAuthPolicy,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginAvailability as PluginAvailability,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginDetail as PluginDetail,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginDisabledReason as PluginDisabledReason,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginHookSummary as PluginHookSummary,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginInstalledParams as PluginInstalledParams,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginInstalledResponse as PluginInstalledResponse,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginInstallParams as PluginInstallParams,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginInstallPolicy as PluginInstallPolicy,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginInstallPolicySource as PluginInstallPolicySource,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginInstallResponse as PluginInstallResponse,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginInterface as PluginInterface,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginListMarketplaceKind as PluginListMarketplaceKind,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginListParams as PluginListParams,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginListResponse as PluginListResponse,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginMarketplaceEntry as PluginMarketplaceEntry,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginReadParams as PluginReadParams,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginReadResponse as PluginReadResponse,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginReconcileChangedPlugin as PluginReconcileChangedPlugin,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginReconcileParams as PluginReconcileParams,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginReconcileResponse as PluginReconcileResponse,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginSearchParams as PluginSearchParams,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginSearchResponse as PluginSearchResponse,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginSearchResult as PluginSearchResult,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginSearchScope as PluginSearchScope,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginShareCheckoutParams as PluginShareCheckoutParams,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginShareCheckoutResponse as PluginShareCheckoutResponse,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginShareContext as PluginShareContext,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginShareDeleteParams as PluginShareDeleteParams,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginShareDeleteResponse as PluginShareDeleteResponse,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginShareDiscoverability as PluginShareDiscoverability,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginShareListItem as PluginShareListItem,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginShareListParams as PluginShareListParams,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginShareListResponse as PluginShareListResponse,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginSharePrincipal as PluginSharePrincipal,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginSharePrincipalRole as PluginSharePrincipalRole,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginSharePrincipalType as PluginSharePrincipalType,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginShareSaveParams as PluginShareSaveParams,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginShareSaveResponse as PluginShareSaveResponse,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginShareTarget as PluginShareTarget,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginShareTargetRole as PluginShareTargetRole,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginShareUpdateDiscoverability as PluginShareUpdateDiscoverability,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginShareUpdateTargetsParams as PluginShareUpdateTargetsParams,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginShareUpdateTargetsResponse as PluginShareUpdateTargetsResponse,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginSkillReadParams as PluginSkillReadParams,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginSkillReadResponse as PluginSkillReadResponse,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginSource as PluginSource,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginSummary as PluginSummary,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginUninstallParams as PluginUninstallParams,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        PluginUninstallResponse as PluginUninstallResponse,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        RemotePluginSource as RemotePluginSource,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        ScheduledTaskSchedule as ScheduledTaskSchedule,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        ScheduledTaskSummary as ScheduledTaskSummary,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        ScheduledTaskWeekday as ScheduledTaskWeekday,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        SkillSummary as SkillSummary,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        WeekdaysScheduledTaskSchedule as WeekdaysScheduledTaskSchedule,
-    )
-    from codex_acp.codex._generated.models.plugin import (
-        WeeklyScheduledTaskSchedule as WeeklyScheduledTaskSchedule,
-    )
-    from codex_acp.codex._generated.models.process import (
-        ProcessExitedNotification as ProcessExitedNotification,
-    )
-    from codex_acp.codex._generated.models.process import (
-        ProcessKillParams as ProcessKillParams,
-    )
-    from codex_acp.codex._generated.models.process import (
-        ProcessKillResponse as ProcessKillResponse,
-    )
-    from codex_acp.codex._generated.models.process import (
-        ProcessOutputDeltaNotification as ProcessOutputDeltaNotification,
-    )
-    from codex_acp.codex._generated.models.process import (
-        ProcessOutputStream as ProcessOutputStream,
-    )
-    from codex_acp.codex._generated.models.process import (
-        ProcessResizePtyParams as ProcessResizePtyParams,
-    )
-    from codex_acp.codex._generated.models.process import (
-        ProcessResizePtyResponse as ProcessResizePtyResponse,
-    )
-    from codex_acp.codex._generated.models.process import (
-        ProcessSpawnParams as ProcessSpawnParams,
-    )
-    from codex_acp.codex._generated.models.process import (
-        ProcessSpawnResponse as ProcessSpawnResponse,
-    )
-    from codex_acp.codex._generated.models.process import (
-        ProcessTerminalSize as ProcessTerminalSize,
-    )
-    from codex_acp.codex._generated.models.process import (
-        ProcessWriteStdinParams as ProcessWriteStdinParams,
-    )
-    from codex_acp.codex._generated.models.process import (
-        ProcessWriteStdinResponse as ProcessWriteStdinResponse,
-    )
-    from codex_acp.codex._generated.models.project import (
-        Project as Project,
-    )
-    from codex_acp.codex._generated.models.project import (
-        ProjectChangedNotification as ProjectChangedNotification,
-    )
-    from codex_acp.codex._generated.models.project import (
-        ProjectChangeType as ProjectChangeType,
-    )
-    from codex_acp.codex._generated.models.project import (
-        ProjectCreateParams as ProjectCreateParams,
-    )
-    from codex_acp.codex._generated.models.project import (
-        ProjectCreateResponse as ProjectCreateResponse,
-    )
-    from codex_acp.codex._generated.models.project import (
-        ProjectDeleteParams as ProjectDeleteParams,
-    )
-    from codex_acp.codex._generated.models.project import (
-        ProjectDeleteResponse as ProjectDeleteResponse,
-    )
-    from codex_acp.codex._generated.models.project import (
-        ProjectImportParams as ProjectImportParams,
-    )
-    from codex_acp.codex._generated.models.project import (
-        ProjectImportResponse as ProjectImportResponse,
-    )
-    from codex_acp.codex._generated.models.project import (
-        ProjectListParams as ProjectListParams,
-    )
-    from codex_acp.codex._generated.models.project import (
-        ProjectListResponse as ProjectListResponse,
-    )
-    from codex_acp.codex._generated.models.project import (
-        ProjectMoveParams as ProjectMoveParams,
-    )
-    from codex_acp.codex._generated.models.project import (
-        ProjectMoveResponse as ProjectMoveResponse,
-    )
-    from codex_acp.codex._generated.models.project import (
-        ProjectReadParams as ProjectReadParams,
-    )
-    from codex_acp.codex._generated.models.project import (
-        ProjectReadResponse as ProjectReadResponse,
-    )
-    from codex_acp.codex._generated.models.project import (
-        ProjectRoot as ProjectRoot,
-    )
-    from codex_acp.codex._generated.models.project import (
-        ProjectSortKey as ProjectSortKey,
-    )
-    from codex_acp.codex._generated.models.project import (
-        ProjectUpdateParams as ProjectUpdateParams,
-    )
-    from codex_acp.codex._generated.models.project import (
-        ProjectUpdateResponse as ProjectUpdateResponse,
-    )
-    from codex_acp.codex._generated.models.remote_control import (
-        RemoteControlClient as RemoteControlClient,
-    )
-    from codex_acp.codex._generated.models.remote_control import (
-        RemoteControlClientsListOrder as RemoteControlClientsListOrder,
-    )
-    from codex_acp.codex._generated.models.remote_control import (
-        RemoteControlClientsListParams as RemoteControlClientsListParams,
-    )
-    from codex_acp.codex._generated.models.remote_control import (
-        RemoteControlClientsListResponse as RemoteControlClientsListResponse,
-    )
-    from codex_acp.codex._generated.models.remote_control import (
-        RemoteControlClientsRevokeParams as RemoteControlClientsRevokeParams,
-    )
-    from codex_acp.codex._generated.models.remote_control import (
-        RemoteControlClientsRevokeResponse as RemoteControlClientsRevokeResponse,
-    )
-    from codex_acp.codex._generated.models.remote_control import (
-        RemoteControlConnectionStatus as RemoteControlConnectionStatus,
-    )
-    from codex_acp.codex._generated.models.remote_control import (
-        RemoteControlDisableParams as RemoteControlDisableParams,
-    )
-    from codex_acp.codex._generated.models.remote_control import (
-        RemoteControlDisableResponse as RemoteControlDisableResponse,
-    )
-    from codex_acp.codex._generated.models.remote_control import (
-        RemoteControlEnableParams as RemoteControlEnableParams,
-    )
-    from codex_acp.codex._generated.models.remote_control import (
-        RemoteControlEnableResponse as RemoteControlEnableResponse,
-    )
-    from codex_acp.codex._generated.models.remote_control import (
-        RemoteControlPairingStartParams as RemoteControlPairingStartParams,
-    )
-    from codex_acp.codex._generated.models.remote_control import (
-        RemoteControlPairingStartResponse as RemoteControlPairingStartResponse,
-    )
-    from codex_acp.codex._generated.models.remote_control import (
-        RemoteControlPairingStatusParams as RemoteControlPairingStatusParams,
-    )
-    from codex_acp.codex._generated.models.remote_control import (
-        RemoteControlPairingStatusResponse as RemoteControlPairingStatusResponse,
-    )
-    from codex_acp.codex._generated.models.remote_control import (
-        RemoteControlStatusChangedNotification as RemoteControlStatusChangedNotification,
-    )
-    from codex_acp.codex._generated.models.remote_control import (
-        RemoteControlStatusReadResponse as RemoteControlStatusReadResponse,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        AcceptWithExecpolicyAmendmentDecision as AcceptWithExecpolicyAmendmentDecision,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        AcceptWithExecpolicyAmendmentDetails as AcceptWithExecpolicyAmendmentDetails,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        AdditionalFileSystemPermissions as AdditionalFileSystemPermissions,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        AdditionalNetworkPermissions as AdditionalNetworkPermissions,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        AdditionalPermissionProfile as AdditionalPermissionProfile,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        ApplyNetworkPolicyAmendmentDecision as ApplyNetworkPolicyAmendmentDecision,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        ApplyNetworkPolicyAmendmentDetails as ApplyNetworkPolicyAmendmentDetails,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        CommandExecutionApprovalDecision as CommandExecutionApprovalDecision,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        CommandExecutionApprovalKind as CommandExecutionApprovalKind,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        CommandExecutionRequestApprovalParams as CommandExecutionRequestApprovalParams,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        CommandExecutionRequestApprovalResponse as CommandExecutionRequestApprovalResponse,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        FileChangeApprovalDecision as FileChangeApprovalDecision,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        FileChangeRequestApprovalParams as FileChangeRequestApprovalParams,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        FileChangeRequestApprovalResponse as FileChangeRequestApprovalResponse,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        FileSystemAccessMode as FileSystemAccessMode,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        FileSystemPath as FileSystemPath,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        FileSystemSandboxEntry as FileSystemSandboxEntry,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        FileSystemSpecialPath as FileSystemSpecialPath,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        GlobPatternFileSystemPath as GlobPatternFileSystemPath,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        GrantedPermissionProfile as GrantedPermissionProfile,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        KindFileSystemSpecialPath as KindFileSystemSpecialPath,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpElicitationBooleanSchema as McpElicitationBooleanSchema,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpElicitationConstOption as McpElicitationConstOption,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpElicitationEnumSchema as McpElicitationEnumSchema,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpElicitationLegacyTitledEnumSchema as McpElicitationLegacyTitledEnumSchema,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpElicitationMultiSelectEnumSchema as McpElicitationMultiSelectEnumSchema,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpElicitationNumberSchema as McpElicitationNumberSchema,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpElicitationNumberType as McpElicitationNumberType,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpElicitationPrimitiveSchema as McpElicitationPrimitiveSchema,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpElicitationSchema as McpElicitationSchema,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpElicitationSingleSelectEnumSchema as McpElicitationSingleSelectEnumSchema,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpElicitationStringFormat as McpElicitationStringFormat,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpElicitationStringSchema as McpElicitationStringSchema,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpElicitationTitledEnumItems as McpElicitationTitledEnumItems,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpElicitationTitledMultiSelectEnumSchema as McpElicitationTitledMultiSelectEnumSchema,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpElicitationTitledSingleSelectEnumSchema as McpElicitationTitledSingleSelectEnumSchema,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpElicitationUntitledEnumItems as McpElicitationUntitledEnumItems,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpElicitationUntitledMultiSelectEnumSchema as McpElicitationUntitledMultiSelectEnumSchema,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpElicitationUntitledSingleSelectEnumSchema as McpElicitationUntitledSingleSelectEnumSchema,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpFormElicitationParams as McpFormElicitationParams,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpOpenaiFormElicitationParams as McpOpenaiFormElicitationParams,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpOpenaiFormLegacyElicitationParams as McpOpenaiFormLegacyElicitationParams,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpServerElicitationAction as McpServerElicitationAction,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpServerElicitationRequestParams as McpServerElicitationRequestParams,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpServerElicitationRequestResponse as McpServerElicitationRequestResponse,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpUrlElicitationParams as McpUrlElicitationParams,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        McpUserVerificationElicitationParams as McpUserVerificationElicitationParams,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        MinimalFileSystemSpecialPath as MinimalFileSystemSpecialPath,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        NetworkApprovalContext as NetworkApprovalContext,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        NetworkApprovalProtocol as NetworkApprovalProtocol,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        NetworkPolicyAmendment as NetworkPolicyAmendment,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        NetworkPolicyRuleAction as NetworkPolicyRuleAction,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        PathFileSystemPath as PathFileSystemPath,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        PermissionGrantScope as PermissionGrantScope,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        PermissionsRequestApprovalParams as PermissionsRequestApprovalParams,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        PermissionsRequestApprovalResponse as PermissionsRequestApprovalResponse,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        RequestId as RequestId,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        RequestPermissionProfile as RequestPermissionProfile,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        RootFileSystemSpecialPath as RootFileSystemSpecialPath,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        ServerRequestResolvedNotification as ServerRequestResolvedNotification,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        SlashTmpFileSystemSpecialPath as SlashTmpFileSystemSpecialPath,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        SpecialFileSystemPath as SpecialFileSystemPath,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        TmpdirFileSystemSpecialPath as TmpdirFileSystemSpecialPath,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        ToolRequestUserInputAnswer as ToolRequestUserInputAnswer,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        ToolRequestUserInputOption as ToolRequestUserInputOption,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        ToolRequestUserInputParams as ToolRequestUserInputParams,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        ToolRequestUserInputQuestion as ToolRequestUserInputQuestion,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        ToolRequestUserInputResponse as ToolRequestUserInputResponse,
-    )
-    from codex_acp.codex._generated.models.requests import (
-        UnknownFileSystemSpecialPath as UnknownFileSystemSpecialPath,
-    )
-    from codex_acp.codex._generated.models.review import (
-        BaseBranchReviewTarget as BaseBranchReviewTarget,
-    )
-    from codex_acp.codex._generated.models.review import (
-        CommitReviewTarget as CommitReviewTarget,
-    )
-    from codex_acp.codex._generated.models.review import (
-        CustomReviewTarget as CustomReviewTarget,
-    )
-    from codex_acp.codex._generated.models.review import (
-        ReviewDelivery as ReviewDelivery,
-    )
-    from codex_acp.codex._generated.models.review import (
-        ReviewStartParams as ReviewStartParams,
-    )
-    from codex_acp.codex._generated.models.review import (
-        ReviewStartResponse as ReviewStartResponse,
-    )
-    from codex_acp.codex._generated.models.review import (
-        ReviewTarget as ReviewTarget,
-    )
-    from codex_acp.codex._generated.models.review import (
-        UncommittedChangesReviewTarget as UncommittedChangesReviewTarget,
-    )
-    from codex_acp.codex._generated.models.rollout import (
-        RolloutCompressResponse as RolloutCompressResponse,
-    )
-    from codex_acp.codex._generated.models.server import (
-        ServerDiagnosticsGauge as ServerDiagnosticsGauge,
-    )
-    from codex_acp.codex._generated.models.server import (
-        ServerDiagnosticsParams as ServerDiagnosticsParams,
-    )
-    from codex_acp.codex._generated.models.server import (
-        ServerDiagnosticsProcess as ServerDiagnosticsProcess,
-    )
-    from codex_acp.codex._generated.models.server import (
-        ServerDiagnosticsResponse as ServerDiagnosticsResponse,
-    )
-    from codex_acp.codex._generated.models.shared import (
-        AllowDenyRequirement as AllowDenyRequirement,
-    )
-    from codex_acp.codex._generated.models.shared import (
-        ApprovedExecpolicyAmendmentDetails as ApprovedExecpolicyAmendmentDetails,
-    )
-    from codex_acp.codex._generated.models.shared import (
-        ApprovedExecpolicyAmendmentReviewDecision as ApprovedExecpolicyAmendmentReviewDecision,
-    )
-    from codex_acp.codex._generated.models.shared import (
-        DeniedDetails as DeniedDetails,
-    )
-    from codex_acp.codex._generated.models.shared import (
-        DeniedReviewDecision as DeniedReviewDecision,
-    )
-    from codex_acp.codex._generated.models.shared import (
-        ForcedLoginMethod as ForcedLoginMethod,
-    )
-    from codex_acp.codex._generated.models.shared import (
-        GuardianRiskLevel as GuardianRiskLevel,
-    )
-    from codex_acp.codex._generated.models.shared import (
-        GuardianUserAuthorization as GuardianUserAuthorization,
-    )
-    from codex_acp.codex._generated.models.shared import (
-        HookEventName as HookEventName,
-    )
-    from codex_acp.codex._generated.models.shared import (
-        HookSource as HookSource,
-    )
-    from codex_acp.codex._generated.models.shared import (
-        NetworkPolicyAmendmentDetails as NetworkPolicyAmendmentDetails,
-    )
-    from codex_acp.codex._generated.models.shared import (
-        NetworkPolicyAmendmentReviewDecision as NetworkPolicyAmendmentReviewDecision,
-    )
-    from codex_acp.codex._generated.models.shared import (
-        ReviewDecision as ReviewDecision,
-    )
-    from codex_acp.codex._generated.models.shared import (
-        SortDirection as SortDirection,
-    )
-    from codex_acp.codex._generated.models.shared import (
-        WebSearchMode as WebSearchMode,
-    )
-    from codex_acp.codex._generated.models.skills import (
-        SkillDependencies as SkillDependencies,
-    )
-    from codex_acp.codex._generated.models.skills import (
-        SkillErrorInfo as SkillErrorInfo,
-    )
-    from codex_acp.codex._generated.models.skills import (
-        SkillInterface as SkillInterface,
-    )
-    from codex_acp.codex._generated.models.skills import (
-        SkillMetadata as SkillMetadata,
-    )
-    from codex_acp.codex._generated.models.skills import (
-        SkillsChangedNotification as SkillsChangedNotification,
-    )
-    from codex_acp.codex._generated.models.skills import (
-        SkillsConfigWriteParams as SkillsConfigWriteParams,
-    )
-    from codex_acp.codex._generated.models.skills import (
-        SkillsConfigWriteResponse as SkillsConfigWriteResponse,
-    )
-    from codex_acp.codex._generated.models.skills import (
-        SkillScope as SkillScope,
-    )
-    from codex_acp.codex._generated.models.skills import (
-        SkillsExtraRootsSetParams as SkillsExtraRootsSetParams,
-    )
-    from codex_acp.codex._generated.models.skills import (
-        SkillsExtraRootsSetResponse as SkillsExtraRootsSetResponse,
-    )
-    from codex_acp.codex._generated.models.skills import (
-        SkillsListEntry as SkillsListEntry,
-    )
-    from codex_acp.codex._generated.models.skills import (
-        SkillsListParams as SkillsListParams,
-    )
-    from codex_acp.codex._generated.models.skills import (
-        SkillsListResponse as SkillsListResponse,
-    )
-    from codex_acp.codex._generated.models.skills import (
-        SkillToolDependency as SkillToolDependency,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        AdditionalToolsResponseItem as AdditionalToolsResponseItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        AgentMessageInputContent as AgentMessageInputContent,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        AgentMessageResponseItem as AgentMessageResponseItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        BemItemPromotedThreadRealtimeItem as BemItemPromotedThreadRealtimeItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        CodexResponseHandoffMode as CodexResponseHandoffMode,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        CompactionResponseItem as CompactionResponseItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        CompactionTriggerResponseItem as CompactionTriggerResponseItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        CompletedThreadPredictionResult as CompletedThreadPredictionResult,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ConfigurationReasoning as ConfigurationReasoning,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ConfigurationUpdateResponseItem as ConfigurationUpdateResponseItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ContentItem as ContentItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ContextCompactedNotification as ContextCompactedNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ContextCompactionResponseItem as ContextCompactionResponseItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ConversationTextRole as ConversationTextRole,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        CustomToolCallOutputResponseItem as CustomToolCallOutputResponseItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        CustomToolCallResponseItem as CustomToolCallResponseItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        EncryptedContentAgentMessageInputContent as EncryptedContentAgentMessageInputContent,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        EnvironmentConnectionNotification as EnvironmentConnectionNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ExecLocalShellAction as ExecLocalShellAction,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ExistingCallThreadRealtimeStartTransport as ExistingCallThreadRealtimeStartTransport,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        FailedThreadPredictionResult as FailedThreadPredictionResult,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        FileIdInputAudioContentItem as FileIdInputAudioContentItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        FileIdInputImageContentItem as FileIdInputImageContentItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        FindInPageResponsesApiWebSearchAction as FindInPageResponsesApiWebSearchAction,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        FunctionCallOutputResponseItem as FunctionCallOutputResponseItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        FunctionCallResponseItem as FunctionCallResponseItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        GuardianAssessmentOutcome as GuardianAssessmentOutcome,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ImageGenerationCallResponseItem as ImageGenerationCallResponseItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ImageUrlInputImageContentItem as ImageUrlInputImageContentItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        InlineMarkdownBemPresentation as InlineMarkdownBemPresentation,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        InlineVisualizationBemPresentation as InlineVisualizationBemPresentation,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        InputAudioContentItem as InputAudioContentItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        InputTextAgentMessageInputContent as InputTextAgentMessageInputContent,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        InputTextContentItem as InputTextContentItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        InternalChatMessageMetadataPassthrough as InternalChatMessageMetadataPassthrough,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ItemThreadItemsListAnchor as ItemThreadItemsListAnchor,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ItemThreadTimelineEntry as ItemThreadTimelineEntry,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        LocalShellAction as LocalShellAction,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        LocalShellCallResponseItem as LocalShellCallResponseItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        LocalShellStatus as LocalShellStatus,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        MessageResponseItem as MessageResponseItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        OpenPageResponsesApiWebSearchAction as OpenPageResponsesApiWebSearchAction,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        OtherResponseItem as OtherResponseItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        OtherResponsesApiWebSearchAction as OtherResponsesApiWebSearchAction,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        OutputTextContentItem as OutputTextContentItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        QueuedSubmission as QueuedSubmission,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ReadThreadReadStateOperation as ReadThreadReadStateOperation,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        RealtimeConversationVersion as RealtimeConversationVersion,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        RealtimeOutputModality as RealtimeOutputModality,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        RealtimeSessionClosedThreadRealtimeItem as RealtimeSessionClosedThreadRealtimeItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        RealtimeSessionStartedThreadRealtimeItem as RealtimeSessionStartedThreadRealtimeItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        RealtimeThreadTimelineEntry as RealtimeThreadTimelineEntry,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        RealtimeVoice as RealtimeVoice,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        RealtimeVoicesList as RealtimeVoicesList,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ReasoningItemContent as ReasoningItemContent,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ReasoningItemReasoningSummary as ReasoningItemReasoningSummary,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ReasoningResponseItem as ReasoningResponseItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ReasoningTextReasoningItemContent as ReasoningTextReasoningItemContent,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ResponseItem as ResponseItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ResponsesApiWebSearchAction as ResponsesApiWebSearchAction,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        SearchResponsesApiWebSearchAction as SearchResponsesApiWebSearchAction,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        SummaryTextReasoningItemReasoningSummary as SummaryTextReasoningItemReasoningSummary,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        TextReasoningItemContent as TextReasoningItemContent,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadApproveGuardianDeniedActionParams as ThreadApproveGuardianDeniedActionParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadApproveGuardianDeniedActionResponse as ThreadApproveGuardianDeniedActionResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadArchivedNotification as ThreadArchivedNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadArchiveParams as ThreadArchiveParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadArchiveResponse as ThreadArchiveResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadAttachment as ThreadAttachment,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadAttachmentAddOutcome as ThreadAttachmentAddOutcome,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadAttachmentAddParams as ThreadAttachmentAddParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadAttachmentAddResponse as ThreadAttachmentAddResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadAttachmentListParams as ThreadAttachmentListParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadAttachmentListResponse as ThreadAttachmentListResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadAttachmentOperation as ThreadAttachmentOperation,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadAttachmentOwner as ThreadAttachmentOwner,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadAttachmentOwnerListParams as ThreadAttachmentOwnerListParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadAttachmentOwnerListResponse as ThreadAttachmentOwnerListResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadAttachmentRemoveParams as ThreadAttachmentRemoveParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadAttachmentRemoveResponse as ThreadAttachmentRemoveResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadAttachmentUpdatedNotification as ThreadAttachmentUpdatedNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadBackgroundTerminal as ThreadBackgroundTerminal,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadBackgroundTerminalsCleanParams as ThreadBackgroundTerminalsCleanParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadBackgroundTerminalsCleanResponse as ThreadBackgroundTerminalsCleanResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadBackgroundTerminalsListParams as ThreadBackgroundTerminalsListParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadBackgroundTerminalsListResponse as ThreadBackgroundTerminalsListResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadBackgroundTerminalsTerminateParams as ThreadBackgroundTerminalsTerminateParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadBackgroundTerminalsTerminateResponse as ThreadBackgroundTerminalsTerminateResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadClosedNotification as ThreadClosedNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadCompactStartParams as ThreadCompactStartParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadCompactStartResponse as ThreadCompactStartResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadDecrementElicitationParams as ThreadDecrementElicitationParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadDecrementElicitationResponse as ThreadDecrementElicitationResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadDeletedNotification as ThreadDeletedNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadDeleteParams as ThreadDeleteParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadDeleteResponse as ThreadDeleteResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadForkParams as ThreadForkParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadForkResponse as ThreadForkResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadGoal as ThreadGoal,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadGoalClearedNotification as ThreadGoalClearedNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadGoalClearParams as ThreadGoalClearParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadGoalClearResponse as ThreadGoalClearResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadGoalGetParams as ThreadGoalGetParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadGoalGetResponse as ThreadGoalGetResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadGoalMutationOrigin as ThreadGoalMutationOrigin,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadGoalSetParams as ThreadGoalSetParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadGoalSetResponse as ThreadGoalSetResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadGoalStatus as ThreadGoalStatus,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadGoalUpdatedNotification as ThreadGoalUpdatedNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadGuardianAssessment as ThreadGuardianAssessment,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadGuardianReviewParams as ThreadGuardianReviewParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadGuardianReviewResponse as ThreadGuardianReviewResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadIncrementElicitationParams as ThreadIncrementElicitationParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadIncrementElicitationResponse as ThreadIncrementElicitationResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadInjectItemsParams as ThreadInjectItemsParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadInjectItemsResponse as ThreadInjectItemsResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadItemEntry as ThreadItemEntry,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadItemOutputDeferral as ThreadItemOutputDeferral,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadItemsListAnchor as ThreadItemsListAnchor,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadItemsListCursor as ThreadItemsListCursor,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadItemsListParams as ThreadItemsListParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadItemsListResponse as ThreadItemsListResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadItemsReadParams as ThreadItemsReadParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadItemsReadResponse as ThreadItemsReadResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadListCwdFilter as ThreadListCwdFilter,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadListParams as ThreadListParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadListResponse as ThreadListResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadLoadedListParams as ThreadLoadedListParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadLoadedListResponse as ThreadLoadedListResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadMemoryMode as ThreadMemoryMode,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadMemoryModeSetParams as ThreadMemoryModeSetParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadMemoryModeSetResponse as ThreadMemoryModeSetResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadMemoryReadParams as ThreadMemoryReadParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadMemoryReadResponse as ThreadMemoryReadResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadMetadataGitInfoUpdateParams as ThreadMetadataGitInfoUpdateParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadMetadataUpdateParams as ThreadMetadataUpdateParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadMetadataUpdateResponse as ThreadMetadataUpdateResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadNameUpdatedNotification as ThreadNameUpdatedNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadPredictionRequestParams as ThreadPredictionRequestParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadPredictionRequestResponse as ThreadPredictionRequestResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadPredictionResult as ThreadPredictionResult,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadPredictionUpdatedNotification as ThreadPredictionUpdatedNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadPrepareApprovedPlanParams as ThreadPrepareApprovedPlanParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadPrepareApprovedPlanResponse as ThreadPrepareApprovedPlanResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadProjectUpdatedNotification as ThreadProjectUpdatedNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadQueueAddParams as ThreadQueueAddParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadQueueAddResponse as ThreadQueueAddResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadQueueChangedNotification as ThreadQueueChangedNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadQueueDeleteParams as ThreadQueueDeleteParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadQueueDeleteResponse as ThreadQueueDeleteResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadQueueListParams as ThreadQueueListParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadQueueListResponse as ThreadQueueListResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadQueueReorderParams as ThreadQueueReorderParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadQueueReorderResponse as ThreadQueueReorderResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadQueueStartParams as ThreadQueueStartParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadQueueStartResponse as ThreadQueueStartResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadQueueUpdateParams as ThreadQueueUpdateParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadQueueUpdateResponse as ThreadQueueUpdateResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadReadParams as ThreadReadParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadReadResponse as ThreadReadResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadReadState as ThreadReadState,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadReadStateChangedNotification as ThreadReadStateChangedNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadReadStateOperation as ThreadReadStateOperation,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadReadStateUpdateParams as ThreadReadStateUpdateParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadReadStateUpdateResponse as ThreadReadStateUpdateResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeAppendAudioParams as ThreadRealtimeAppendAudioParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeAppendAudioResponse as ThreadRealtimeAppendAudioResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeAppendSpeechParams as ThreadRealtimeAppendSpeechParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeAppendSpeechResponse as ThreadRealtimeAppendSpeechResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeAppendTextParams as ThreadRealtimeAppendTextParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeAppendTextResponse as ThreadRealtimeAppendTextResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeAudioChunk as ThreadRealtimeAudioChunk,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeBemItemPresentation as ThreadRealtimeBemItemPresentation,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeClosedNotification as ThreadRealtimeClosedNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeErrorNotification as ThreadRealtimeErrorNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeInitialItem as ThreadRealtimeInitialItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeItem as ThreadRealtimeItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeItemAddedNotification as ThreadRealtimeItemAddedNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeItemCompletedNotification as ThreadRealtimeItemCompletedNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeItemStartedNotification as ThreadRealtimeItemStartedNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeItemTranscriptDeltaNotification as ThreadRealtimeItemTranscriptDeltaNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeListVoicesParams as ThreadRealtimeListVoicesParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeListVoicesResponse as ThreadRealtimeListVoicesResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeOutputAudioDeltaNotification as ThreadRealtimeOutputAudioDeltaNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeSdpNotification as ThreadRealtimeSdpNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeSessionOutcome as ThreadRealtimeSessionOutcome,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeStartedNotification as ThreadRealtimeStartedNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeStartParams as ThreadRealtimeStartParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeStartResponse as ThreadRealtimeStartResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeStartTransport as ThreadRealtimeStartTransport,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeStopParams as ThreadRealtimeStopParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeStopResponse as ThreadRealtimeStopResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeTranscriptDeltaNotification as ThreadRealtimeTranscriptDeltaNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeTranscriptDoneNotification as ThreadRealtimeTranscriptDoneNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRealtimeTranscriptRole as ThreadRealtimeTranscriptRole,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadResumeInitialTurnsPageParams as ThreadResumeInitialTurnsPageParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadResumeParams as ThreadResumeParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadResumeResponse as ThreadResumeResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRevertedNotification as ThreadRevertedNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRevertParams as ThreadRevertParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadRevertResponse as ThreadRevertResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSampleCancelParams as ThreadSampleCancelParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSampleCancelResponse as ThreadSampleCancelResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSampleParams as ThreadSampleParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSampleResponse as ThreadSampleResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSearchOccurrence as ThreadSearchOccurrence,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSearchOccurrencesParams as ThreadSearchOccurrencesParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSearchOccurrencesResponse as ThreadSearchOccurrencesResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSearchParams as ThreadSearchParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSearchResponse as ThreadSearchResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSearchResult as ThreadSearchResult,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSearchSortKey as ThreadSearchSortKey,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSearchTextRange as ThreadSearchTextRange,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSectionChangedNotification as ThreadSectionChangedNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSectionMoveParams as ThreadSectionMoveParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSectionMoveResponse as ThreadSectionMoveResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSetNameParams as ThreadSetNameParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSetNameResponse as ThreadSetNameResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSettings as ThreadSettings,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSettingsUpdatedNotification as ThreadSettingsUpdatedNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSettingsUpdateParams as ThreadSettingsUpdateParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSettingsUpdateResponse as ThreadSettingsUpdateResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadShellCommandParams as ThreadShellCommandParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadShellCommandResponse as ThreadShellCommandResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSortKey as ThreadSortKey,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadSourceKind as ThreadSourceKind,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadStartThreadUnreadPosition as ThreadStartThreadUnreadPosition,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadTimelineEntry as ThreadTimelineEntry,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadTimelineListParams as ThreadTimelineListParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadTimelineListResponse as ThreadTimelineListResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadTurnsListParams as ThreadTurnsListParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadTurnsListResponse as ThreadTurnsListResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadUnarchivedNotification as ThreadUnarchivedNotification,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadUnarchiveParams as ThreadUnarchiveParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadUnarchiveResponse as ThreadUnarchiveResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadUnreadPosition as ThreadUnreadPosition,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadUnsubscribeParams as ThreadUnsubscribeParams,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadUnsubscribeResponse as ThreadUnsubscribeResponse,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ThreadUnsubscribeStatus as ThreadUnsubscribeStatus,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ToolSearchCallResponseItem as ToolSearchCallResponseItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        ToolSearchOutputResponseItem as ToolSearchOutputResponseItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        TranscriptSegmentThreadRealtimeItem as TranscriptSegmentThreadRealtimeItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        TurnCompletedThreadTimelineEntry as TurnCompletedThreadTimelineEntry,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        TurnsPage as TurnsPage,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        TurnStartedThreadTimelineEntry as TurnStartedThreadTimelineEntry,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        TurnThreadUnreadPosition as TurnThreadUnreadPosition,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        UnreadThreadReadStateOperation as UnreadThreadReadStateOperation,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        WebrtcThreadRealtimeStartTransport as WebrtcThreadRealtimeStartTransport,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        WebSearchCallResponseItem as WebSearchCallResponseItem,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        WebsocketThreadRealtimeStartTransport as WebsocketThreadRealtimeStartTransport,
-    )
-    from codex_acp.codex._generated.models.thread import (
-        WholeItemBemPresentation as WholeItemBemPresentation,
-    )
-    from codex_acp.codex._generated.models.thread_section import (
-        ThreadSectionCreateParams as ThreadSectionCreateParams,
-    )
-    from codex_acp.codex._generated.models.thread_section import (
-        ThreadSectionCreateResponse as ThreadSectionCreateResponse,
-    )
-    from codex_acp.codex._generated.models.thread_section import (
-        ThreadSectionDeleteParams as ThreadSectionDeleteParams,
-    )
-    from codex_acp.codex._generated.models.thread_section import (
-        ThreadSectionDeleteResponse as ThreadSectionDeleteResponse,
-    )
-    from codex_acp.codex._generated.models.thread_section import (
-        ThreadSectionListParams as ThreadSectionListParams,
-    )
-    from codex_acp.codex._generated.models.thread_section import (
-        ThreadSectionListResponse as ThreadSectionListResponse,
-    )
-    from codex_acp.codex._generated.models.thread_section import (
-        ThreadSectionUpdateParams as ThreadSectionUpdateParams,
-    )
-    from codex_acp.codex._generated.models.thread_section import (
-        ThreadSectionUpdateResponse as ThreadSectionUpdateResponse,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ActiveTurnNotSteerableCodexErrorInfo as ActiveTurnNotSteerableCodexErrorInfo,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ActiveTurnNotSteerableDetails as ActiveTurnNotSteerableDetails,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        AdditionalContextEntry as AdditionalContextEntry,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        AdditionalContextKind as AdditionalContextKind,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        AddPatchChangeKind as AddPatchChangeKind,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        AgentMessageDelivery as AgentMessageDelivery,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        AgentMessageDeltaNotification as AgentMessageDeltaNotification,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        AgentMessageDisplay as AgentMessageDisplay,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        AgentMessageModeration as AgentMessageModeration,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        AgentMessageThreadItem as AgentMessageThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ApprovalsReviewer as ApprovalsReviewer,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        AskForApproval as AskForApproval,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        AsyncUserInputQuestion as AsyncUserInputQuestion,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        AudioUserInput as AudioUserInput,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ByteRange as ByteRange,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        CodexErrorInfo as CodexErrorInfo,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        CollabAgentState as CollabAgentState,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        CollabAgentStatus as CollabAgentStatus,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        CollabAgentTool as CollabAgentTool,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        CollabAgentToolCallStatus as CollabAgentToolCallStatus,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        CollabAgentToolCallThreadItem as CollabAgentToolCallThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        CollaborationMode as CollaborationMode,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        CommandAction as CommandAction,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        CommandExecutionOutputDeltaNotification as CommandExecutionOutputDeltaNotification,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        CommandExecutionSource as CommandExecutionSource,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        CommandExecutionStatus as CommandExecutionStatus,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        CommandExecutionThreadItem as CommandExecutionThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ConfigWarningNotification as ConfigWarningNotification,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ContextCompactionThreadItem as ContextCompactionThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        CustomMultiAgentMode as CustomMultiAgentMode,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        CyberAccessProgram as CyberAccessProgram,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        DangerFullAccessSandboxPolicy as DangerFullAccessSandboxPolicy,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        DeletePatchChangeKind as DeletePatchChangeKind,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        DynamicToolCallOutputContentItem as DynamicToolCallOutputContentItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        DynamicToolCallStatus as DynamicToolCallStatus,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        DynamicToolCallThreadItem as DynamicToolCallThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        EncryptedContentFunctionCallOutputContentItem as EncryptedContentFunctionCallOutputContentItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        EnteredReviewModeThreadItem as EnteredReviewModeThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ErrorNotification as ErrorNotification,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ExitedReviewModeThreadItem as ExitedReviewModeThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ExternalSandboxSandboxPolicy as ExternalSandboxSandboxPolicy,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        FileChangePatchUpdatedNotification as FileChangePatchUpdatedNotification,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        FileChangeThreadItem as FileChangeThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        FileIdAudioUserInput as FileIdAudioUserInput,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        FileIdImageGenerationThreadItem as FileIdImageGenerationThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        FileIdImageUserInput as FileIdImageUserInput,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        FileIdInputAudioFunctionCallOutputContentItem as FileIdInputAudioFunctionCallOutputContentItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        FileIdInputImageFunctionCallOutputContentItem as FileIdInputImageFunctionCallOutputContentItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        FileUpdateChange as FileUpdateChange,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        FindInPageWebSearchAction as FindInPageWebSearchAction,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        FunctionCallOutputBody as FunctionCallOutputBody,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        FunctionCallOutputContentItem as FunctionCallOutputContentItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        FunctionCallOutputThreadItem as FunctionCallOutputThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        GranularAskForApproval as GranularAskForApproval,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        GranularDetails as GranularDetails,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        HookPromptFragment as HookPromptFragment,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        HookPromptThreadItem as HookPromptThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        HttpConnectionFailedCodexErrorInfo as HttpConnectionFailedCodexErrorInfo,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        HttpConnectionFailedDetails as HttpConnectionFailedDetails,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ImageDetail as ImageDetail,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ImageGenerationFailure as ImageGenerationFailure,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ImageGenerationInputImage as ImageGenerationInputImage,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ImageGenerationThreadItem as ImageGenerationThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ImageUrlInputImageFunctionCallOutputContentItem as ImageUrlInputImageFunctionCallOutputContentItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ImageViewThreadItem as ImageViewThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        InputAudioDynamicToolCallOutputContentItem as InputAudioDynamicToolCallOutputContentItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        InputAudioFunctionCallOutputContentItem as InputAudioFunctionCallOutputContentItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        InputImageDynamicToolCallOutputContentItem as InputImageDynamicToolCallOutputContentItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        InputTextDynamicToolCallOutputContentItem as InputTextDynamicToolCallOutputContentItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        InputTextFunctionCallOutputContentItem as InputTextFunctionCallOutputContentItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ItemCompletedNotification as ItemCompletedNotification,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ItemStartedNotification as ItemStartedNotification,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        LegacyAppPathString as LegacyAppPathString,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ListFilesCommandAction as ListFilesCommandAction,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        LocalAudioUserInput as LocalAudioUserInput,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        LocalImageUserInput as LocalImageUserInput,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        McpAppDisplayMode as McpAppDisplayMode,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        McpAppUi as McpAppUi,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        McpToolCallAppContext as McpToolCallAppContext,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        McpToolCallError as McpToolCallError,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        McpToolCallProgressNotification as McpToolCallProgressNotification,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        McpToolCallResult as McpToolCallResult,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        McpToolCallStatus as McpToolCallStatus,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        McpToolCallThreadItem as McpToolCallThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        MemoryCitation as MemoryCitation,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        MemoryCitationEntry as MemoryCitationEntry,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        MentionUserInput as MentionUserInput,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        MessagePhase as MessagePhase,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        MisalignmentErrorDetails as MisalignmentErrorDetails,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        MisalignmentSteer as MisalignmentSteer,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ModeKind as ModeKind,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        MultiAgentMode as MultiAgentMode,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        NetworkAccess as NetworkAccess,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        NonSteerableTurnKind as NonSteerableTurnKind,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        OpenPageWebSearchAction as OpenPageWebSearchAction,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        OtherWebSearchAction as OtherWebSearchAction,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        PatchApplyStatus as PatchApplyStatus,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        PatchChangeKind as PatchChangeKind,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        Personality as Personality,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        PlanDeltaNotification as PlanDeltaNotification,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        PlanThreadItem as PlanThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ReadCommandAction as ReadCommandAction,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ReadOnlySandboxPolicy as ReadOnlySandboxPolicy,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ReasoningEffort as ReasoningEffort,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ReasoningSummary as ReasoningSummary,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ReasoningSummaryTextDeltaNotification as ReasoningSummaryTextDeltaNotification,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ReasoningTextDeltaNotification as ReasoningTextDeltaNotification,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ReasoningThreadItem as ReasoningThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ResponseStreamConnectionFailedCodexErrorInfo as ResponseStreamConnectionFailedCodexErrorInfo,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ResponseStreamConnectionFailedDetails as ResponseStreamConnectionFailedDetails,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ResponseStreamDisconnectedCodexErrorInfo as ResponseStreamDisconnectedCodexErrorInfo,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ResponseStreamDisconnectedDetails as ResponseStreamDisconnectedDetails,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ResponseTooManyFailedAttemptsCodexErrorInfo as ResponseTooManyFailedAttemptsCodexErrorInfo,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ResponseTooManyFailedAttemptsDetails as ResponseTooManyFailedAttemptsDetails,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        SandboxPolicy as SandboxPolicy,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        SearchCommandAction as SearchCommandAction,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        SearchWebSearchAction as SearchWebSearchAction,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        Settings as Settings,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        SkillUserInput as SkillUserInput,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        SleepThreadItem as SleepThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        SubAgentActivityKind as SubAgentActivityKind,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        SubAgentActivityThreadItem as SubAgentActivityThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TextElement as TextElement,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TextPosition as TextPosition,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TextRange as TextRange,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TextUserInput as TextUserInput,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ThreadItem as ThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ThreadTokenUsage as ThreadTokenUsage,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        ThreadTokenUsageUpdatedNotification as ThreadTokenUsageUpdatedNotification,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TokenUsageBreakdown as TokenUsageBreakdown,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        Turn as Turn,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TurnCompletedNotification as TurnCompletedNotification,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TurnDiffUpdatedNotification as TurnDiffUpdatedNotification,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TurnEnvironmentParams as TurnEnvironmentParams,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TurnError as TurnError,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TurnInterruptParams as TurnInterruptParams,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TurnInterruptResponse as TurnInterruptResponse,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TurnItemsView as TurnItemsView,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TurnModerationMetadataNotification as TurnModerationMetadataNotification,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TurnPlanStep as TurnPlanStep,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TurnPlanStepStatus as TurnPlanStepStatus,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TurnPlanUpdatedNotification as TurnPlanUpdatedNotification,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TurnSettingsUpdateParams as TurnSettingsUpdateParams,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TurnSettingsUpdateResponse as TurnSettingsUpdateResponse,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TurnSettingsUpdateStatus as TurnSettingsUpdateStatus,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TurnStartedNotification as TurnStartedNotification,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TurnStartParams as TurnStartParams,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TurnStartResponse as TurnStartResponse,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TurnStatus as TurnStatus,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TurnSteerParams as TurnSteerParams,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TurnSteerResponse as TurnSteerResponse,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        TurnToolOutput as TurnToolOutput,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        UnknownCommandAction as UnknownCommandAction,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        UpdatePatchChangeKind as UpdatePatchChangeKind,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        UrlImageUserInput as UrlImageUserInput,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        UsageLimitExceededImageGenerationFailure as UsageLimitExceededImageGenerationFailure,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        UserInput as UserInput,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        UserMessageThreadItem as UserMessageThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        WarningNotification as WarningNotification,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        WebSearchAction as WebSearchAction,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        WebSearchThreadItem as WebSearchThreadItem,
-    )
-    from codex_acp.codex._generated.models.turn import (
-        WorkspaceWriteSandboxPolicy as WorkspaceWriteSandboxPolicy,
-    )
-    from codex_acp.codex._generated.models.user_verification import (
-        UserVerificationCancelParams as UserVerificationCancelParams,
-    )
-    from codex_acp.codex._generated.models.user_verification import (
-        UserVerificationCancelResponse as UserVerificationCancelResponse,
-    )
-    from codex_acp.codex._generated.models.user_verification import (
-        UserVerificationDeleteParams as UserVerificationDeleteParams,
-    )
-    from codex_acp.codex._generated.models.user_verification import (
-        UserVerificationDeleteResponse as UserVerificationDeleteResponse,
-    )
-    from codex_acp.codex._generated.models.user_verification import (
-        UserVerificationEnrollParams as UserVerificationEnrollParams,
-    )
-    from codex_acp.codex._generated.models.user_verification import (
-        UserVerificationEnrollResponse as UserVerificationEnrollResponse,
-    )
-    from codex_acp.codex._generated.models.user_verification import (
-        UserVerificationProof as UserVerificationProof,
-    )
-    from codex_acp.codex._generated.models.user_verification import (
-        UserVerificationStatusParams as UserVerificationStatusParams,
-    )
-    from codex_acp.codex._generated.models.user_verification import (
-        UserVerificationStatusResponse as UserVerificationStatusResponse,
-    )
-    from codex_acp.codex._generated.models.user_verification import (
-        UserVerificationUnavailableReason as UserVerificationUnavailableReason,
-    )
-    from codex_acp.codex._generated.models.user_verification import (
-        UserVerificationVerifyParams as UserVerificationVerifyParams,
-    )
-    from codex_acp.codex._generated.models.user_verification import (
-        UserVerificationVerifyResponse as UserVerificationVerifyResponse,
-    )
-    from codex_acp.codex._generated.models.windows import (
-        WindowsWorldWritableWarningNotification as WindowsWorldWritableWarningNotification,
-    )
-    from codex_acp.codex._generated.models.windows_sandbox import (
-        WindowsSandboxReadiness as WindowsSandboxReadiness,
-    )
-    from codex_acp.codex._generated.models.windows_sandbox import (
-        WindowsSandboxReadinessResponse as WindowsSandboxReadinessResponse,
-    )
-    from codex_acp.codex._generated.models.windows_sandbox import (
-        WindowsSandboxSetupCompletedNotification as WindowsSandboxSetupCompletedNotification,
-    )
-    from codex_acp.codex._generated.models.windows_sandbox import (
-        WindowsSandboxSetupMode as WindowsSandboxSetupMode,
-    )
-    from codex_acp.codex._generated.models.windows_sandbox import (
-        WindowsSandboxSetupStartParams as WindowsSandboxSetupStartParams,
-    )
-    from codex_acp.codex._generated.models.windows_sandbox import (
-        WindowsSandboxSetupStartResponse as WindowsSandboxSetupStartResponse,
-    )
+    from codex_acp.codex._generated.models.account import *
+    from codex_acp.codex._generated.models.account_session import *
+    from codex_acp.codex._generated.models.app import *
+    from codex_acp.codex._generated.models.apply_patch_approval import *
+    from codex_acp.codex._generated.models.attestation import *
+    from codex_acp.codex._generated.models.auto_approval_review import *
+    from codex_acp.codex._generated.models.begin import *
+    from codex_acp.codex._generated.models.collaboration_mode import *
+    from codex_acp.codex._generated.models.command import *
+    from codex_acp.codex._generated.models.config import *
+    from codex_acp.codex._generated.models.config_requirements import *
+    from codex_acp.codex._generated.models.current_time import *
+    from codex_acp.codex._generated.models.deprecation_notice import *
+    from codex_acp.codex._generated.models.environment import *
+    from codex_acp.codex._generated.models.exec_command_approval import *
+    from codex_acp.codex._generated.models.experimental_feature import *
+    from codex_acp.codex._generated.models.external_agent_config import *
+    from codex_acp.codex._generated.models.feedback import *
+    from codex_acp.codex._generated.models.fs import *
+    from codex_acp.codex._generated.models.fuzzy_file_search import *
+    from codex_acp.codex._generated.models.guardian_warning import *
+    from codex_acp.codex._generated.models.handshake import *
+    from codex_acp.codex._generated.models.hook import *
+    from codex_acp.codex._generated.models.hooks import *
+    from codex_acp.codex._generated.models.item import *
+    from codex_acp.codex._generated.models.marketplace import *
+    from codex_acp.codex._generated.models.mcp_server import *
+    from codex_acp.codex._generated.models.mcp_server_status import *
+    from codex_acp.codex._generated.models.memory import *
+    from codex_acp.codex._generated.models.mock import *
+    from codex_acp.codex._generated.models.model import *
+    from codex_acp.codex._generated.models.model_provider import *
+    from codex_acp.codex._generated.models.permission_profile import *
+    from codex_acp.codex._generated.models.plugin import *
+    from codex_acp.codex._generated.models.process import *
+    from codex_acp.codex._generated.models.project import *
+    from codex_acp.codex._generated.models.remote_control import *
+    from codex_acp.codex._generated.models.requests import *
+    from codex_acp.codex._generated.models.review import *
+    from codex_acp.codex._generated.models.rollout import *
+    from codex_acp.codex._generated.models.server import *
+    from codex_acp.codex._generated.models.shared import *
+    from codex_acp.codex._generated.models.skills import *
+    from codex_acp.codex._generated.models.thread import *
+    from codex_acp.codex._generated.models.thread_section import *
+    from codex_acp.codex._generated.models.turn import *
+    from codex_acp.codex._generated.models.user_verification import *
+    from codex_acp.codex._generated.models.windows import *
+    from codex_acp.codex._generated.models.windows_sandbox import *
+
+_NAMES = {
+    "account": """
+        Account AccountLoginCompletedNotification AccountRateLimitsUpdatedNotification
+        AccountRoutingOverride AccountSecuritySetupAction AccountSecuritySetupNotice
+        AccountTokenUsageDailyBucket AccountTokenUsageSummary AccountUpdatedNotification
+        AddCreditsNudgeCreditType AddCreditsNudgeEmailStatus
+        AmazonBedrockAccessKeysLoginAccountParams AmazonBedrockAccount
+        AmazonBedrockLoginAccountParams AmazonBedrockLoginAccountResponse ApiKeyAccount
+        ApiKeyLoginAccountParams ApiKeyLoginAccountResponse AuthMode AwsCredentialType
+        BedrockAwsProfile BedrockCheckGovCloudRequirementsParams
+        BedrockCheckGovCloudRequirementsResponse BedrockDiscoverParams BedrockDiscoverResponse
+        BedrockEnvironmentCredential BedrockSetupParams BedrockSetupResponse
+        CancelLoginAccountParams CancelLoginAccountResponse CancelLoginAccountStatus
+        ChatgptAccount ChatgptAuthTokensLoginAccountParams ChatgptAuthTokensLoginAccountResponse
+        ChatgptAuthTokensRefreshParams ChatgptAuthTokensRefreshReason
+        ChatgptAuthTokensRefreshResponse ChatgptDeviceCodeLoginAccountParams
+        ChatgptDeviceCodeLoginAccountResponse ChatgptLoginAccountParams
+        ChatgptLoginAccountResponse ConsumeAccountRateLimitResetCreditOutcome
+        ConsumeAccountRateLimitResetCreditParams ConsumeAccountRateLimitResetCreditResponse
+        CreditsSnapshot DesktopOnboardingEntrypoint EnvironmentBedrockSetupParams
+        GatewayOAuthCancelResponse GatewayOAuthChangedNotification GatewayOAuthLoginParams
+        GatewayOAuthLoginResponse GatewayOAuthPrompt GatewayOAuthReadParams
+        GatewayOAuthReadResponse GatewayOAuthStatus GcpAccount GcpSetupParams GcpSetupResponse
+        GetAccountParams GetAccountRateLimitsParams GetAccountRateLimitsResponse
+        GetAccountResponse GetAccountSecuritySetupResponse GetAccountTokenUsageParams
+        GetAccountTokenUsageResponse GetWorkspaceMessagesResponse LoginAccountParams
+        LoginAccountResponse LoginAppBrand LogoutAccountResponse PlanType
+        ProfileBedrockSetupParams RateLimitReachedType RateLimitResetCredit
+        RateLimitResetCreditStatus RateLimitResetCreditsSummary RateLimitResetType
+        RateLimitSnapshot RateLimitWindow SendAddCreditsNudgeEmailParams
+        SendAddCreditsNudgeEmailResponse SpendControlLimitSnapshot ThreadUsage
+        ThreadUsageBreakdownGroup WorkspaceMessage WorkspaceMessageType WorkspaceRouting
+    """,
+    "account_session": """
+        AccountSession AccountSessionWorkspace AccountSessionWorkspaceKind
+        AccountSessionsListParams AccountSessionsResponse AccountSessionsSwitchParams
+        AccountSessionsSwitchResponse AuthUrlAccountSessionsSwitchResponse
+        SessionsAccountSessionsSwitchResponse
+    """,
+    "app": """
+        AppBranding AppInfo AppListUpdatedNotification AppMetadata AppReview AppScreenshot
+        AppToolSummary AppsInstalledParams AppsInstalledResponse AppsListParams AppsListResponse
+        AppsReadParams AppsReadResponse ConnectorMetadata InstalledApp
+    """,
+    "apply_patch_approval": """
+        AddFileChange ApplyPatchApprovalParams ApplyPatchApprovalResponse DeleteFileChange
+        FileChange UpdateFileChange
+    """,
+    "attestation": """
+        AttestationGenerateParams AttestationGenerateResponse
+    """,
+    "auto_approval_review": """
+        StrictReviewRequiredNotification
+    """,
+    "begin": """
+        ActivePermissionProfile ActiveThreadStatus AgentPath CapabilityRootLocation
+        CustomSessionSource DynamicToolNamespaceTool DynamicToolSpec
+        EnvironmentCapabilityRootLocation FunctionDynamicToolNamespaceTool
+        FunctionDynamicToolSpec GitInfo IdleThreadStatus NamespaceDynamicToolSpec
+        NotLoadedThreadStatus OtherSubAgentSource SandboxMode SelectedCapabilityRoot
+        SessionSource SubAgentSessionSource SubAgentSource SystemErrorThreadStatus Thread
+        ThreadActiveFlag ThreadEnvironment ThreadExtra ThreadHistoryMode ThreadId ThreadSection
+        ThreadSectionAppearance ThreadSource ThreadSpawnDetails ThreadSpawnSubAgentSource
+        ThreadStartParams ThreadStartResponse ThreadStartSource ThreadStartedNotification
+        ThreadStatus ThreadStatusChangedNotification
+    """,
+    "collaboration_mode": """
+        CollaborationModeListParams CollaborationModeListResponse CollaborationModeMask
+    """,
+    "command": """
+        CommandExecOutputDeltaNotification CommandExecOutputStream CommandExecParams
+        CommandExecResizeParams CommandExecResizeResponse CommandExecResponse
+        CommandExecTerminalSize CommandExecTerminateParams CommandExecTerminateResponse
+        CommandExecWriteParams CommandExecWriteResponse
+    """,
+    "config": """
+        AnalyticsConfig AppToolApproval AppsConfig AppsDefaultConfig AutoCompactTokenLimitScope
+        BrowserUseConfig BrowserUseOriginPolicyConfig ComputerUseConfig ComputerUseMacosConfig
+        ComputerUseWindowsConfig ComputerUseWindowsExeConfig Config ConfigBatchWriteParams
+        ConfigEdit ConfigLayer ConfigLayerMetadata ConfigLayerSource ConfigReadParams
+        ConfigReadResponse ConfigValueWriteParams ConfigWriteResponse
+        EnterpriseManagedConfigLayerSource ForcedChatgptWorkspaceIds
+        LegacyManagedConfigTomlFromFileConfigLayerSource
+        LegacyManagedConfigTomlFromMdmConfigLayerSource McpServerRefreshResponse
+        MdmConfigLayerSource MergeStrategy OverriddenMetadata PackagedDefaultsConfigLayerSource
+        ProjectConfigLayerSource SandboxWorkspaceWrite SessionFlagsConfigLayerSource
+        SystemConfigLayerSource ToolsV2 UserConfigLayerSource Verbosity WebSearchContextSize
+        WebSearchLocation WebSearchProvider WebSearchToolConfig WriteStatus
+    """,
+    "config_requirements": """
+        AgentConfiguredHookHandler ApplicationNetworkRequirements ApplicationRequirements
+        ApplicationStorageRequirements AutoReviewRequirements BrowserUseAccessApprovalLifetime
+        BrowserUseExtensionRequirements BrowserUseOriginPolicy BrowserUseRequirements
+        CliAuthCredentialsStoreMode CommandConfiguredHookHandler ComputerUseMacosRequirements
+        ComputerUseRequirements ComputerUseWindowsExeRequirement ComputerUseWindowsRequirements
+        ConfigRequirements ConfigRequirementsReadResponse ConfiguredHookHandler
+        ConfiguredHookMatcherGroup FeedbackRequirements InAppBrowserRequirements
+        ManagedHooksRequirements McpToolConfiguredHookHandler ModelsRequirements
+        NetworkDomainPermission NetworkRequirements NetworkUnixSocketPermission
+        NewThreadModelDefaults OtelExporter OtelHttpProtocol OtelRequirements OtelTlsConfig
+        OtelToolResultLogConfig OtlpGrpcDetails OtlpGrpcOtelExporter OtlpHttpDetails
+        OtlpHttpOtelExporter PromptConfiguredHookHandler RequestHeader ResidencyRequirement
+        WindowsSandboxImplementation
+    """,
+    "current_time": """
+        CurrentTimeReadParams CurrentTimeReadResponse
+    """,
+    "deprecation_notice": """
+        DeprecationNoticeNotification
+    """,
+    "environment": """
+        EnvironmentAddParams EnvironmentAddResponse EnvironmentInfoParams
+        EnvironmentInfoResponse EnvironmentShellInfo EnvironmentSkillsParams
+        EnvironmentStatusKind EnvironmentStatusParams EnvironmentStatusResponse PathUri
+    """,
+    "exec_command_approval": """
+        ExecCommandApprovalParams ExecCommandApprovalResponse ListFilesParsedCommand
+        ParsedCommand ReadParsedCommand SearchParsedCommand UnknownParsedCommand
+    """,
+    "experimental_feature": """
+        ExperimentalFeature ExperimentalFeatureEnablementSetParams
+        ExperimentalFeatureEnablementSetResponse ExperimentalFeatureListParams
+        ExperimentalFeatureListResponse ExperimentalFeatureStage
+    """,
+    "external_agent_config": """
+        CommandMigration ExternalAgentConfigDetectParams ExternalAgentConfigDetectResponse
+        ExternalAgentConfigImportCompletedNotification
+        ExternalAgentConfigImportHistoriesReadResponse ExternalAgentConfigImportHistory
+        ExternalAgentConfigImportHistoryRecordParams
+        ExternalAgentConfigImportHistoryRecordResponse ExternalAgentConfigImportItemTypeFailure
+        ExternalAgentConfigImportItemTypeSuccess ExternalAgentConfigImportParams
+        ExternalAgentConfigImportProgressNotification ExternalAgentConfigImportResponse
+        ExternalAgentConfigImportTypeResult ExternalAgentConfigMigrationItem
+        ExternalAgentConfigMigrationItemType ExternalAgentDetectedConnectorCandidate
+        ExternalAgentDetectedConnectorSource ExternalAgentImportedConnectorCandidate
+        ExternalAgentImportedConnectorSource HookMigration ImportHistoryRecordSuccessParams
+        ImportHistoryRecordTypeResultParams McpServerMigration MigrationDetails PluginsMigration
+        SessionMigration SkillMigration SubagentMigration
+    """,
+    "feedback": """
+        FeedbackSaveParams FeedbackSaveResponse FeedbackUploadParams FeedbackUploadResponse
+    """,
+    "fs": """
+        FsChangedNotification FsCopyParams FsCopyResponse FsCreateDirectoryParams
+        FsCreateDirectoryResponse FsGetMetadataParams FsGetMetadataResponse FsReadDirectoryEntry
+        FsReadDirectoryParams FsReadDirectoryResponse FsReadFileParams FsReadFileResponse
+        FsRemoveParams FsRemoveResponse FsUnwatchParams FsUnwatchResponse FsWatchParams
+        FsWatchResponse FsWriteFileParams FsWriteFileResponse
+    """,
+    "fuzzy_file_search": """
+        FuzzyFileSearchMatchType FuzzyFileSearchParams FuzzyFileSearchResponse
+        FuzzyFileSearchResult FuzzyFileSearchSessionCompletedNotification
+        FuzzyFileSearchSessionStartParams FuzzyFileSearchSessionStartResponse
+        FuzzyFileSearchSessionStopParams FuzzyFileSearchSessionStopResponse
+        FuzzyFileSearchSessionUpdateParams FuzzyFileSearchSessionUpdateResponse
+        FuzzyFileSearchSessionUpdatedNotification
+    """,
+    "guardian_warning": """
+        GuardianWarningNotification
+    """,
+    "handshake": """
+        AbsolutePathBuf ClientInfo InitializeCapabilities InitializeParams InitializeResponse
+    """,
+    "hook": """
+        HookCompletedNotification HookExecutionMode HookHandlerType HookOutputEntry
+        HookOutputEntryKind HookRunStatus HookRunSummary HookScope HookStartedNotification
+    """,
+    "hooks": """
+        AgentHookMetadata CommandHookMetadata HookErrorInfo HookMetadata HookTrustStatus
+        HooksListEntry HooksListParams HooksListResponse McpToolHookMetadata PromptHookMetadata
+    """,
+    "item": """
+        ApplyPatchGuardianApprovalReviewAction AutoReviewDecisionSource
+        CommandGuardianApprovalReviewAction DynamicToolCallParams DynamicToolCallResponse
+        ExecveGuardianApprovalReviewAction FileChangeOutputDeltaNotification
+        GuardianApprovalReview GuardianApprovalReviewAction GuardianApprovalReviewStatus
+        GuardianCommandSource ItemGuardianApprovalReviewCompletedNotification
+        ItemGuardianApprovalReviewStartedNotification McpToolCallGuardianApprovalReviewAction
+        NetworkAccessGuardianApprovalReviewAction ReasoningSummaryPartAddedNotification
+        RequestPermissionsGuardianApprovalReviewAction TerminalInteractionNotification
+        WriteStdinGuardianApprovalReviewAction
+    """,
+    "marketplace": """
+        MarketplaceAddParams MarketplaceAddResponse MarketplaceRemoveParams
+        MarketplaceRemoveResponse MarketplaceUpgradeErrorInfo MarketplaceUpgradeParams
+        MarketplaceUpgradeResponse
+    """,
+    "mcp_server": """
+        BlobResourceContent McpResourceReadParams McpResourceReadResponse McpResourceReadTarget
+        McpServerEventNotification McpServerEventStreamNotification
+        McpServerEventStreamStartParams McpServerEventStreamStartResponse
+        McpServerEventStreamStopParams McpServerEventStreamStopResponse
+        McpServerOauthClientRegistration McpServerOauthLoginCompletedNotification
+        McpServerOauthLoginParams McpServerOauthLoginResponse McpServerStartupFailureReason
+        McpServerStartupState McpServerStatusUpdatedNotification McpServerToolCallParams
+        McpServerToolCallResponse ResourceContent TextResourceContent
+    """,
+    "mcp_server_status": """
+        ListMcpServerStatusParams ListMcpServerStatusResponse McpAuthStatus
+        McpServerConnectionStatus McpServerInfo McpServerStatus McpServerStatusDetail Resource
+        ResourceTemplate Tool
+    """,
+    "memory": """
+        MemoryResetResponse MemoryStatusParams MemoryStatusResponse
+    """,
+    "mock": """
+        MockExperimentalMethodParams MockExperimentalMethodResponse
+    """,
+    "model": """
+        InputModality Model ModelAccessPrograms ModelAvailabilityNux ModelListParams
+        ModelListResponse ModelRerouteReason ModelReroutedNotification
+        ModelSafetyBufferingUpdatedNotification ModelServiceTier ModelUpgradeInfo
+        ModelVerification ModelVerificationNotification MultiAgentVersion ReasoningEffortOption
+    """,
+    "model_provider": """
+        AuthRecoveryNotification BedrockProviderId BedrockProviderSettings
+        BedrockProviderSettingsPatch CustomGatewayProviderSettings
+        CustomGatewayProviderSettingsPatch EnvironmentVariableGatewayAuth GatewayAuth
+        GcpProviderId GcpProviderSettings GcpProviderSettingsPatch ModeGatewayAuth
+        ModelProviderCapabilitiesReadParams ModelProviderCapabilitiesReadResponse
+        ModelProviderConfigWriteParams ModelProviderConfigWriteResponse ModelProviderListParams
+        ModelProviderListResponse ModelProviderSummary NoneGatewayAuth OpenaiProviderSettings
+        ProviderSettings ProviderSettingsPatch
+    """,
+    "permission_profile": """
+        PermissionProfileListParams PermissionProfileListResponse PermissionProfileSummary
+    """,
+    "plugin": """
+        AppSummary AppTemplateSummary AppTemplateUnavailableReason DailyScheduledTaskSchedule
+        GitPluginSource HourlyScheduledTaskSchedule LocalPluginSource MarketplaceInterface
+        MarketplaceLoadErrorInfo NpmPluginSource PluginAuthPolicy PluginAvailability
+        PluginDetail PluginDisabledReason PluginHookSummary PluginInstallParams
+        PluginInstallPolicy PluginInstallPolicySource PluginInstallResponse
+        PluginInstalledParams PluginInstalledResponse PluginInterface PluginListMarketplaceKind
+        PluginListParams PluginListResponse PluginMarketplaceEntry PluginReadParams
+        PluginReadResponse PluginReconcileChangedPlugin PluginReconcileParams
+        PluginReconcileResponse PluginSearchParams PluginSearchResponse PluginSearchResult
+        PluginSearchScope PluginShareCheckoutParams PluginShareCheckoutResponse
+        PluginShareContext PluginShareDeleteParams PluginShareDeleteResponse
+        PluginShareDiscoverability PluginShareListItem PluginShareListParams
+        PluginShareListResponse PluginSharePrincipal PluginSharePrincipalRole
+        PluginSharePrincipalType PluginShareSaveParams PluginShareSaveResponse PluginShareTarget
+        PluginShareTargetRole PluginShareUpdateDiscoverability PluginShareUpdateTargetsParams
+        PluginShareUpdateTargetsResponse PluginSkillReadParams PluginSkillReadResponse
+        PluginSource PluginSummary PluginUninstallParams PluginUninstallResponse
+        RemotePluginSource ScheduledTaskSchedule ScheduledTaskSummary ScheduledTaskWeekday
+        SkillSummary WeekdaysScheduledTaskSchedule WeeklyScheduledTaskSchedule
+    """,
+    "process": """
+        ProcessExitedNotification ProcessKillParams ProcessKillResponse
+        ProcessOutputDeltaNotification ProcessOutputStream ProcessResizePtyParams
+        ProcessResizePtyResponse ProcessSpawnParams ProcessSpawnResponse ProcessTerminalSize
+        ProcessWriteStdinParams ProcessWriteStdinResponse
+    """,
+    "project": """
+        Project ProjectChangeType ProjectChangedNotification ProjectCreateParams
+        ProjectCreateResponse ProjectDeleteParams ProjectDeleteResponse ProjectImportParams
+        ProjectImportResponse ProjectListParams ProjectListResponse ProjectMoveParams
+        ProjectMoveResponse ProjectReadParams ProjectReadResponse ProjectRoot ProjectSortKey
+        ProjectUpdateParams ProjectUpdateResponse
+    """,
+    "remote_control": """
+        RemoteControlClient RemoteControlClientsListOrder RemoteControlClientsListParams
+        RemoteControlClientsListResponse RemoteControlClientsRevokeParams
+        RemoteControlClientsRevokeResponse RemoteControlConnectionStatus
+        RemoteControlDisableParams RemoteControlDisableResponse RemoteControlEnableParams
+        RemoteControlEnableResponse RemoteControlPairingStartParams
+        RemoteControlPairingStartResponse RemoteControlPairingStatusParams
+        RemoteControlPairingStatusResponse RemoteControlStatusChangedNotification
+        RemoteControlStatusReadResponse
+    """,
+    "requests": """
+        AcceptWithExecpolicyAmendmentDecision AcceptWithExecpolicyAmendmentDetails
+        AdditionalFileSystemPermissions AdditionalNetworkPermissions AdditionalPermissionProfile
+        ApplyNetworkPolicyAmendmentDecision ApplyNetworkPolicyAmendmentDetails
+        CommandExecutionApprovalDecision CommandExecutionApprovalKind
+        CommandExecutionRequestApprovalParams CommandExecutionRequestApprovalResponse
+        FileChangeApprovalDecision FileChangeRequestApprovalParams
+        FileChangeRequestApprovalResponse FileSystemAccessMode FileSystemPath
+        FileSystemSandboxEntry FileSystemSpecialPath GlobPatternFileSystemPath
+        GrantedPermissionProfile KindFileSystemSpecialPath McpElicitationBooleanSchema
+        McpElicitationConstOption McpElicitationEnumSchema McpElicitationLegacyTitledEnumSchema
+        McpElicitationMultiSelectEnumSchema McpElicitationNumberSchema McpElicitationNumberType
+        McpElicitationPrimitiveSchema McpElicitationSchema McpElicitationSingleSelectEnumSchema
+        McpElicitationStringFormat McpElicitationStringSchema McpElicitationTitledEnumItems
+        McpElicitationTitledMultiSelectEnumSchema McpElicitationTitledSingleSelectEnumSchema
+        McpElicitationUntitledEnumItems McpElicitationUntitledMultiSelectEnumSchema
+        McpElicitationUntitledSingleSelectEnumSchema McpFormElicitationParams
+        McpOpenaiFormElicitationParams McpOpenaiFormLegacyElicitationParams
+        McpServerElicitationAction McpServerElicitationRequestParams
+        McpServerElicitationRequestResponse McpUrlElicitationParams
+        McpUserVerificationElicitationParams MinimalFileSystemSpecialPath NetworkApprovalContext
+        NetworkApprovalProtocol NetworkPolicyAmendment NetworkPolicyRuleAction
+        PathFileSystemPath PermissionGrantScope PermissionsRequestApprovalParams
+        PermissionsRequestApprovalResponse RequestId RequestPermissionProfile
+        RootFileSystemSpecialPath ServerRequestResolvedNotification
+        SlashTmpFileSystemSpecialPath SpecialFileSystemPath TmpdirFileSystemSpecialPath
+        ToolRequestUserInputAnswer ToolRequestUserInputOption ToolRequestUserInputParams
+        ToolRequestUserInputQuestion ToolRequestUserInputResponse UnknownFileSystemSpecialPath
+    """,
+    "review": """
+        BaseBranchReviewTarget CommitReviewTarget CustomReviewTarget ReviewDelivery
+        ReviewStartParams ReviewStartResponse ReviewTarget UncommittedChangesReviewTarget
+    """,
+    "rollout": """
+        RolloutCompressResponse
+    """,
+    "server": """
+        ServerDiagnosticsGauge ServerDiagnosticsParams ServerDiagnosticsProcess
+        ServerDiagnosticsResponse
+    """,
+    "shared": """
+        AllowDenyRequirement ApprovedExecpolicyAmendmentDetails
+        ApprovedExecpolicyAmendmentReviewDecision DeniedDetails DeniedReviewDecision
+        ForcedLoginMethod GuardianRiskLevel GuardianUserAuthorization HookEventName HookSource
+        NetworkPolicyAmendmentDetails NetworkPolicyAmendmentReviewDecision ReviewDecision
+        SortDirection WebSearchMode
+    """,
+    "skills": """
+        SkillDependencies SkillErrorInfo SkillInterface SkillMetadata SkillScope
+        SkillToolDependency SkillsChangedNotification SkillsConfigWriteParams
+        SkillsConfigWriteResponse SkillsExtraRootsSetParams SkillsExtraRootsSetResponse
+        SkillsListEntry SkillsListParams SkillsListResponse
+    """,
+    "thread": """
+        AdditionalToolsResponseItem AgentMessageInputContent AgentMessageResponseItem
+        BemItemPromotedThreadRealtimeItem CodexResponseHandoffMode CompactionResponseItem
+        CompactionTriggerResponseItem CompletedThreadPredictionResult ConfigurationReasoning
+        ConfigurationUpdateResponseItem ContentItem ContextCompactedNotification
+        ContextCompactionResponseItem ConversationTextRole CustomToolCallOutputResponseItem
+        CustomToolCallResponseItem EncryptedContentAgentMessageInputContent
+        EnvironmentConnectionNotification ExecLocalShellAction
+        ExistingCallThreadRealtimeStartTransport FailedThreadPredictionResult
+        FileIdInputAudioContentItem FileIdInputImageContentItem
+        FindInPageResponsesApiWebSearchAction FunctionCallOutputResponseItem
+        FunctionCallResponseItem GuardianAssessmentOutcome ImageGenerationCallResponseItem
+        ImageUrlInputImageContentItem InlineMarkdownBemPresentation
+        InlineVisualizationBemPresentation InputAudioContentItem
+        InputTextAgentMessageInputContent InputTextContentItem
+        InternalChatMessageMetadataPassthrough ItemThreadItemsListAnchor ItemThreadTimelineEntry
+        LocalShellAction LocalShellCallResponseItem LocalShellStatus MessageResponseItem
+        OpenPageResponsesApiWebSearchAction OtherResponseItem OtherResponsesApiWebSearchAction
+        OutputTextContentItem QueuedSubmission ReadThreadReadStateOperation
+        RealtimeConversationVersion RealtimeOutputModality
+        RealtimeSessionClosedThreadRealtimeItem RealtimeSessionStartedThreadRealtimeItem
+        RealtimeThreadTimelineEntry RealtimeVoice RealtimeVoicesList ReasoningItemContent
+        ReasoningItemReasoningSummary ReasoningResponseItem ReasoningTextReasoningItemContent
+        ResponseItem ResponsesApiWebSearchAction SearchResponsesApiWebSearchAction
+        SummaryTextReasoningItemReasoningSummary TextReasoningItemContent
+        ThreadApproveGuardianDeniedActionParams ThreadApproveGuardianDeniedActionResponse
+        ThreadArchiveParams ThreadArchiveResponse ThreadArchivedNotification ThreadAttachment
+        ThreadAttachmentAddOutcome ThreadAttachmentAddParams ThreadAttachmentAddResponse
+        ThreadAttachmentListParams ThreadAttachmentListResponse ThreadAttachmentOperation
+        ThreadAttachmentOwner ThreadAttachmentOwnerListParams ThreadAttachmentOwnerListResponse
+        ThreadAttachmentRemoveParams ThreadAttachmentRemoveResponse
+        ThreadAttachmentUpdatedNotification ThreadBackgroundTerminal
+        ThreadBackgroundTerminalsCleanParams ThreadBackgroundTerminalsCleanResponse
+        ThreadBackgroundTerminalsListParams ThreadBackgroundTerminalsListResponse
+        ThreadBackgroundTerminalsTerminateParams ThreadBackgroundTerminalsTerminateResponse
+        ThreadClosedNotification ThreadCompactStartParams ThreadCompactStartResponse
+        ThreadDecrementElicitationParams ThreadDecrementElicitationResponse ThreadDeleteParams
+        ThreadDeleteResponse ThreadDeletedNotification ThreadForkParams ThreadForkResponse
+        ThreadGoal ThreadGoalClearParams ThreadGoalClearResponse ThreadGoalClearedNotification
+        ThreadGoalGetParams ThreadGoalGetResponse ThreadGoalMutationOrigin ThreadGoalSetParams
+        ThreadGoalSetResponse ThreadGoalStatus ThreadGoalUpdatedNotification
+        ThreadGuardianAssessment ThreadGuardianReviewParams ThreadGuardianReviewResponse
+        ThreadIncrementElicitationParams ThreadIncrementElicitationResponse
+        ThreadInjectItemsParams ThreadInjectItemsResponse ThreadItemEntry
+        ThreadItemOutputDeferral ThreadItemsListAnchor ThreadItemsListCursor
+        ThreadItemsListParams ThreadItemsListResponse ThreadItemsReadParams
+        ThreadItemsReadResponse ThreadListCwdFilter ThreadListParams ThreadListResponse
+        ThreadLoadedListParams ThreadLoadedListResponse ThreadMemoryMode
+        ThreadMemoryModeSetParams ThreadMemoryModeSetResponse ThreadMemoryReadParams
+        ThreadMemoryReadResponse ThreadMetadataGitInfoUpdateParams ThreadMetadataUpdateParams
+        ThreadMetadataUpdateResponse ThreadNameUpdatedNotification ThreadPredictionRequestParams
+        ThreadPredictionRequestResponse ThreadPredictionResult
+        ThreadPredictionUpdatedNotification ThreadPrepareApprovedPlanParams
+        ThreadPrepareApprovedPlanResponse ThreadProjectUpdatedNotification ThreadQueueAddParams
+        ThreadQueueAddResponse ThreadQueueChangedNotification ThreadQueueDeleteParams
+        ThreadQueueDeleteResponse ThreadQueueListParams ThreadQueueListResponse
+        ThreadQueueReorderParams ThreadQueueReorderResponse ThreadQueueStartParams
+        ThreadQueueStartResponse ThreadQueueUpdateParams ThreadQueueUpdateResponse
+        ThreadReadParams ThreadReadResponse ThreadReadState ThreadReadStateChangedNotification
+        ThreadReadStateOperation ThreadReadStateUpdateParams ThreadReadStateUpdateResponse
+        ThreadRealtimeAppendAudioParams ThreadRealtimeAppendAudioResponse
+        ThreadRealtimeAppendSpeechParams ThreadRealtimeAppendSpeechResponse
+        ThreadRealtimeAppendTextParams ThreadRealtimeAppendTextResponse ThreadRealtimeAudioChunk
+        ThreadRealtimeBemItemPresentation ThreadRealtimeClosedNotification
+        ThreadRealtimeErrorNotification ThreadRealtimeInitialItem ThreadRealtimeItem
+        ThreadRealtimeItemAddedNotification ThreadRealtimeItemCompletedNotification
+        ThreadRealtimeItemStartedNotification ThreadRealtimeItemTranscriptDeltaNotification
+        ThreadRealtimeListVoicesParams ThreadRealtimeListVoicesResponse
+        ThreadRealtimeOutputAudioDeltaNotification ThreadRealtimeSdpNotification
+        ThreadRealtimeSessionOutcome ThreadRealtimeStartParams ThreadRealtimeStartResponse
+        ThreadRealtimeStartTransport ThreadRealtimeStartedNotification ThreadRealtimeStopParams
+        ThreadRealtimeStopResponse ThreadRealtimeTranscriptDeltaNotification
+        ThreadRealtimeTranscriptDoneNotification ThreadRealtimeTranscriptRole
+        ThreadResumeInitialTurnsPageParams ThreadResumeParams ThreadResumeResponse
+        ThreadRevertParams ThreadRevertResponse ThreadRevertedNotification
+        ThreadSampleCancelParams ThreadSampleCancelResponse ThreadSampleParams
+        ThreadSampleResponse ThreadSearchOccurrence ThreadSearchOccurrencesParams
+        ThreadSearchOccurrencesResponse ThreadSearchParams ThreadSearchResponse
+        ThreadSearchResult ThreadSearchSortKey ThreadSearchTextRange
+        ThreadSectionChangedNotification ThreadSectionMoveParams ThreadSectionMoveResponse
+        ThreadSetNameParams ThreadSetNameResponse ThreadSettings ThreadSettingsUpdateParams
+        ThreadSettingsUpdateResponse ThreadSettingsUpdatedNotification ThreadShellCommandParams
+        ThreadShellCommandResponse ThreadSortKey ThreadSourceKind
+        ThreadStartThreadUnreadPosition ThreadTimelineEntry ThreadTimelineListParams
+        ThreadTimelineListResponse ThreadTurnsListParams ThreadTurnsListResponse
+        ThreadUnarchiveParams ThreadUnarchiveResponse ThreadUnarchivedNotification
+        ThreadUnreadPosition ThreadUnsubscribeParams ThreadUnsubscribeResponse
+        ThreadUnsubscribeStatus ToolSearchCallResponseItem ToolSearchOutputResponseItem
+        TranscriptSegmentThreadRealtimeItem TurnCompletedThreadTimelineEntry
+        TurnStartedThreadTimelineEntry TurnThreadUnreadPosition TurnsPage
+        UnreadThreadReadStateOperation WebSearchCallResponseItem
+        WebrtcThreadRealtimeStartTransport WebsocketThreadRealtimeStartTransport
+        WholeItemBemPresentation
+    """,
+    "thread_section": """
+        ThreadSectionCreateParams ThreadSectionCreateResponse ThreadSectionDeleteParams
+        ThreadSectionDeleteResponse ThreadSectionListParams ThreadSectionListResponse
+        ThreadSectionUpdateParams ThreadSectionUpdateResponse
+    """,
+    "turn": """
+        ActiveTurnNotSteerableCodexErrorInfo ActiveTurnNotSteerableDetails AddPatchChangeKind
+        AdditionalContextEntry AdditionalContextKind AgentMessageDelivery
+        AgentMessageDeltaNotification AgentMessageDisplay AgentMessageModeration
+        AgentMessageThreadItem ApprovalsReviewer AskForApproval AsyncUserInputQuestion
+        AudioUserInput ByteRange CodexErrorInfo CollabAgentState CollabAgentStatus
+        CollabAgentTool CollabAgentToolCallStatus CollabAgentToolCallThreadItem
+        CollaborationMode CommandAction CommandExecutionOutputDeltaNotification
+        CommandExecutionSource CommandExecutionStatus CommandExecutionThreadItem
+        ConfigWarningNotification ContextCompactionThreadItem CustomMultiAgentMode
+        CyberAccessProgram DangerFullAccessSandboxPolicy DeletePatchChangeKind
+        DynamicToolCallOutputContentItem DynamicToolCallStatus DynamicToolCallThreadItem
+        EncryptedContentFunctionCallOutputContentItem EnteredReviewModeThreadItem
+        ErrorNotification ExitedReviewModeThreadItem ExternalSandboxSandboxPolicy
+        FileChangePatchUpdatedNotification FileChangeThreadItem FileIdAudioUserInput
+        FileIdImageGenerationThreadItem FileIdImageUserInput
+        FileIdInputAudioFunctionCallOutputContentItem
+        FileIdInputImageFunctionCallOutputContentItem FileUpdateChange FindInPageWebSearchAction
+        FunctionCallOutputBody FunctionCallOutputContentItem FunctionCallOutputThreadItem
+        GranularAskForApproval GranularDetails HookPromptFragment HookPromptThreadItem
+        HttpConnectionFailedCodexErrorInfo HttpConnectionFailedDetails ImageDetail
+        ImageGenerationFailure ImageGenerationInputImage ImageGenerationThreadItem
+        ImageUrlInputImageFunctionCallOutputContentItem ImageViewThreadItem
+        InputAudioDynamicToolCallOutputContentItem InputAudioFunctionCallOutputContentItem
+        InputImageDynamicToolCallOutputContentItem InputTextDynamicToolCallOutputContentItem
+        InputTextFunctionCallOutputContentItem ItemCompletedNotification ItemStartedNotification
+        LegacyAppPathString ListFilesCommandAction LocalAudioUserInput LocalImageUserInput
+        McpAppDisplayMode McpAppUi McpToolCallAppContext McpToolCallError
+        McpToolCallProgressNotification McpToolCallResult McpToolCallStatus
+        McpToolCallThreadItem MemoryCitation MemoryCitationEntry MentionUserInput MessagePhase
+        MisalignmentErrorDetails MisalignmentSteer ModeKind MultiAgentMode NetworkAccess
+        NonSteerableTurnKind OpenPageWebSearchAction OtherWebSearchAction PatchApplyStatus
+        PatchChangeKind Personality PlanDeltaNotification PlanThreadItem ReadCommandAction
+        ReadOnlySandboxPolicy ReasoningEffort ReasoningSummary
+        ReasoningSummaryTextDeltaNotification ReasoningTextDeltaNotification ReasoningThreadItem
+        ResponseStreamConnectionFailedCodexErrorInfo ResponseStreamConnectionFailedDetails
+        ResponseStreamDisconnectedCodexErrorInfo ResponseStreamDisconnectedDetails
+        ResponseTooManyFailedAttemptsCodexErrorInfo ResponseTooManyFailedAttemptsDetails
+        SandboxPolicy SearchCommandAction SearchWebSearchAction Settings SkillUserInput
+        SleepThreadItem SubAgentActivityKind SubAgentActivityThreadItem TextElement TextPosition
+        TextRange TextUserInput ThreadItem ThreadTokenUsage ThreadTokenUsageUpdatedNotification
+        TokenUsageBreakdown Turn TurnCompletedNotification TurnDiffUpdatedNotification
+        TurnEnvironmentParams TurnError TurnInterruptParams TurnInterruptResponse TurnItemsView
+        TurnModerationMetadataNotification TurnPlanStep TurnPlanStepStatus
+        TurnPlanUpdatedNotification TurnSettingsUpdateParams TurnSettingsUpdateResponse
+        TurnSettingsUpdateStatus TurnStartParams TurnStartResponse TurnStartedNotification
+        TurnStatus TurnSteerParams TurnSteerResponse TurnToolOutput UnknownCommandAction
+        UpdatePatchChangeKind UrlImageUserInput UsageLimitExceededImageGenerationFailure
+        UserInput UserMessageThreadItem WarningNotification WebSearchAction WebSearchThreadItem
+        WorkspaceWriteSandboxPolicy
+    """,
+    "user_verification": """
+        UserVerificationCancelParams UserVerificationCancelResponse UserVerificationDeleteParams
+        UserVerificationDeleteResponse UserVerificationEnrollParams
+        UserVerificationEnrollResponse UserVerificationProof UserVerificationStatusParams
+        UserVerificationStatusResponse UserVerificationUnavailableReason
+        UserVerificationVerifyParams UserVerificationVerifyResponse
+    """,
+    "windows": """
+        WindowsWorldWritableWarningNotification
+    """,
+    "windows_sandbox": """
+        WindowsSandboxReadiness WindowsSandboxReadinessResponse
+        WindowsSandboxSetupCompletedNotification WindowsSandboxSetupMode
+        WindowsSandboxSetupStartParams WindowsSandboxSetupStartResponse
+    """,
+}
 
 MODULE_OF: dict[str, str] = {
-    "AbsolutePathBuf": "handshake",
-    "AcceptWithExecpolicyAmendmentDecision": "requests",
-    "AcceptWithExecpolicyAmendmentDetails": "requests",
-    "Account": "account",
-    "AccountLoginCompletedNotification": "account",
-    "AccountRateLimitsUpdatedNotification": "account",
-    "AccountRoutingOverride": "account",
-    "AccountSecuritySetupAction": "account",
-    "AccountSecuritySetupNotice": "account",
-    "AccountSession": "account_session",
-    "AccountSessionWorkspace": "account_session",
-    "AccountSessionWorkspaceKind": "account_session",
-    "AccountSessionsListParams": "account_session",
-    "AccountSessionsResponse": "account_session",
-    "AccountSessionsSwitchParams": "account_session",
-    "AccountSessionsSwitchResponse": "account_session",
-    "AccountTokenUsageDailyBucket": "account",
-    "AccountTokenUsageSummary": "account",
-    "AccountUpdatedNotification": "account",
-    "ActivePermissionProfile": "begin",
-    "ActiveThreadStatus": "begin",
-    "ActiveTurnNotSteerableCodexErrorInfo": "turn",
-    "ActiveTurnNotSteerableDetails": "turn",
-    "AddCreditsNudgeCreditType": "account",
-    "AddCreditsNudgeEmailStatus": "account",
-    "AddFileChange": "apply_patch_approval",
-    "AddPatchChangeKind": "turn",
-    "AdditionalContextEntry": "turn",
-    "AdditionalContextKind": "turn",
-    "AdditionalFileSystemPermissions": "requests",
-    "AdditionalNetworkPermissions": "requests",
-    "AdditionalPermissionProfile": "requests",
-    "AdditionalToolsResponseItem": "thread",
-    "AgentConfiguredHookHandler": "config_requirements",
-    "AgentHookMetadata": "hooks",
-    "AgentMessageDelivery": "turn",
-    "AgentMessageDeltaNotification": "turn",
-    "AgentMessageDisplay": "turn",
-    "AgentMessageInputContent": "thread",
-    "AgentMessageModeration": "turn",
-    "AgentMessageResponseItem": "thread",
-    "AgentMessageThreadItem": "turn",
-    "AgentPath": "begin",
-    "AllowDenyRequirement": "shared",
-    "AmazonBedrockAccessKeysLoginAccountParams": "account",
-    "AmazonBedrockAccount": "account",
-    "AmazonBedrockLoginAccountParams": "account",
-    "AmazonBedrockLoginAccountResponse": "account",
-    "AnalyticsConfig": "config",
-    "ApiKeyAccount": "account",
-    "ApiKeyLoginAccountParams": "account",
-    "ApiKeyLoginAccountResponse": "account",
-    "AppBranding": "app",
-    "AppInfo": "app",
-    "AppListUpdatedNotification": "app",
-    "AppMetadata": "app",
-    "AppReview": "app",
-    "AppScreenshot": "app",
-    "AppSummary": "plugin",
-    "AppTemplateSummary": "plugin",
-    "AppTemplateUnavailableReason": "plugin",
-    "AppToolApproval": "config",
-    "AppToolSummary": "app",
-    "ApplicationNetworkRequirements": "config_requirements",
-    "ApplicationRequirements": "config_requirements",
-    "ApplicationStorageRequirements": "config_requirements",
-    "ApplyNetworkPolicyAmendmentDecision": "requests",
-    "ApplyNetworkPolicyAmendmentDetails": "requests",
-    "ApplyPatchApprovalParams": "apply_patch_approval",
-    "ApplyPatchApprovalResponse": "apply_patch_approval",
-    "ApplyPatchGuardianApprovalReviewAction": "item",
-    "ApprovalsReviewer": "turn",
-    "ApprovedExecpolicyAmendmentDetails": "shared",
-    "ApprovedExecpolicyAmendmentReviewDecision": "shared",
-    "AppsConfig": "config",
-    "AppsDefaultConfig": "config",
-    "AppsInstalledParams": "app",
-    "AppsInstalledResponse": "app",
-    "AppsListParams": "app",
-    "AppsListResponse": "app",
-    "AppsReadParams": "app",
-    "AppsReadResponse": "app",
-    "AskForApproval": "turn",
-    "AsyncUserInputQuestion": "turn",
-    "AttestationGenerateParams": "attestation",
-    "AttestationGenerateResponse": "attestation",
-    "AudioUserInput": "turn",
-    "AuthMode": "account",
-    "AuthRecoveryNotification": "model_provider",
-    "AuthUrlAccountSessionsSwitchResponse": "account_session",
-    "AutoCompactTokenLimitScope": "config",
-    "AutoReviewDecisionSource": "item",
-    "AutoReviewRequirements": "config_requirements",
-    "AwsCredentialType": "account",
-    "BaseBranchReviewTarget": "review",
-    "BedrockAwsProfile": "account",
-    "BedrockCheckGovCloudRequirementsParams": "account",
-    "BedrockCheckGovCloudRequirementsResponse": "account",
-    "BedrockDiscoverParams": "account",
-    "BedrockDiscoverResponse": "account",
-    "BedrockEnvironmentCredential": "account",
-    "BedrockProviderId": "model_provider",
-    "BedrockProviderSettings": "model_provider",
-    "BedrockProviderSettingsPatch": "model_provider",
-    "BedrockSetupParams": "account",
-    "BedrockSetupResponse": "account",
-    "BemItemPromotedThreadRealtimeItem": "thread",
-    "BlobResourceContent": "mcp_server",
-    "BrowserUseAccessApprovalLifetime": "config_requirements",
-    "BrowserUseConfig": "config",
-    "BrowserUseExtensionRequirements": "config_requirements",
-    "BrowserUseOriginPolicy": "config_requirements",
-    "BrowserUseOriginPolicyConfig": "config",
-    "BrowserUseRequirements": "config_requirements",
-    "ByteRange": "turn",
-    "CancelLoginAccountParams": "account",
-    "CancelLoginAccountResponse": "account",
-    "CancelLoginAccountStatus": "account",
-    "CapabilityRootLocation": "begin",
-    "ChatgptAccount": "account",
-    "ChatgptAuthTokensLoginAccountParams": "account",
-    "ChatgptAuthTokensLoginAccountResponse": "account",
-    "ChatgptAuthTokensRefreshParams": "account",
-    "ChatgptAuthTokensRefreshReason": "account",
-    "ChatgptAuthTokensRefreshResponse": "account",
-    "ChatgptDeviceCodeLoginAccountParams": "account",
-    "ChatgptDeviceCodeLoginAccountResponse": "account",
-    "ChatgptLoginAccountParams": "account",
-    "ChatgptLoginAccountResponse": "account",
-    "CliAuthCredentialsStoreMode": "config_requirements",
-    "ClientInfo": "handshake",
-    "CodexErrorInfo": "turn",
-    "CodexResponseHandoffMode": "thread",
-    "CollabAgentState": "turn",
-    "CollabAgentStatus": "turn",
-    "CollabAgentTool": "turn",
-    "CollabAgentToolCallStatus": "turn",
-    "CollabAgentToolCallThreadItem": "turn",
-    "CollaborationMode": "turn",
-    "CollaborationModeListParams": "collaboration_mode",
-    "CollaborationModeListResponse": "collaboration_mode",
-    "CollaborationModeMask": "collaboration_mode",
-    "CommandAction": "turn",
-    "CommandConfiguredHookHandler": "config_requirements",
-    "CommandExecOutputDeltaNotification": "command",
-    "CommandExecOutputStream": "command",
-    "CommandExecParams": "command",
-    "CommandExecResizeParams": "command",
-    "CommandExecResizeResponse": "command",
-    "CommandExecResponse": "command",
-    "CommandExecTerminalSize": "command",
-    "CommandExecTerminateParams": "command",
-    "CommandExecTerminateResponse": "command",
-    "CommandExecWriteParams": "command",
-    "CommandExecWriteResponse": "command",
-    "CommandExecutionApprovalDecision": "requests",
-    "CommandExecutionApprovalKind": "requests",
-    "CommandExecutionOutputDeltaNotification": "turn",
-    "CommandExecutionRequestApprovalParams": "requests",
-    "CommandExecutionRequestApprovalResponse": "requests",
-    "CommandExecutionSource": "turn",
-    "CommandExecutionStatus": "turn",
-    "CommandExecutionThreadItem": "turn",
-    "CommandGuardianApprovalReviewAction": "item",
-    "CommandHookMetadata": "hooks",
-    "CommandMigration": "external_agent_config",
-    "CommitReviewTarget": "review",
-    "CompactionResponseItem": "thread",
-    "CompactionTriggerResponseItem": "thread",
-    "CompletedThreadPredictionResult": "thread",
-    "ComputerUseConfig": "config",
-    "ComputerUseMacosConfig": "config",
-    "ComputerUseMacosRequirements": "config_requirements",
-    "ComputerUseRequirements": "config_requirements",
-    "ComputerUseWindowsConfig": "config",
-    "ComputerUseWindowsExeConfig": "config",
-    "ComputerUseWindowsExeRequirement": "config_requirements",
-    "ComputerUseWindowsRequirements": "config_requirements",
-    "Config": "config",
-    "ConfigBatchWriteParams": "config",
-    "ConfigEdit": "config",
-    "ConfigLayer": "config",
-    "ConfigLayerMetadata": "config",
-    "ConfigLayerSource": "config",
-    "ConfigReadParams": "config",
-    "ConfigReadResponse": "config",
-    "ConfigRequirements": "config_requirements",
-    "ConfigRequirementsReadResponse": "config_requirements",
-    "ConfigValueWriteParams": "config",
-    "ConfigWarningNotification": "turn",
-    "ConfigWriteResponse": "config",
-    "ConfigurationReasoning": "thread",
-    "ConfigurationUpdateResponseItem": "thread",
-    "ConfiguredHookHandler": "config_requirements",
-    "ConfiguredHookMatcherGroup": "config_requirements",
-    "ConnectorMetadata": "app",
-    "ConsumeAccountRateLimitResetCreditOutcome": "account",
-    "ConsumeAccountRateLimitResetCreditParams": "account",
-    "ConsumeAccountRateLimitResetCreditResponse": "account",
-    "ContentItem": "thread",
-    "ContextCompactedNotification": "thread",
-    "ContextCompactionResponseItem": "thread",
-    "ContextCompactionThreadItem": "turn",
-    "ConversationTextRole": "thread",
-    "CreditsSnapshot": "account",
-    "CurrentTimeReadParams": "current_time",
-    "CurrentTimeReadResponse": "current_time",
-    "CustomGatewayProviderSettings": "model_provider",
-    "CustomGatewayProviderSettingsPatch": "model_provider",
-    "CustomMultiAgentMode": "turn",
-    "CustomReviewTarget": "review",
-    "CustomSessionSource": "begin",
-    "CustomToolCallOutputResponseItem": "thread",
-    "CustomToolCallResponseItem": "thread",
-    "CyberAccessProgram": "turn",
-    "DailyScheduledTaskSchedule": "plugin",
-    "DangerFullAccessSandboxPolicy": "turn",
-    "DeleteFileChange": "apply_patch_approval",
-    "DeletePatchChangeKind": "turn",
-    "DeniedDetails": "shared",
-    "DeniedReviewDecision": "shared",
-    "DeprecationNoticeNotification": "deprecation_notice",
-    "DesktopOnboardingEntrypoint": "account",
-    "DynamicToolCallOutputContentItem": "turn",
-    "DynamicToolCallParams": "item",
-    "DynamicToolCallResponse": "item",
-    "DynamicToolCallStatus": "turn",
-    "DynamicToolCallThreadItem": "turn",
-    "DynamicToolNamespaceTool": "begin",
-    "DynamicToolSpec": "begin",
-    "EncryptedContentAgentMessageInputContent": "thread",
-    "EncryptedContentFunctionCallOutputContentItem": "turn",
-    "EnteredReviewModeThreadItem": "turn",
-    "EnterpriseManagedConfigLayerSource": "config",
-    "EnvironmentAddParams": "environment",
-    "EnvironmentAddResponse": "environment",
-    "EnvironmentBedrockSetupParams": "account",
-    "EnvironmentCapabilityRootLocation": "begin",
-    "EnvironmentConnectionNotification": "thread",
-    "EnvironmentInfoParams": "environment",
-    "EnvironmentInfoResponse": "environment",
-    "EnvironmentShellInfo": "environment",
-    "EnvironmentSkillsParams": "environment",
-    "EnvironmentStatusKind": "environment",
-    "EnvironmentStatusParams": "environment",
-    "EnvironmentStatusResponse": "environment",
-    "EnvironmentVariableGatewayAuth": "model_provider",
-    "ErrorNotification": "turn",
-    "ExecCommandApprovalParams": "exec_command_approval",
-    "ExecCommandApprovalResponse": "exec_command_approval",
-    "ExecLocalShellAction": "thread",
-    "ExecveGuardianApprovalReviewAction": "item",
-    "ExistingCallThreadRealtimeStartTransport": "thread",
-    "ExitedReviewModeThreadItem": "turn",
-    "ExperimentalFeature": "experimental_feature",
-    "ExperimentalFeatureEnablementSetParams": "experimental_feature",
-    "ExperimentalFeatureEnablementSetResponse": "experimental_feature",
-    "ExperimentalFeatureListParams": "experimental_feature",
-    "ExperimentalFeatureListResponse": "experimental_feature",
-    "ExperimentalFeatureStage": "experimental_feature",
-    "ExternalAgentConfigDetectParams": "external_agent_config",
-    "ExternalAgentConfigDetectResponse": "external_agent_config",
-    "ExternalAgentConfigImportCompletedNotification": "external_agent_config",
-    "ExternalAgentConfigImportHistoriesReadResponse": "external_agent_config",
-    "ExternalAgentConfigImportHistory": "external_agent_config",
-    "ExternalAgentConfigImportHistoryRecordParams": "external_agent_config",
-    "ExternalAgentConfigImportHistoryRecordResponse": "external_agent_config",
-    "ExternalAgentConfigImportItemTypeFailure": "external_agent_config",
-    "ExternalAgentConfigImportItemTypeSuccess": "external_agent_config",
-    "ExternalAgentConfigImportParams": "external_agent_config",
-    "ExternalAgentConfigImportProgressNotification": "external_agent_config",
-    "ExternalAgentConfigImportResponse": "external_agent_config",
-    "ExternalAgentConfigImportTypeResult": "external_agent_config",
-    "ExternalAgentConfigMigrationItem": "external_agent_config",
-    "ExternalAgentConfigMigrationItemType": "external_agent_config",
-    "ExternalAgentDetectedConnectorCandidate": "external_agent_config",
-    "ExternalAgentDetectedConnectorSource": "external_agent_config",
-    "ExternalAgentImportedConnectorCandidate": "external_agent_config",
-    "ExternalAgentImportedConnectorSource": "external_agent_config",
-    "ExternalSandboxSandboxPolicy": "turn",
-    "FailedThreadPredictionResult": "thread",
-    "FeedbackRequirements": "config_requirements",
-    "FeedbackSaveParams": "feedback",
-    "FeedbackSaveResponse": "feedback",
-    "FeedbackUploadParams": "feedback",
-    "FeedbackUploadResponse": "feedback",
-    "FileChange": "apply_patch_approval",
-    "FileChangeApprovalDecision": "requests",
-    "FileChangeOutputDeltaNotification": "item",
-    "FileChangePatchUpdatedNotification": "turn",
-    "FileChangeRequestApprovalParams": "requests",
-    "FileChangeRequestApprovalResponse": "requests",
-    "FileChangeThreadItem": "turn",
-    "FileIdAudioUserInput": "turn",
-    "FileIdImageGenerationThreadItem": "turn",
-    "FileIdImageUserInput": "turn",
-    "FileIdInputAudioContentItem": "thread",
-    "FileIdInputAudioFunctionCallOutputContentItem": "turn",
-    "FileIdInputImageContentItem": "thread",
-    "FileIdInputImageFunctionCallOutputContentItem": "turn",
-    "FileSystemAccessMode": "requests",
-    "FileSystemPath": "requests",
-    "FileSystemSandboxEntry": "requests",
-    "FileSystemSpecialPath": "requests",
-    "FileUpdateChange": "turn",
-    "FindInPageResponsesApiWebSearchAction": "thread",
-    "FindInPageWebSearchAction": "turn",
-    "ForcedChatgptWorkspaceIds": "config",
-    "ForcedLoginMethod": "shared",
-    "FsChangedNotification": "fs",
-    "FsCopyParams": "fs",
-    "FsCopyResponse": "fs",
-    "FsCreateDirectoryParams": "fs",
-    "FsCreateDirectoryResponse": "fs",
-    "FsGetMetadataParams": "fs",
-    "FsGetMetadataResponse": "fs",
-    "FsReadDirectoryEntry": "fs",
-    "FsReadDirectoryParams": "fs",
-    "FsReadDirectoryResponse": "fs",
-    "FsReadFileParams": "fs",
-    "FsReadFileResponse": "fs",
-    "FsRemoveParams": "fs",
-    "FsRemoveResponse": "fs",
-    "FsUnwatchParams": "fs",
-    "FsUnwatchResponse": "fs",
-    "FsWatchParams": "fs",
-    "FsWatchResponse": "fs",
-    "FsWriteFileParams": "fs",
-    "FsWriteFileResponse": "fs",
-    "FunctionCallOutputBody": "turn",
-    "FunctionCallOutputContentItem": "turn",
-    "FunctionCallOutputResponseItem": "thread",
-    "FunctionCallOutputThreadItem": "turn",
-    "FunctionCallResponseItem": "thread",
-    "FunctionDynamicToolNamespaceTool": "begin",
-    "FunctionDynamicToolSpec": "begin",
-    "FuzzyFileSearchMatchType": "fuzzy_file_search",
-    "FuzzyFileSearchParams": "fuzzy_file_search",
-    "FuzzyFileSearchResponse": "fuzzy_file_search",
-    "FuzzyFileSearchResult": "fuzzy_file_search",
-    "FuzzyFileSearchSessionCompletedNotification": "fuzzy_file_search",
-    "FuzzyFileSearchSessionStartParams": "fuzzy_file_search",
-    "FuzzyFileSearchSessionStartResponse": "fuzzy_file_search",
-    "FuzzyFileSearchSessionStopParams": "fuzzy_file_search",
-    "FuzzyFileSearchSessionStopResponse": "fuzzy_file_search",
-    "FuzzyFileSearchSessionUpdateParams": "fuzzy_file_search",
-    "FuzzyFileSearchSessionUpdateResponse": "fuzzy_file_search",
-    "FuzzyFileSearchSessionUpdatedNotification": "fuzzy_file_search",
-    "GatewayAuth": "model_provider",
-    "GatewayOAuthCancelResponse": "account",
-    "GatewayOAuthChangedNotification": "account",
-    "GatewayOAuthLoginParams": "account",
-    "GatewayOAuthLoginResponse": "account",
-    "GatewayOAuthPrompt": "account",
-    "GatewayOAuthReadParams": "account",
-    "GatewayOAuthReadResponse": "account",
-    "GatewayOAuthStatus": "account",
-    "GcpAccount": "account",
-    "GcpProviderId": "model_provider",
-    "GcpProviderSettings": "model_provider",
-    "GcpProviderSettingsPatch": "model_provider",
-    "GcpSetupParams": "account",
-    "GcpSetupResponse": "account",
-    "GetAccountParams": "account",
-    "GetAccountRateLimitsParams": "account",
-    "GetAccountRateLimitsResponse": "account",
-    "GetAccountResponse": "account",
-    "GetAccountSecuritySetupResponse": "account",
-    "GetAccountTokenUsageParams": "account",
-    "GetAccountTokenUsageResponse": "account",
-    "GetWorkspaceMessagesResponse": "account",
-    "GitInfo": "begin",
-    "GitPluginSource": "plugin",
-    "GlobPatternFileSystemPath": "requests",
-    "GrantedPermissionProfile": "requests",
-    "GranularAskForApproval": "turn",
-    "GranularDetails": "turn",
-    "GuardianApprovalReview": "item",
-    "GuardianApprovalReviewAction": "item",
-    "GuardianApprovalReviewStatus": "item",
-    "GuardianAssessmentOutcome": "thread",
-    "GuardianCommandSource": "item",
-    "GuardianRiskLevel": "shared",
-    "GuardianUserAuthorization": "shared",
-    "GuardianWarningNotification": "guardian_warning",
-    "HookCompletedNotification": "hook",
-    "HookErrorInfo": "hooks",
-    "HookEventName": "shared",
-    "HookExecutionMode": "hook",
-    "HookHandlerType": "hook",
-    "HookMetadata": "hooks",
-    "HookMigration": "external_agent_config",
-    "HookOutputEntry": "hook",
-    "HookOutputEntryKind": "hook",
-    "HookPromptFragment": "turn",
-    "HookPromptThreadItem": "turn",
-    "HookRunStatus": "hook",
-    "HookRunSummary": "hook",
-    "HookScope": "hook",
-    "HookSource": "shared",
-    "HookStartedNotification": "hook",
-    "HookTrustStatus": "hooks",
-    "HooksListEntry": "hooks",
-    "HooksListParams": "hooks",
-    "HooksListResponse": "hooks",
-    "HourlyScheduledTaskSchedule": "plugin",
-    "HttpConnectionFailedCodexErrorInfo": "turn",
-    "HttpConnectionFailedDetails": "turn",
-    "IdleThreadStatus": "begin",
-    "ImageDetail": "turn",
-    "ImageGenerationCallResponseItem": "thread",
-    "ImageGenerationFailure": "turn",
-    "ImageGenerationInputImage": "turn",
-    "ImageGenerationThreadItem": "turn",
-    "ImageUrlInputImageContentItem": "thread",
-    "ImageUrlInputImageFunctionCallOutputContentItem": "turn",
-    "ImageViewThreadItem": "turn",
-    "ImportHistoryRecordSuccessParams": "external_agent_config",
-    "ImportHistoryRecordTypeResultParams": "external_agent_config",
-    "InAppBrowserRequirements": "config_requirements",
-    "InitializeCapabilities": "handshake",
-    "InitializeParams": "handshake",
-    "InitializeResponse": "handshake",
-    "InlineMarkdownBemPresentation": "thread",
-    "InlineVisualizationBemPresentation": "thread",
-    "InputAudioContentItem": "thread",
-    "InputAudioDynamicToolCallOutputContentItem": "turn",
-    "InputAudioFunctionCallOutputContentItem": "turn",
-    "InputImageDynamicToolCallOutputContentItem": "turn",
-    "InputModality": "model",
-    "InputTextAgentMessageInputContent": "thread",
-    "InputTextContentItem": "thread",
-    "InputTextDynamicToolCallOutputContentItem": "turn",
-    "InputTextFunctionCallOutputContentItem": "turn",
-    "InstalledApp": "app",
-    "InternalChatMessageMetadataPassthrough": "thread",
-    "ItemCompletedNotification": "turn",
-    "ItemGuardianApprovalReviewCompletedNotification": "item",
-    "ItemGuardianApprovalReviewStartedNotification": "item",
-    "ItemStartedNotification": "turn",
-    "ItemThreadItemsListAnchor": "thread",
-    "ItemThreadTimelineEntry": "thread",
-    "KindFileSystemSpecialPath": "requests",
-    "LegacyAppPathString": "turn",
-    "LegacyManagedConfigTomlFromFileConfigLayerSource": "config",
-    "LegacyManagedConfigTomlFromMdmConfigLayerSource": "config",
-    "ListFilesCommandAction": "turn",
-    "ListFilesParsedCommand": "exec_command_approval",
-    "ListMcpServerStatusParams": "mcp_server_status",
-    "ListMcpServerStatusResponse": "mcp_server_status",
-    "LocalAudioUserInput": "turn",
-    "LocalImageUserInput": "turn",
-    "LocalPluginSource": "plugin",
-    "LocalShellAction": "thread",
-    "LocalShellCallResponseItem": "thread",
-    "LocalShellStatus": "thread",
-    "LoginAccountParams": "account",
-    "LoginAccountResponse": "account",
-    "LoginAppBrand": "account",
-    "LogoutAccountResponse": "account",
-    "ManagedHooksRequirements": "config_requirements",
-    "MarketplaceAddParams": "marketplace",
-    "MarketplaceAddResponse": "marketplace",
-    "MarketplaceInterface": "plugin",
-    "MarketplaceLoadErrorInfo": "plugin",
-    "MarketplaceRemoveParams": "marketplace",
-    "MarketplaceRemoveResponse": "marketplace",
-    "MarketplaceUpgradeErrorInfo": "marketplace",
-    "MarketplaceUpgradeParams": "marketplace",
-    "MarketplaceUpgradeResponse": "marketplace",
-    "McpAppDisplayMode": "turn",
-    "McpAppUi": "turn",
-    "McpAuthStatus": "mcp_server_status",
-    "McpElicitationBooleanSchema": "requests",
-    "McpElicitationConstOption": "requests",
-    "McpElicitationEnumSchema": "requests",
-    "McpElicitationLegacyTitledEnumSchema": "requests",
-    "McpElicitationMultiSelectEnumSchema": "requests",
-    "McpElicitationNumberSchema": "requests",
-    "McpElicitationNumberType": "requests",
-    "McpElicitationPrimitiveSchema": "requests",
-    "McpElicitationSchema": "requests",
-    "McpElicitationSingleSelectEnumSchema": "requests",
-    "McpElicitationStringFormat": "requests",
-    "McpElicitationStringSchema": "requests",
-    "McpElicitationTitledEnumItems": "requests",
-    "McpElicitationTitledMultiSelectEnumSchema": "requests",
-    "McpElicitationTitledSingleSelectEnumSchema": "requests",
-    "McpElicitationUntitledEnumItems": "requests",
-    "McpElicitationUntitledMultiSelectEnumSchema": "requests",
-    "McpElicitationUntitledSingleSelectEnumSchema": "requests",
-    "McpFormElicitationParams": "requests",
-    "McpOpenaiFormElicitationParams": "requests",
-    "McpOpenaiFormLegacyElicitationParams": "requests",
-    "McpResourceReadParams": "mcp_server",
-    "McpResourceReadResponse": "mcp_server",
-    "McpResourceReadTarget": "mcp_server",
-    "McpServerConnectionStatus": "mcp_server_status",
-    "McpServerElicitationAction": "requests",
-    "McpServerElicitationRequestParams": "requests",
-    "McpServerElicitationRequestResponse": "requests",
-    "McpServerEventNotification": "mcp_server",
-    "McpServerEventStreamNotification": "mcp_server",
-    "McpServerEventStreamStartParams": "mcp_server",
-    "McpServerEventStreamStartResponse": "mcp_server",
-    "McpServerEventStreamStopParams": "mcp_server",
-    "McpServerEventStreamStopResponse": "mcp_server",
-    "McpServerInfo": "mcp_server_status",
-    "McpServerMigration": "external_agent_config",
-    "McpServerOauthClientRegistration": "mcp_server",
-    "McpServerOauthLoginCompletedNotification": "mcp_server",
-    "McpServerOauthLoginParams": "mcp_server",
-    "McpServerOauthLoginResponse": "mcp_server",
-    "McpServerRefreshResponse": "config",
-    "McpServerStartupFailureReason": "mcp_server",
-    "McpServerStartupState": "mcp_server",
-    "McpServerStatus": "mcp_server_status",
-    "McpServerStatusDetail": "mcp_server_status",
-    "McpServerStatusUpdatedNotification": "mcp_server",
-    "McpServerToolCallParams": "mcp_server",
-    "McpServerToolCallResponse": "mcp_server",
-    "McpToolCallAppContext": "turn",
-    "McpToolCallError": "turn",
-    "McpToolCallGuardianApprovalReviewAction": "item",
-    "McpToolCallProgressNotification": "turn",
-    "McpToolCallResult": "turn",
-    "McpToolCallStatus": "turn",
-    "McpToolCallThreadItem": "turn",
-    "McpToolConfiguredHookHandler": "config_requirements",
-    "McpToolHookMetadata": "hooks",
-    "McpUrlElicitationParams": "requests",
-    "McpUserVerificationElicitationParams": "requests",
-    "MdmConfigLayerSource": "config",
-    "MemoryCitation": "turn",
-    "MemoryCitationEntry": "turn",
-    "MemoryResetResponse": "memory",
-    "MemoryStatusParams": "memory",
-    "MemoryStatusResponse": "memory",
-    "MentionUserInput": "turn",
-    "MergeStrategy": "config",
-    "MessagePhase": "turn",
-    "MessageResponseItem": "thread",
-    "MigrationDetails": "external_agent_config",
-    "MinimalFileSystemSpecialPath": "requests",
-    "MisalignmentErrorDetails": "turn",
-    "MisalignmentSteer": "turn",
-    "MockExperimentalMethodParams": "mock",
-    "MockExperimentalMethodResponse": "mock",
-    "ModeGatewayAuth": "model_provider",
-    "ModeKind": "turn",
-    "Model": "model",
-    "ModelAccessPrograms": "model",
-    "ModelAvailabilityNux": "model",
-    "ModelListParams": "model",
-    "ModelListResponse": "model",
-    "ModelProviderCapabilitiesReadParams": "model_provider",
-    "ModelProviderCapabilitiesReadResponse": "model_provider",
-    "ModelProviderConfigWriteParams": "model_provider",
-    "ModelProviderConfigWriteResponse": "model_provider",
-    "ModelProviderListParams": "model_provider",
-    "ModelProviderListResponse": "model_provider",
-    "ModelProviderSummary": "model_provider",
-    "ModelRerouteReason": "model",
-    "ModelReroutedNotification": "model",
-    "ModelSafetyBufferingUpdatedNotification": "model",
-    "ModelServiceTier": "model",
-    "ModelUpgradeInfo": "model",
-    "ModelVerification": "model",
-    "ModelVerificationNotification": "model",
-    "ModelsRequirements": "config_requirements",
-    "MultiAgentMode": "turn",
-    "MultiAgentVersion": "model",
-    "NamespaceDynamicToolSpec": "begin",
-    "NetworkAccess": "turn",
-    "NetworkAccessGuardianApprovalReviewAction": "item",
-    "NetworkApprovalContext": "requests",
-    "NetworkApprovalProtocol": "requests",
-    "NetworkDomainPermission": "config_requirements",
-    "NetworkPolicyAmendment": "requests",
-    "NetworkPolicyAmendmentDetails": "shared",
-    "NetworkPolicyAmendmentReviewDecision": "shared",
-    "NetworkPolicyRuleAction": "requests",
-    "NetworkRequirements": "config_requirements",
-    "NetworkUnixSocketPermission": "config_requirements",
-    "NewThreadModelDefaults": "config_requirements",
-    "NonSteerableTurnKind": "turn",
-    "NoneGatewayAuth": "model_provider",
-    "NotLoadedThreadStatus": "begin",
-    "NpmPluginSource": "plugin",
-    "OpenPageResponsesApiWebSearchAction": "thread",
-    "OpenPageWebSearchAction": "turn",
-    "OpenaiProviderSettings": "model_provider",
-    "OtelExporter": "config_requirements",
-    "OtelHttpProtocol": "config_requirements",
-    "OtelRequirements": "config_requirements",
-    "OtelTlsConfig": "config_requirements",
-    "OtelToolResultLogConfig": "config_requirements",
-    "OtherResponseItem": "thread",
-    "OtherResponsesApiWebSearchAction": "thread",
-    "OtherSubAgentSource": "begin",
-    "OtherWebSearchAction": "turn",
-    "OtlpGrpcDetails": "config_requirements",
-    "OtlpGrpcOtelExporter": "config_requirements",
-    "OtlpHttpDetails": "config_requirements",
-    "OtlpHttpOtelExporter": "config_requirements",
-    "OutputTextContentItem": "thread",
-    "OverriddenMetadata": "config",
-    "PackagedDefaultsConfigLayerSource": "config",
-    "ParsedCommand": "exec_command_approval",
-    "PatchApplyStatus": "turn",
-    "PatchChangeKind": "turn",
-    "PathFileSystemPath": "requests",
-    "PathUri": "environment",
-    "PermissionGrantScope": "requests",
-    "PermissionProfileListParams": "permission_profile",
-    "PermissionProfileListResponse": "permission_profile",
-    "PermissionProfileSummary": "permission_profile",
-    "PermissionsRequestApprovalParams": "requests",
-    "PermissionsRequestApprovalResponse": "requests",
-    "Personality": "turn",
-    "PlanDeltaNotification": "turn",
-    "PlanThreadItem": "turn",
-    "PlanType": "account",
-    "PluginAuthPolicy": "plugin",
-    "PluginAvailability": "plugin",
-    "PluginDetail": "plugin",
-    "PluginDisabledReason": "plugin",
-    "PluginHookSummary": "plugin",
-    "PluginInstallParams": "plugin",
-    "PluginInstallPolicy": "plugin",
-    "PluginInstallPolicySource": "plugin",
-    "PluginInstallResponse": "plugin",
-    "PluginInstalledParams": "plugin",
-    "PluginInstalledResponse": "plugin",
-    "PluginInterface": "plugin",
-    "PluginListMarketplaceKind": "plugin",
-    "PluginListParams": "plugin",
-    "PluginListResponse": "plugin",
-    "PluginMarketplaceEntry": "plugin",
-    "PluginReadParams": "plugin",
-    "PluginReadResponse": "plugin",
-    "PluginReconcileChangedPlugin": "plugin",
-    "PluginReconcileParams": "plugin",
-    "PluginReconcileResponse": "plugin",
-    "PluginSearchParams": "plugin",
-    "PluginSearchResponse": "plugin",
-    "PluginSearchResult": "plugin",
-    "PluginSearchScope": "plugin",
-    "PluginShareCheckoutParams": "plugin",
-    "PluginShareCheckoutResponse": "plugin",
-    "PluginShareContext": "plugin",
-    "PluginShareDeleteParams": "plugin",
-    "PluginShareDeleteResponse": "plugin",
-    "PluginShareDiscoverability": "plugin",
-    "PluginShareListItem": "plugin",
-    "PluginShareListParams": "plugin",
-    "PluginShareListResponse": "plugin",
-    "PluginSharePrincipal": "plugin",
-    "PluginSharePrincipalRole": "plugin",
-    "PluginSharePrincipalType": "plugin",
-    "PluginShareSaveParams": "plugin",
-    "PluginShareSaveResponse": "plugin",
-    "PluginShareTarget": "plugin",
-    "PluginShareTargetRole": "plugin",
-    "PluginShareUpdateDiscoverability": "plugin",
-    "PluginShareUpdateTargetsParams": "plugin",
-    "PluginShareUpdateTargetsResponse": "plugin",
-    "PluginSkillReadParams": "plugin",
-    "PluginSkillReadResponse": "plugin",
-    "PluginSource": "plugin",
-    "PluginSummary": "plugin",
-    "PluginUninstallParams": "plugin",
-    "PluginUninstallResponse": "plugin",
-    "PluginsMigration": "external_agent_config",
-    "ProcessExitedNotification": "process",
-    "ProcessKillParams": "process",
-    "ProcessKillResponse": "process",
-    "ProcessOutputDeltaNotification": "process",
-    "ProcessOutputStream": "process",
-    "ProcessResizePtyParams": "process",
-    "ProcessResizePtyResponse": "process",
-    "ProcessSpawnParams": "process",
-    "ProcessSpawnResponse": "process",
-    "ProcessTerminalSize": "process",
-    "ProcessWriteStdinParams": "process",
-    "ProcessWriteStdinResponse": "process",
-    "ProfileBedrockSetupParams": "account",
-    "Project": "project",
-    "ProjectChangeType": "project",
-    "ProjectChangedNotification": "project",
-    "ProjectConfigLayerSource": "config",
-    "ProjectCreateParams": "project",
-    "ProjectCreateResponse": "project",
-    "ProjectDeleteParams": "project",
-    "ProjectDeleteResponse": "project",
-    "ProjectImportParams": "project",
-    "ProjectImportResponse": "project",
-    "ProjectListParams": "project",
-    "ProjectListResponse": "project",
-    "ProjectMoveParams": "project",
-    "ProjectMoveResponse": "project",
-    "ProjectReadParams": "project",
-    "ProjectReadResponse": "project",
-    "ProjectRoot": "project",
-    "ProjectSortKey": "project",
-    "ProjectUpdateParams": "project",
-    "ProjectUpdateResponse": "project",
-    "PromptConfiguredHookHandler": "config_requirements",
-    "PromptHookMetadata": "hooks",
-    "ProviderSettings": "model_provider",
-    "ProviderSettingsPatch": "model_provider",
-    "QueuedSubmission": "thread",
-    "RateLimitReachedType": "account",
-    "RateLimitResetCredit": "account",
-    "RateLimitResetCreditStatus": "account",
-    "RateLimitResetCreditsSummary": "account",
-    "RateLimitResetType": "account",
-    "RateLimitSnapshot": "account",
-    "RateLimitWindow": "account",
-    "ReadCommandAction": "turn",
-    "ReadOnlySandboxPolicy": "turn",
-    "ReadParsedCommand": "exec_command_approval",
-    "ReadThreadReadStateOperation": "thread",
-    "RealtimeConversationVersion": "thread",
-    "RealtimeOutputModality": "thread",
-    "RealtimeSessionClosedThreadRealtimeItem": "thread",
-    "RealtimeSessionStartedThreadRealtimeItem": "thread",
-    "RealtimeThreadTimelineEntry": "thread",
-    "RealtimeVoice": "thread",
-    "RealtimeVoicesList": "thread",
-    "ReasoningEffort": "turn",
-    "ReasoningEffortOption": "model",
-    "ReasoningItemContent": "thread",
-    "ReasoningItemReasoningSummary": "thread",
-    "ReasoningResponseItem": "thread",
-    "ReasoningSummary": "turn",
-    "ReasoningSummaryPartAddedNotification": "item",
-    "ReasoningSummaryTextDeltaNotification": "turn",
-    "ReasoningTextDeltaNotification": "turn",
-    "ReasoningTextReasoningItemContent": "thread",
-    "ReasoningThreadItem": "turn",
-    "RemoteControlClient": "remote_control",
-    "RemoteControlClientsListOrder": "remote_control",
-    "RemoteControlClientsListParams": "remote_control",
-    "RemoteControlClientsListResponse": "remote_control",
-    "RemoteControlClientsRevokeParams": "remote_control",
-    "RemoteControlClientsRevokeResponse": "remote_control",
-    "RemoteControlConnectionStatus": "remote_control",
-    "RemoteControlDisableParams": "remote_control",
-    "RemoteControlDisableResponse": "remote_control",
-    "RemoteControlEnableParams": "remote_control",
-    "RemoteControlEnableResponse": "remote_control",
-    "RemoteControlPairingStartParams": "remote_control",
-    "RemoteControlPairingStartResponse": "remote_control",
-    "RemoteControlPairingStatusParams": "remote_control",
-    "RemoteControlPairingStatusResponse": "remote_control",
-    "RemoteControlStatusChangedNotification": "remote_control",
-    "RemoteControlStatusReadResponse": "remote_control",
-    "RemotePluginSource": "plugin",
-    "RequestHeader": "config_requirements",
-    "RequestId": "requests",
-    "RequestPermissionProfile": "requests",
-    "RequestPermissionsGuardianApprovalReviewAction": "item",
-    "ResidencyRequirement": "config_requirements",
-    "Resource": "mcp_server_status",
-    "ResourceContent": "mcp_server",
-    "ResourceTemplate": "mcp_server_status",
-    "ResponseItem": "thread",
-    "ResponseStreamConnectionFailedCodexErrorInfo": "turn",
-    "ResponseStreamConnectionFailedDetails": "turn",
-    "ResponseStreamDisconnectedCodexErrorInfo": "turn",
-    "ResponseStreamDisconnectedDetails": "turn",
-    "ResponseTooManyFailedAttemptsCodexErrorInfo": "turn",
-    "ResponseTooManyFailedAttemptsDetails": "turn",
-    "ResponsesApiWebSearchAction": "thread",
-    "ReviewDecision": "shared",
-    "ReviewDelivery": "review",
-    "ReviewStartParams": "review",
-    "ReviewStartResponse": "review",
-    "ReviewTarget": "review",
-    "RolloutCompressResponse": "rollout",
-    "RootFileSystemSpecialPath": "requests",
-    "SandboxMode": "begin",
-    "SandboxPolicy": "turn",
-    "SandboxWorkspaceWrite": "config",
-    "ScheduledTaskSchedule": "plugin",
-    "ScheduledTaskSummary": "plugin",
-    "ScheduledTaskWeekday": "plugin",
-    "SearchCommandAction": "turn",
-    "SearchParsedCommand": "exec_command_approval",
-    "SearchResponsesApiWebSearchAction": "thread",
-    "SearchWebSearchAction": "turn",
-    "SelectedCapabilityRoot": "begin",
-    "SendAddCreditsNudgeEmailParams": "account",
-    "SendAddCreditsNudgeEmailResponse": "account",
-    "ServerDiagnosticsGauge": "server",
-    "ServerDiagnosticsParams": "server",
-    "ServerDiagnosticsProcess": "server",
-    "ServerDiagnosticsResponse": "server",
-    "ServerRequestResolvedNotification": "requests",
-    "SessionFlagsConfigLayerSource": "config",
-    "SessionMigration": "external_agent_config",
-    "SessionSource": "begin",
-    "SessionsAccountSessionsSwitchResponse": "account_session",
-    "Settings": "turn",
-    "SkillDependencies": "skills",
-    "SkillErrorInfo": "skills",
-    "SkillInterface": "skills",
-    "SkillMetadata": "skills",
-    "SkillMigration": "external_agent_config",
-    "SkillScope": "skills",
-    "SkillSummary": "plugin",
-    "SkillToolDependency": "skills",
-    "SkillUserInput": "turn",
-    "SkillsChangedNotification": "skills",
-    "SkillsConfigWriteParams": "skills",
-    "SkillsConfigWriteResponse": "skills",
-    "SkillsExtraRootsSetParams": "skills",
-    "SkillsExtraRootsSetResponse": "skills",
-    "SkillsListEntry": "skills",
-    "SkillsListParams": "skills",
-    "SkillsListResponse": "skills",
-    "SlashTmpFileSystemSpecialPath": "requests",
-    "SleepThreadItem": "turn",
-    "SortDirection": "shared",
-    "SpecialFileSystemPath": "requests",
-    "SpendControlLimitSnapshot": "account",
-    "StrictReviewRequiredNotification": "auto_approval_review",
-    "SubAgentActivityKind": "turn",
-    "SubAgentActivityThreadItem": "turn",
-    "SubAgentSessionSource": "begin",
-    "SubAgentSource": "begin",
-    "SubagentMigration": "external_agent_config",
-    "SummaryTextReasoningItemReasoningSummary": "thread",
-    "SystemConfigLayerSource": "config",
-    "SystemErrorThreadStatus": "begin",
-    "TerminalInteractionNotification": "item",
-    "TextElement": "turn",
-    "TextPosition": "turn",
-    "TextRange": "turn",
-    "TextReasoningItemContent": "thread",
-    "TextResourceContent": "mcp_server",
-    "TextUserInput": "turn",
-    "Thread": "begin",
-    "ThreadActiveFlag": "begin",
-    "ThreadApproveGuardianDeniedActionParams": "thread",
-    "ThreadApproveGuardianDeniedActionResponse": "thread",
-    "ThreadArchiveParams": "thread",
-    "ThreadArchiveResponse": "thread",
-    "ThreadArchivedNotification": "thread",
-    "ThreadAttachment": "thread",
-    "ThreadAttachmentAddOutcome": "thread",
-    "ThreadAttachmentAddParams": "thread",
-    "ThreadAttachmentAddResponse": "thread",
-    "ThreadAttachmentListParams": "thread",
-    "ThreadAttachmentListResponse": "thread",
-    "ThreadAttachmentOperation": "thread",
-    "ThreadAttachmentOwner": "thread",
-    "ThreadAttachmentOwnerListParams": "thread",
-    "ThreadAttachmentOwnerListResponse": "thread",
-    "ThreadAttachmentRemoveParams": "thread",
-    "ThreadAttachmentRemoveResponse": "thread",
-    "ThreadAttachmentUpdatedNotification": "thread",
-    "ThreadBackgroundTerminal": "thread",
-    "ThreadBackgroundTerminalsCleanParams": "thread",
-    "ThreadBackgroundTerminalsCleanResponse": "thread",
-    "ThreadBackgroundTerminalsListParams": "thread",
-    "ThreadBackgroundTerminalsListResponse": "thread",
-    "ThreadBackgroundTerminalsTerminateParams": "thread",
-    "ThreadBackgroundTerminalsTerminateResponse": "thread",
-    "ThreadClosedNotification": "thread",
-    "ThreadCompactStartParams": "thread",
-    "ThreadCompactStartResponse": "thread",
-    "ThreadDecrementElicitationParams": "thread",
-    "ThreadDecrementElicitationResponse": "thread",
-    "ThreadDeleteParams": "thread",
-    "ThreadDeleteResponse": "thread",
-    "ThreadDeletedNotification": "thread",
-    "ThreadEnvironment": "begin",
-    "ThreadExtra": "begin",
-    "ThreadForkParams": "thread",
-    "ThreadForkResponse": "thread",
-    "ThreadGoal": "thread",
-    "ThreadGoalClearParams": "thread",
-    "ThreadGoalClearResponse": "thread",
-    "ThreadGoalClearedNotification": "thread",
-    "ThreadGoalGetParams": "thread",
-    "ThreadGoalGetResponse": "thread",
-    "ThreadGoalMutationOrigin": "thread",
-    "ThreadGoalSetParams": "thread",
-    "ThreadGoalSetResponse": "thread",
-    "ThreadGoalStatus": "thread",
-    "ThreadGoalUpdatedNotification": "thread",
-    "ThreadGuardianAssessment": "thread",
-    "ThreadGuardianReviewParams": "thread",
-    "ThreadGuardianReviewResponse": "thread",
-    "ThreadHistoryMode": "begin",
-    "ThreadId": "begin",
-    "ThreadIncrementElicitationParams": "thread",
-    "ThreadIncrementElicitationResponse": "thread",
-    "ThreadInjectItemsParams": "thread",
-    "ThreadInjectItemsResponse": "thread",
-    "ThreadItem": "turn",
-    "ThreadItemEntry": "thread",
-    "ThreadItemOutputDeferral": "thread",
-    "ThreadItemsListAnchor": "thread",
-    "ThreadItemsListCursor": "thread",
-    "ThreadItemsListParams": "thread",
-    "ThreadItemsListResponse": "thread",
-    "ThreadItemsReadParams": "thread",
-    "ThreadItemsReadResponse": "thread",
-    "ThreadListCwdFilter": "thread",
-    "ThreadListParams": "thread",
-    "ThreadListResponse": "thread",
-    "ThreadLoadedListParams": "thread",
-    "ThreadLoadedListResponse": "thread",
-    "ThreadMemoryMode": "thread",
-    "ThreadMemoryModeSetParams": "thread",
-    "ThreadMemoryModeSetResponse": "thread",
-    "ThreadMemoryReadParams": "thread",
-    "ThreadMemoryReadResponse": "thread",
-    "ThreadMetadataGitInfoUpdateParams": "thread",
-    "ThreadMetadataUpdateParams": "thread",
-    "ThreadMetadataUpdateResponse": "thread",
-    "ThreadNameUpdatedNotification": "thread",
-    "ThreadPredictionRequestParams": "thread",
-    "ThreadPredictionRequestResponse": "thread",
-    "ThreadPredictionResult": "thread",
-    "ThreadPredictionUpdatedNotification": "thread",
-    "ThreadPrepareApprovedPlanParams": "thread",
-    "ThreadPrepareApprovedPlanResponse": "thread",
-    "ThreadProjectUpdatedNotification": "thread",
-    "ThreadQueueAddParams": "thread",
-    "ThreadQueueAddResponse": "thread",
-    "ThreadQueueChangedNotification": "thread",
-    "ThreadQueueDeleteParams": "thread",
-    "ThreadQueueDeleteResponse": "thread",
-    "ThreadQueueListParams": "thread",
-    "ThreadQueueListResponse": "thread",
-    "ThreadQueueReorderParams": "thread",
-    "ThreadQueueReorderResponse": "thread",
-    "ThreadQueueStartParams": "thread",
-    "ThreadQueueStartResponse": "thread",
-    "ThreadQueueUpdateParams": "thread",
-    "ThreadQueueUpdateResponse": "thread",
-    "ThreadReadParams": "thread",
-    "ThreadReadResponse": "thread",
-    "ThreadReadState": "thread",
-    "ThreadReadStateChangedNotification": "thread",
-    "ThreadReadStateOperation": "thread",
-    "ThreadReadStateUpdateParams": "thread",
-    "ThreadReadStateUpdateResponse": "thread",
-    "ThreadRealtimeAppendAudioParams": "thread",
-    "ThreadRealtimeAppendAudioResponse": "thread",
-    "ThreadRealtimeAppendSpeechParams": "thread",
-    "ThreadRealtimeAppendSpeechResponse": "thread",
-    "ThreadRealtimeAppendTextParams": "thread",
-    "ThreadRealtimeAppendTextResponse": "thread",
-    "ThreadRealtimeAudioChunk": "thread",
-    "ThreadRealtimeBemItemPresentation": "thread",
-    "ThreadRealtimeClosedNotification": "thread",
-    "ThreadRealtimeErrorNotification": "thread",
-    "ThreadRealtimeInitialItem": "thread",
-    "ThreadRealtimeItem": "thread",
-    "ThreadRealtimeItemAddedNotification": "thread",
-    "ThreadRealtimeItemCompletedNotification": "thread",
-    "ThreadRealtimeItemStartedNotification": "thread",
-    "ThreadRealtimeItemTranscriptDeltaNotification": "thread",
-    "ThreadRealtimeListVoicesParams": "thread",
-    "ThreadRealtimeListVoicesResponse": "thread",
-    "ThreadRealtimeOutputAudioDeltaNotification": "thread",
-    "ThreadRealtimeSdpNotification": "thread",
-    "ThreadRealtimeSessionOutcome": "thread",
-    "ThreadRealtimeStartParams": "thread",
-    "ThreadRealtimeStartResponse": "thread",
-    "ThreadRealtimeStartTransport": "thread",
-    "ThreadRealtimeStartedNotification": "thread",
-    "ThreadRealtimeStopParams": "thread",
-    "ThreadRealtimeStopResponse": "thread",
-    "ThreadRealtimeTranscriptDeltaNotification": "thread",
-    "ThreadRealtimeTranscriptDoneNotification": "thread",
-    "ThreadRealtimeTranscriptRole": "thread",
-    "ThreadResumeInitialTurnsPageParams": "thread",
-    "ThreadResumeParams": "thread",
-    "ThreadResumeResponse": "thread",
-    "ThreadRevertParams": "thread",
-    "ThreadRevertResponse": "thread",
-    "ThreadRevertedNotification": "thread",
-    "ThreadSampleCancelParams": "thread",
-    "ThreadSampleCancelResponse": "thread",
-    "ThreadSampleParams": "thread",
-    "ThreadSampleResponse": "thread",
-    "ThreadSearchOccurrence": "thread",
-    "ThreadSearchOccurrencesParams": "thread",
-    "ThreadSearchOccurrencesResponse": "thread",
-    "ThreadSearchParams": "thread",
-    "ThreadSearchResponse": "thread",
-    "ThreadSearchResult": "thread",
-    "ThreadSearchSortKey": "thread",
-    "ThreadSearchTextRange": "thread",
-    "ThreadSection": "begin",
-    "ThreadSectionAppearance": "begin",
-    "ThreadSectionChangedNotification": "thread",
-    "ThreadSectionCreateParams": "thread_section",
-    "ThreadSectionCreateResponse": "thread_section",
-    "ThreadSectionDeleteParams": "thread_section",
-    "ThreadSectionDeleteResponse": "thread_section",
-    "ThreadSectionListParams": "thread_section",
-    "ThreadSectionListResponse": "thread_section",
-    "ThreadSectionMoveParams": "thread",
-    "ThreadSectionMoveResponse": "thread",
-    "ThreadSectionUpdateParams": "thread_section",
-    "ThreadSectionUpdateResponse": "thread_section",
-    "ThreadSetNameParams": "thread",
-    "ThreadSetNameResponse": "thread",
-    "ThreadSettings": "thread",
-    "ThreadSettingsUpdateParams": "thread",
-    "ThreadSettingsUpdateResponse": "thread",
-    "ThreadSettingsUpdatedNotification": "thread",
-    "ThreadShellCommandParams": "thread",
-    "ThreadShellCommandResponse": "thread",
-    "ThreadSortKey": "thread",
-    "ThreadSource": "begin",
-    "ThreadSourceKind": "thread",
-    "ThreadSpawnDetails": "begin",
-    "ThreadSpawnSubAgentSource": "begin",
-    "ThreadStartParams": "begin",
-    "ThreadStartResponse": "begin",
-    "ThreadStartSource": "begin",
-    "ThreadStartThreadUnreadPosition": "thread",
-    "ThreadStartedNotification": "begin",
-    "ThreadStatus": "begin",
-    "ThreadStatusChangedNotification": "begin",
-    "ThreadTimelineEntry": "thread",
-    "ThreadTimelineListParams": "thread",
-    "ThreadTimelineListResponse": "thread",
-    "ThreadTokenUsage": "turn",
-    "ThreadTokenUsageUpdatedNotification": "turn",
-    "ThreadTurnsListParams": "thread",
-    "ThreadTurnsListResponse": "thread",
-    "ThreadUnarchiveParams": "thread",
-    "ThreadUnarchiveResponse": "thread",
-    "ThreadUnarchivedNotification": "thread",
-    "ThreadUnreadPosition": "thread",
-    "ThreadUnsubscribeParams": "thread",
-    "ThreadUnsubscribeResponse": "thread",
-    "ThreadUnsubscribeStatus": "thread",
-    "ThreadUsage": "account",
-    "ThreadUsageBreakdownGroup": "account",
-    "TmpdirFileSystemSpecialPath": "requests",
-    "TokenUsageBreakdown": "turn",
-    "Tool": "mcp_server_status",
-    "ToolRequestUserInputAnswer": "requests",
-    "ToolRequestUserInputOption": "requests",
-    "ToolRequestUserInputParams": "requests",
-    "ToolRequestUserInputQuestion": "requests",
-    "ToolRequestUserInputResponse": "requests",
-    "ToolSearchCallResponseItem": "thread",
-    "ToolSearchOutputResponseItem": "thread",
-    "ToolsV2": "config",
-    "TranscriptSegmentThreadRealtimeItem": "thread",
-    "Turn": "turn",
-    "TurnCompletedNotification": "turn",
-    "TurnCompletedThreadTimelineEntry": "thread",
-    "TurnDiffUpdatedNotification": "turn",
-    "TurnEnvironmentParams": "turn",
-    "TurnError": "turn",
-    "TurnInterruptParams": "turn",
-    "TurnInterruptResponse": "turn",
-    "TurnItemsView": "turn",
-    "TurnModerationMetadataNotification": "turn",
-    "TurnPlanStep": "turn",
-    "TurnPlanStepStatus": "turn",
-    "TurnPlanUpdatedNotification": "turn",
-    "TurnSettingsUpdateParams": "turn",
-    "TurnSettingsUpdateResponse": "turn",
-    "TurnSettingsUpdateStatus": "turn",
-    "TurnStartParams": "turn",
-    "TurnStartResponse": "turn",
-    "TurnStartedNotification": "turn",
-    "TurnStartedThreadTimelineEntry": "thread",
-    "TurnStatus": "turn",
-    "TurnSteerParams": "turn",
-    "TurnSteerResponse": "turn",
-    "TurnThreadUnreadPosition": "thread",
-    "TurnToolOutput": "turn",
-    "TurnsPage": "thread",
-    "UncommittedChangesReviewTarget": "review",
-    "UnknownCommandAction": "turn",
-    "UnknownFileSystemSpecialPath": "requests",
-    "UnknownParsedCommand": "exec_command_approval",
-    "UnreadThreadReadStateOperation": "thread",
-    "UpdateFileChange": "apply_patch_approval",
-    "UpdatePatchChangeKind": "turn",
-    "UrlImageUserInput": "turn",
-    "UsageLimitExceededImageGenerationFailure": "turn",
-    "UserConfigLayerSource": "config",
-    "UserInput": "turn",
-    "UserMessageThreadItem": "turn",
-    "UserVerificationCancelParams": "user_verification",
-    "UserVerificationCancelResponse": "user_verification",
-    "UserVerificationDeleteParams": "user_verification",
-    "UserVerificationDeleteResponse": "user_verification",
-    "UserVerificationEnrollParams": "user_verification",
-    "UserVerificationEnrollResponse": "user_verification",
-    "UserVerificationProof": "user_verification",
-    "UserVerificationStatusParams": "user_verification",
-    "UserVerificationStatusResponse": "user_verification",
-    "UserVerificationUnavailableReason": "user_verification",
-    "UserVerificationVerifyParams": "user_verification",
-    "UserVerificationVerifyResponse": "user_verification",
-    "Verbosity": "config",
-    "WarningNotification": "turn",
-    "WebSearchAction": "turn",
-    "WebSearchCallResponseItem": "thread",
-    "WebSearchContextSize": "config",
-    "WebSearchLocation": "config",
-    "WebSearchMode": "shared",
-    "WebSearchProvider": "config",
-    "WebSearchThreadItem": "turn",
-    "WebSearchToolConfig": "config",
-    "WebrtcThreadRealtimeStartTransport": "thread",
-    "WebsocketThreadRealtimeStartTransport": "thread",
-    "WeekdaysScheduledTaskSchedule": "plugin",
-    "WeeklyScheduledTaskSchedule": "plugin",
-    "WholeItemBemPresentation": "thread",
-    "WindowsSandboxImplementation": "config_requirements",
-    "WindowsSandboxReadiness": "windows_sandbox",
-    "WindowsSandboxReadinessResponse": "windows_sandbox",
-    "WindowsSandboxSetupCompletedNotification": "windows_sandbox",
-    "WindowsSandboxSetupMode": "windows_sandbox",
-    "WindowsSandboxSetupStartParams": "windows_sandbox",
-    "WindowsSandboxSetupStartResponse": "windows_sandbox",
-    "WindowsWorldWritableWarningNotification": "windows",
-    "WorkspaceMessage": "account",
-    "WorkspaceMessageType": "account",
-    "WorkspaceRouting": "account",
-    "WorkspaceWriteSandboxPolicy": "turn",
-    "WriteStatus": "config",
-    "WriteStdinGuardianApprovalReviewAction": "item",
+    name: module for module, names in _NAMES.items() for name in names.split()
 }
 """Model name → the module below this package that defines it."""
 

@@ -2,18 +2,19 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: account."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any, Literal, TypeAlias
 
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 from codex_acp.wire.reading import (
+    Field,
     OpenEnum,
     TaggedUnion,
 )
 
 
-class AmazonBedrockAccount(WireModel, defer_build=True):
+class AmazonBedrockAccount(WireModel):
     wire_tags = ("type",)
     type: Literal["amazonBedrock"] = "amazonBedrock"
     uses_codex_managed_credentials: Annotated[bool, Field(alias="usesCodexManagedCredentials")] = (
@@ -21,7 +22,7 @@ class AmazonBedrockAccount(WireModel, defer_build=True):
     )
 
 
-class ApiKeyAccount(WireModel, defer_build=True):
+class ApiKeyAccount(WireModel):
     wire_tags = ("type",)
     type: Literal["apiKey"] = "apiKey"
 
@@ -54,7 +55,7 @@ PlanType: TypeAlias = Annotated[
 ]
 
 
-class ChatgptAccount(WireModel, defer_build=True):
+class ChatgptAccount(WireModel):
     wire_tags = ("type",)
     email: str | None
     plan_type: Annotated[PlanType, Field(alias="planType")]
@@ -63,7 +64,7 @@ class ChatgptAccount(WireModel, defer_build=True):
     "Display name of the selected ChatGPT workspace, when available."
 
 
-class GcpAccount(WireModel, defer_build=True):
+class GcpAccount(WireModel):
     """Google Cloud Vertex AI with externally managed credentials."""
 
     wire_tags = ("type",)
@@ -88,7 +89,7 @@ DesktopOnboardingEntrypoint: TypeAlias = Annotated[
 ]
 
 
-class AccountLoginCompletedNotification(WireModel, defer_build=True):
+class AccountLoginCompletedNotification(WireModel):
     error: str | None = None
     login_id: Annotated[str | None, Field(alias="loginId")] = None
     onboarding_entrypoint: Annotated[
@@ -97,7 +98,7 @@ class AccountLoginCompletedNotification(WireModel, defer_build=True):
     success: bool
 
 
-class CreditsSnapshot(WireModel, defer_build=True):
+class CreditsSnapshot(WireModel):
     balance: str | None = None
     has_credits: Annotated[bool, Field(alias="hasCredits")]
     unlimited: bool
@@ -116,20 +117,20 @@ RateLimitReachedType: TypeAlias = Annotated[
 ]
 
 
-class RateLimitWindow(WireModel, defer_build=True):
+class RateLimitWindow(WireModel):
     resets_at: Annotated[int | None, Field(alias="resetsAt")] = None
     used_percent: Annotated[int, Field(alias="usedPercent")]
     window_duration_mins: Annotated[int | None, Field(alias="windowDurationMins")] = None
 
 
-class SpendControlLimitSnapshot(WireModel, defer_build=True):
+class SpendControlLimitSnapshot(WireModel):
     limit: str
     remaining_percent: Annotated[int, Field(alias="remainingPercent")]
     resets_at: Annotated[int, Field(alias="resetsAt")]
     used: str
 
 
-class RateLimitSnapshot(WireModel, defer_build=True):
+class RateLimitSnapshot(WireModel):
     credits: CreditsSnapshot | None = None
     individual_limit: Annotated[
         SpendControlLimitSnapshot | None, Field(alias="individualLimit")
@@ -148,7 +149,7 @@ class RateLimitSnapshot(WireModel, defer_build=True):
     "Backend-reported spend-control state. `None` is unavailable, not a sparse-update recovery."
 
 
-class AccountRateLimitsUpdatedNotification(WireModel, defer_build=True):
+class AccountRateLimitsUpdatedNotification(WireModel):
     """Sparse rolling rate-limit update.
 
     Clients should merge available values into the most recent `account/rateLimits/read` response or refetch that snapshot. Nullable account metadata may be unavailable in a rolling update and does not clear a previously observed value."""
@@ -162,12 +163,12 @@ AccountRoutingOverride: TypeAlias = Annotated[
 "Backend routing policy. Wire values match the accounts/check contract."
 
 
-class AccountSecuritySetupAction(WireModel, defer_build=True):
+class AccountSecuritySetupAction(WireModel):
     label: str
     url: str
 
 
-class AccountSecuritySetupNotice(WireModel, defer_build=True):
+class AccountSecuritySetupNotice(WireModel):
     account_id: Annotated[str, Field(alias="accountId")]
     action: AccountSecuritySetupAction
     description: str
@@ -175,12 +176,12 @@ class AccountSecuritySetupNotice(WireModel, defer_build=True):
     user_id: Annotated[str, Field(alias="userId")]
 
 
-class AccountTokenUsageDailyBucket(WireModel, defer_build=True):
+class AccountTokenUsageDailyBucket(WireModel):
     start_date: Annotated[str, Field(alias="startDate")]
     tokens: int
 
 
-class AccountTokenUsageSummary(WireModel, defer_build=True):
+class AccountTokenUsageSummary(WireModel):
     current_streak_days: Annotated[int | None, Field(alias="currentStreakDays")] = None
     lifetime_tokens: Annotated[int | None, Field(alias="lifetimeTokens")] = None
     longest_running_turn_sec: Annotated[int | None, Field(alias="longestRunningTurnSec")] = None
@@ -205,7 +206,7 @@ AuthMode: TypeAlias = Annotated[
 "Authentication mode for OpenAI-backed providers."
 
 
-class AccountUpdatedNotification(WireModel, defer_build=True):
+class AccountUpdatedNotification(WireModel):
     auth_mode: Annotated[AuthMode | None, Field(alias="authMode")] = None
     plan_type: Annotated[PlanType | None, Field(alias="planType")] = None
 
@@ -219,7 +220,7 @@ AddCreditsNudgeEmailStatus: TypeAlias = Annotated[
 ]
 
 
-class AmazonBedrockAccessKeysLoginAccountParams(WireModel, defer_build=True):
+class AmazonBedrockAccessKeysLoginAccountParams(WireModel):
     """[UNSTABLE] Managed Amazon Bedrock AWS access key login is experimental."""
 
     wire_tags = ("type",)
@@ -230,7 +231,7 @@ class AmazonBedrockAccessKeysLoginAccountParams(WireModel, defer_build=True):
     type: Literal["amazonBedrockAccessKeys"] = "amazonBedrockAccessKeys"
 
 
-class AmazonBedrockLoginAccountParams(WireModel, defer_build=True):
+class AmazonBedrockLoginAccountParams(WireModel):
     """[UNSTABLE] Managed Amazon Bedrock login is experimental."""
 
     wire_tags = ("type",)
@@ -239,18 +240,18 @@ class AmazonBedrockLoginAccountParams(WireModel, defer_build=True):
     type: Literal["amazonBedrock"] = "amazonBedrock"
 
 
-class AmazonBedrockLoginAccountResponse(WireModel, defer_build=True):
+class AmazonBedrockLoginAccountResponse(WireModel):
     wire_tags = ("type",)
     type: Literal["amazonBedrock"] = "amazonBedrock"
 
 
-class ApiKeyLoginAccountParams(WireModel, defer_build=True):
+class ApiKeyLoginAccountParams(WireModel):
     wire_tags = ("type",)
     api_key: Annotated[str, Field(alias="apiKey")]
     type: Literal["apiKey"] = "apiKey"
 
 
-class ApiKeyLoginAccountResponse(WireModel, defer_build=True):
+class ApiKeyLoginAccountResponse(WireModel):
     wire_tags = ("type",)
     type: Literal["apiKey"] = "apiKey"
 
@@ -260,16 +261,16 @@ AwsCredentialType: TypeAlias = Annotated[
 ]
 
 
-class BedrockAwsProfile(WireModel, defer_build=True):
+class BedrockAwsProfile(WireModel):
     name: str
     region: str | None = None
 
 
-class BedrockCheckGovCloudRequirementsParams(WireModel, defer_build=True):
+class BedrockCheckGovCloudRequirementsParams(WireModel):
     pass
 
 
-class BedrockCheckGovCloudRequirementsResponse(WireModel, defer_build=True):
+class BedrockCheckGovCloudRequirementsResponse(WireModel):
     """Advisory check of the current Bedrock configuration after login or setup."""
 
     is_gov_cloud: Annotated[bool, Field(alias="isGovCloud")]
@@ -278,29 +279,29 @@ class BedrockCheckGovCloudRequirementsResponse(WireModel, defer_build=True):
     "Whether GovCloud is selected and the managed requirements miss the baseline. A false value is not a general certification of the network configuration."
 
 
-class BedrockDiscoverParams(WireModel, defer_build=True):
+class BedrockDiscoverParams(WireModel):
     pass
 
 
-class BedrockEnvironmentCredential(WireModel, defer_build=True):
+class BedrockEnvironmentCredential(WireModel):
     region: str | None = None
     type: AwsCredentialType
 
 
-class BedrockDiscoverResponse(WireModel, defer_build=True):
+class BedrockDiscoverResponse(WireModel):
     environment_credentials: Annotated[
         list[BedrockEnvironmentCredential], Field(alias="environmentCredentials")
     ]
     profiles: list[BedrockAwsProfile]
 
 
-class EnvironmentBedrockSetupParams(WireModel, defer_build=True):
+class EnvironmentBedrockSetupParams(WireModel):
     wire_tags = ("type",)
     region: str
     type: Literal["environment"] = "environment"
 
 
-class ProfileBedrockSetupParams(WireModel, defer_build=True):
+class ProfileBedrockSetupParams(WireModel):
     wire_tags = ("type",)
     profile: str
     region: str
@@ -319,11 +320,11 @@ BedrockSetupParams: TypeAlias = Annotated[
 ]
 
 
-class BedrockSetupResponse(WireModel, defer_build=True):
+class BedrockSetupResponse(WireModel):
     pass
 
 
-class CancelLoginAccountParams(WireModel, defer_build=True):
+class CancelLoginAccountParams(WireModel):
     login_id: Annotated[str, Field(alias="loginId")]
 
 
@@ -332,11 +333,11 @@ CancelLoginAccountStatus: TypeAlias = Annotated[
 ]
 
 
-class CancelLoginAccountResponse(WireModel, defer_build=True):
+class CancelLoginAccountResponse(WireModel):
     status: CancelLoginAccountStatus
 
 
-class ChatgptAuthTokensLoginAccountParams(WireModel, defer_build=True):
+class ChatgptAuthTokensLoginAccountParams(WireModel):
     """[UNSTABLE] FOR OPENAI INTERNAL USE ONLY - DO NOT USE. The access token must contain the same scopes that Codex-managed ChatGPT auth tokens have."""
 
     wire_tags = ("type",)
@@ -349,7 +350,7 @@ class ChatgptAuthTokensLoginAccountParams(WireModel, defer_build=True):
     type: Literal["chatgptAuthTokens"] = "chatgptAuthTokens"
 
 
-class ChatgptAuthTokensLoginAccountResponse(WireModel, defer_build=True):
+class ChatgptAuthTokensLoginAccountResponse(WireModel):
     wire_tags = ("type",)
     type: Literal["chatgptAuthTokens"] = "chatgptAuthTokens"
 
@@ -359,24 +360,24 @@ ChatgptAuthTokensRefreshReason: TypeAlias = Annotated[
 ]
 
 
-class ChatgptAuthTokensRefreshParams(WireModel, defer_build=True):
+class ChatgptAuthTokensRefreshParams(WireModel):
     previous_account_id: Annotated[str | None, Field(alias="previousAccountId")] = None
     "Workspace/account identifier that Codex was previously using.\n\nClients that manage multiple accounts/workspaces can use this as a hint to refresh the token for the correct workspace.\n\nThis may be `null` when the prior auth state did not include a workspace identifier (`chatgpt_account_id`)."
     reason: ChatgptAuthTokensRefreshReason
 
 
-class ChatgptAuthTokensRefreshResponse(WireModel, defer_build=True):
+class ChatgptAuthTokensRefreshResponse(WireModel):
     access_token: Annotated[str, Field(alias="accessToken")]
     chatgpt_account_id: Annotated[str, Field(alias="chatgptAccountId")]
     chatgpt_plan_type: Annotated[str | None, Field(alias="chatgptPlanType")] = None
 
 
-class ChatgptDeviceCodeLoginAccountParams(WireModel, defer_build=True):
+class ChatgptDeviceCodeLoginAccountParams(WireModel):
     wire_tags = ("type",)
     type: Literal["chatgptDeviceCode"] = "chatgptDeviceCode"
 
 
-class ChatgptDeviceCodeLoginAccountResponse(WireModel, defer_build=True):
+class ChatgptDeviceCodeLoginAccountResponse(WireModel):
     wire_tags = ("type",)
     login_id: Annotated[str, Field(alias="loginId")]
     type: Literal["chatgptDeviceCode"] = "chatgptDeviceCode"
@@ -389,7 +390,7 @@ class ChatgptDeviceCodeLoginAccountResponse(WireModel, defer_build=True):
 LoginAppBrand: TypeAlias = Annotated[Literal["codex", "chatgpt"] | UnknownValue, OpenEnum()]
 
 
-class ChatgptLoginAccountParams(WireModel, defer_build=True):
+class ChatgptLoginAccountParams(WireModel):
     wire_tags = ("type",)
     app_brand: Annotated[LoginAppBrand | None, Field(alias="appBrand")] = None
     codex_streamlined_login: Annotated[bool, Field(alias="codexStreamlinedLogin")] = False
@@ -397,7 +398,7 @@ class ChatgptLoginAccountParams(WireModel, defer_build=True):
     use_hosted_login_success_page: Annotated[bool, Field(alias="useHostedLoginSuccessPage")] = False
 
 
-class ChatgptLoginAccountResponse(WireModel, defer_build=True):
+class ChatgptLoginAccountResponse(WireModel):
     wire_tags = ("type",)
     auth_url: Annotated[str, Field(alias="authUrl")]
     "URL the client should open in a browser to initiate the OAuth flow."
@@ -410,18 +411,18 @@ ConsumeAccountRateLimitResetCreditOutcome: TypeAlias = Annotated[
 ]
 
 
-class ConsumeAccountRateLimitResetCreditParams(WireModel, defer_build=True):
+class ConsumeAccountRateLimitResetCreditParams(WireModel):
     credit_id: Annotated[str | None, Field(alias="creditId")] = None
     "Opaque reset-credit identifier to redeem. When omitted, the backend selects the next available credit."
     idempotency_key: Annotated[str, Field(alias="idempotencyKey")]
     "Identifies one logical reset attempt. A UUID is recommended; reuse the same value when retrying that attempt."
 
 
-class ConsumeAccountRateLimitResetCreditResponse(WireModel, defer_build=True):
+class ConsumeAccountRateLimitResetCreditResponse(WireModel):
     outcome: ConsumeAccountRateLimitResetCreditOutcome
 
 
-class GatewayOAuthCancelResponse(WireModel, defer_build=True):
+class GatewayOAuthCancelResponse(WireModel):
     pass
 
 
@@ -430,7 +431,7 @@ GatewayOAuthStatus: TypeAlias = Annotated[
 ]
 
 
-class GatewayOAuthChangedNotification(WireModel, defer_build=True):
+class GatewayOAuthChangedNotification(WireModel):
     auth_url: Annotated[str | None, Field(alias="authUrl")] = None
     "Authorization handoff, sent only to the connection that started login."
     error: str | None = None
@@ -440,7 +441,7 @@ class GatewayOAuthChangedNotification(WireModel, defer_build=True):
     status: GatewayOAuthStatus
 
 
-class GatewayOAuthLoginParams(WireModel, defer_build=True):
+class GatewayOAuthLoginParams(WireModel):
     """Authorize a configured provider without changing the default or any thread's provider."""
 
     device_auth: Annotated[bool, Field(alias="deviceAuth")] = False
@@ -449,24 +450,24 @@ class GatewayOAuthLoginParams(WireModel, defer_build=True):
     "Defaults to the current provider when omitted."
 
 
-class GatewayOAuthPrompt(WireModel, defer_build=True):
+class GatewayOAuthPrompt(WireModel):
     login_id: Annotated[str, Field(alias="loginId")]
     user_code: Annotated[str, Field(alias="userCode")]
     verification_url: Annotated[str, Field(alias="verificationUrl")]
 
 
-class GatewayOAuthLoginResponse(WireModel, defer_build=True):
+class GatewayOAuthLoginResponse(WireModel):
     prompt: GatewayOAuthPrompt | None = None
 
 
-class GatewayOAuthReadParams(WireModel, defer_build=True):
+class GatewayOAuthReadParams(WireModel):
     """Read credential readiness for a configured provider without starting browser login."""
 
     model_provider: Annotated[str | None, Field(alias="modelProvider")] = None
     "Defaults to the current provider when omitted."
 
 
-class GatewayOAuthReadResponse(WireModel, defer_build=True):
+class GatewayOAuthReadResponse(WireModel):
     """Current effective gateway policy and credential readiness; never contains credentials."""
 
     error: str | None = None
@@ -480,7 +481,7 @@ class GatewayOAuthReadResponse(WireModel, defer_build=True):
     "Whether the administrator configured a device authorization endpoint."
 
 
-class GcpSetupParams(WireModel, defer_build=True):
+class GcpSetupParams(WireModel):
     credential_file: Annotated[str | None, Field(alias="credentialFile")] = None
     "Absolute path to a credential file on the app-server host. Omit or pass `null` to clear the active user configuration's override and use ADC. If another configuration layer would still supply a credential file, setup fails without saving changes."
     location: str | None = None
@@ -488,16 +489,16 @@ class GcpSetupParams(WireModel, defer_build=True):
     project_id: Annotated[str, Field(alias="projectId")]
 
 
-class GcpSetupResponse(WireModel, defer_build=True):
+class GcpSetupResponse(WireModel):
     pass
 
 
-class GetAccountParams(WireModel, defer_build=True):
+class GetAccountParams(WireModel):
     refresh_token: Annotated[bool, Field(alias="refreshToken")] = False
     "When `true`, requests a proactive token refresh before returning.\n\nIn managed auth mode this triggers the normal refresh-token flow. In external auth mode this flag is ignored. Clients should refresh tokens themselves and call `account/login/start` with `chatgptAuthTokens`."
 
 
-class GetAccountRateLimitsParams(WireModel, defer_build=True):
+class GetAccountRateLimitsParams(WireModel):
     """Usage-read capabilities of the requesting client, never inferred from its experiment arm."""
 
     exclude_reset_credit_details: Annotated[bool, Field(alias="excludeResetCreditDetails")] = False
@@ -515,7 +516,7 @@ RateLimitResetType: TypeAlias = Annotated[
 ]
 
 
-class RateLimitResetCredit(WireModel, defer_build=True):
+class RateLimitResetCredit(WireModel):
     description: str | None = None
     "Backend-provided display description for this credit, or `null` when unavailable."
     expires_at: Annotated[int | None, Field(alias="expiresAt")] = None
@@ -530,13 +531,13 @@ class RateLimitResetCredit(WireModel, defer_build=True):
     "Backend-provided display title for this credit, or `null` when unavailable."
 
 
-class RateLimitResetCreditsSummary(WireModel, defer_build=True):
+class RateLimitResetCreditsSummary(WireModel):
     available_count: Annotated[int, Field(alias="availableCount")]
     credits: list[RateLimitResetCredit] | None = None
     "Detail rows for available reset credits, when the backend provides them.\n\n`null` means only `availableCount` is known, while an empty array means details were fetched and no available credits were returned. The backend may cap this list, so its length can be less than `availableCount`."
 
 
-class GetAccountRateLimitsResponse(WireModel, defer_build=True):
+class GetAccountRateLimitsResponse(WireModel):
     account_id: Annotated[str | None, Field(alias="accountId")] = None
     "Account associated with this usage snapshot, when supplied by the backend."
     ordinary_usage_allowed: Annotated[bool | None, Field(alias="ordinaryUsageAllowed")] = None
@@ -554,7 +555,7 @@ class GetAccountRateLimitsResponse(WireModel, defer_build=True):
     "Multi-bucket view keyed by metered `limit_id` (for example, `codex`)."
 
 
-class WorkspaceRouting(WireModel, defer_build=True):
+class WorkspaceRouting(WireModel):
     account_routing_override: Annotated[
         AccountRoutingOverride, Field(alias="accountRoutingOverride")
     ]
@@ -562,7 +563,7 @@ class WorkspaceRouting(WireModel, defer_build=True):
     chatgpt_account_id: Annotated[str, Field(alias="chatgptAccountId")]
 
 
-class GetAccountResponse(WireModel, defer_build=True):
+class GetAccountResponse(WireModel):
     account: Account | None = None
     requires_openai_auth: Annotated[bool, Field(alias="requiresOpenaiAuth")]
     user_id: Annotated[str | None, Field(alias="userId")] = None
@@ -570,18 +571,18 @@ class GetAccountResponse(WireModel, defer_build=True):
     workspace_routing: Annotated[WorkspaceRouting | None, Field(alias="workspaceRouting")] = None
 
 
-class GetAccountSecuritySetupResponse(WireModel, defer_build=True):
+class GetAccountSecuritySetupResponse(WireModel):
     """Optional security reminder bound to the account that fetched it. Unavailable or ineligible accounts return no notice; this read never changes account security."""
 
     notice: AccountSecuritySetupNotice | None = None
 
 
-class GetAccountTokenUsageParams(WireModel, defer_build=True):
+class GetAccountTokenUsageParams(WireModel):
     thread_id: Annotated[str | None, Field(alias="threadId")] = None
     "When present, read estimated usage for this thread instead of account-wide token activity."
 
 
-class ThreadUsageBreakdownGroup(WireModel, defer_build=True):
+class ThreadUsageBreakdownGroup(WireModel):
     cached_input_tokens: Annotated[int | None, Field(alias="cachedInputTokens")] = None
     estimated_usage_credits_micros: Annotated[int, Field(alias="estimatedUsageCreditsMicros")]
     input_tokens: Annotated[int | None, Field(alias="inputTokens")] = None
@@ -593,7 +594,7 @@ class ThreadUsageBreakdownGroup(WireModel, defer_build=True):
     total_tokens: Annotated[int | None, Field(alias="totalTokens")] = None
 
 
-class ThreadUsage(WireModel, defer_build=True):
+class ThreadUsage(WireModel):
     estimated_usage_credits_micros: Annotated[int, Field(alias="estimatedUsageCreditsMicros")]
     estimated_usage_usd_micros: Annotated[int | None, Field(alias="estimatedUsageUsdMicros")] = None
     groups: list[ThreadUsageBreakdownGroup]
@@ -602,7 +603,7 @@ class ThreadUsage(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class GetAccountTokenUsageResponse(WireModel, defer_build=True):
+class GetAccountTokenUsageResponse(WireModel):
     daily_usage_buckets: Annotated[
         list[AccountTokenUsageDailyBucket] | None, Field(alias="dailyUsageBuckets")
     ] = None
@@ -616,7 +617,7 @@ WorkspaceMessageType: TypeAlias = Annotated[
 ]
 
 
-class WorkspaceMessage(WireModel, defer_build=True):
+class WorkspaceMessage(WireModel):
     archived_at: Annotated[int | None, Field(alias="archivedAt")] = None
     "Unix timestamp (in seconds) when the message was archived."
     created_at: Annotated[int | None, Field(alias="createdAt")] = None
@@ -626,7 +627,7 @@ class WorkspaceMessage(WireModel, defer_build=True):
     message_type: Annotated[WorkspaceMessageType, Field(alias="messageType")]
 
 
-class GetWorkspaceMessagesResponse(WireModel, defer_build=True):
+class GetWorkspaceMessagesResponse(WireModel):
     feature_enabled: Annotated[bool, Field(alias="featureEnabled")]
     "Whether the workspace-message backend route is available for this client."
     messages: list[WorkspaceMessage]
@@ -674,13 +675,13 @@ LoginAccountResponse: TypeAlias = Annotated[
 ]
 
 
-class LogoutAccountResponse(WireModel, defer_build=True):
+class LogoutAccountResponse(WireModel):
     pass
 
 
-class SendAddCreditsNudgeEmailParams(WireModel, defer_build=True):
+class SendAddCreditsNudgeEmailParams(WireModel):
     credit_type: Annotated[AddCreditsNudgeCreditType, Field(alias="creditType")]
 
 
-class SendAddCreditsNudgeEmailResponse(WireModel, defer_build=True):
+class SendAddCreditsNudgeEmailResponse(WireModel):
     status: AddCreditsNudgeEmailStatus

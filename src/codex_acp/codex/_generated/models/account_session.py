@@ -2,12 +2,13 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: account_session."""
 
-from typing import Annotated, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Literal, TypeAlias
 
 from codex_acp.wire.model import UnknownValue, WireModel
 from codex_acp.wire.reading import (
+    Field,
     OpenEnum,
 )
 
@@ -16,14 +17,14 @@ AccountSessionWorkspaceKind: TypeAlias = Annotated[
 ]
 
 
-class AccountSessionWorkspace(WireModel, defer_build=True):
+class AccountSessionWorkspace(WireModel):
     account_id: Annotated[str, Field(alias="accountId")]
     image_url: Annotated[str | None, Field(alias="imageUrl")] = None
     kind: AccountSessionWorkspaceKind | None = None
     name: str | None = None
 
 
-class AccountSession(WireModel, defer_build=True):
+class AccountSession(WireModel):
     display_name: Annotated[str | None, Field(alias="displayName")] = None
     email: str | None = None
     image_url: Annotated[str | None, Field(alias="imageUrl")] = None
@@ -37,16 +38,16 @@ class AccountSession(WireModel, defer_build=True):
     workspaces: list[AccountSessionWorkspace]
 
 
-class AccountSessionsListParams(WireModel, defer_build=True):
+class AccountSessionsListParams(WireModel):
     refresh_workspace_metadata: Annotated[bool, Field(alias="refreshWorkspaceMetadata")] = False
 
 
-class AccountSessionsResponse(WireModel, defer_build=True):
+class AccountSessionsResponse(WireModel):
     active_session_id: Annotated[str | None, Field(alias="activeSessionId")] = None
     sessions: list[AccountSession]
 
 
-class AccountSessionsSwitchParams(WireModel, defer_build=True):
+class AccountSessionsSwitchParams(WireModel):
     account_id: Annotated[str, Field(alias="accountId")]
     "Workspace to select within that login; this is not a user identifier."
     allow_browser_login: Annotated[bool, Field(alias="allowBrowserLogin")] = False
@@ -55,14 +56,14 @@ class AccountSessionsSwitchParams(WireModel, defer_build=True):
     "Opaque active-login identifier returned by accountSession/list."
 
 
-class AuthUrlAccountSessionsSwitchResponse(WireModel, defer_build=True):
+class AuthUrlAccountSessionsSwitchResponse(WireModel):
     """Open the URL and await account/login/completed for this login ID."""
 
     auth_url: str
     login_id: str
 
 
-class SessionsAccountSessionsSwitchResponse(WireModel, defer_build=True):
+class SessionsAccountSessionsSwitchResponse(WireModel):
     active_session_id: Annotated[str | None, Field(alias="activeSessionId")] = None
     sessions: list[AccountSession]
 

@@ -2,14 +2,17 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: app."""
 
+from __future__ import annotations
+
 from typing import Annotated, Any
 
-from pydantic import Field
-
 from codex_acp.wire.model import WireModel
+from codex_acp.wire.reading import (
+    Field,
+)
 
 
-class AppBranding(WireModel, defer_build=True):
+class AppBranding(WireModel):
     """EXPERIMENTAL - app metadata returned by app-list APIs."""
 
     category: str | None = None
@@ -20,17 +23,17 @@ class AppBranding(WireModel, defer_build=True):
     website: str | None = None
 
 
-class AppReview(WireModel, defer_build=True):
+class AppReview(WireModel):
     status: str
 
 
-class AppScreenshot(WireModel, defer_build=True):
+class AppScreenshot(WireModel):
     file_id: Annotated[str | None, Field(alias="fileId")] = None
     url: str | None = None
     user_prompt: Annotated[str, Field(alias="userPrompt")]
 
 
-class AppMetadata(WireModel, defer_build=True):
+class AppMetadata(WireModel):
     categories: list[str] | None = None
     developer: str | None = None
     first_party_requires_install: Annotated[
@@ -48,7 +51,7 @@ class AppMetadata(WireModel, defer_build=True):
     version_notes: Annotated[str | None, Field(alias="versionNotes")] = None
 
 
-class AppInfo(WireModel, defer_build=True):
+class AppInfo(WireModel):
     """EXPERIMENTAL - app metadata returned by app-list APIs."""
 
     app_metadata: Annotated[AppMetadata | None, Field(alias="appMetadata")] = None
@@ -69,13 +72,13 @@ class AppInfo(WireModel, defer_build=True):
     plugin_display_names: Annotated[list[str], Field(alias="pluginDisplayNames")] = []
 
 
-class AppListUpdatedNotification(WireModel, defer_build=True):
+class AppListUpdatedNotification(WireModel):
     """EXPERIMENTAL - notification emitted when the app list changes."""
 
     data: list[AppInfo]
 
 
-class AppToolSummary(WireModel, defer_build=True):
+class AppToolSummary(WireModel):
     """EXPERIMENTAL - metadata returned by app/read."""
 
     description: str
@@ -86,7 +89,7 @@ class AppToolSummary(WireModel, defer_build=True):
     title: str | None = None
 
 
-class AppsInstalledParams(WireModel, defer_build=True):
+class AppsInstalledParams(WireModel):
     """Read the committed installed connector runtime snapshot."""
 
     force_refresh: Annotated[bool, Field(alias="forceRefresh")] = False
@@ -95,7 +98,7 @@ class AppsInstalledParams(WireModel, defer_build=True):
     "Optional loaded thread id used to evaluate effective app configuration."
 
 
-class InstalledApp(WireModel, defer_build=True):
+class InstalledApp(WireModel):
     """Installed connector runtime state."""
 
     callable: bool
@@ -107,13 +110,13 @@ class InstalledApp(WireModel, defer_build=True):
     "Best-effort name carried by the runtime tool catalog. Canonical app metadata remains owned by `app/read`."
 
 
-class AppsInstalledResponse(WireModel, defer_build=True):
+class AppsInstalledResponse(WireModel):
     """The installed connectors in one committed runtime snapshot."""
 
     apps: list[InstalledApp]
 
 
-class AppsListParams(WireModel, defer_build=True):
+class AppsListParams(WireModel):
     """EXPERIMENTAL - list available apps/connectors."""
 
     cursor: str | None = None
@@ -126,7 +129,7 @@ class AppsListParams(WireModel, defer_build=True):
     "Optional thread id used to evaluate app feature gating from that thread's config."
 
 
-class AppsListResponse(WireModel, defer_build=True):
+class AppsListResponse(WireModel):
     """EXPERIMENTAL - app list response."""
 
     data: list[AppInfo]
@@ -134,7 +137,7 @@ class AppsListResponse(WireModel, defer_build=True):
     "Opaque cursor to pass to the next call to continue after the last item. If None, there are no more items to return."
 
 
-class AppsReadParams(WireModel, defer_build=True):
+class AppsReadParams(WireModel):
     """EXPERIMENTAL - read metadata for specific apps/connectors."""
 
     app_ids: Annotated[list[str], Field(alias="appIds")]
@@ -145,7 +148,7 @@ class AppsReadParams(WireModel, defer_build=True):
     "Optional loaded thread id used to evaluate effective app configuration."
 
 
-class ConnectorMetadata(WireModel, defer_build=True):
+class ConnectorMetadata(WireModel):
     """EXPERIMENTAL - metadata returned by app/read."""
 
     description: str | None = None
@@ -159,7 +162,7 @@ class ConnectorMetadata(WireModel, defer_build=True):
     tool_summaries: Annotated[list[AppToolSummary] | None, Field(alias="toolSummaries")] = None
 
 
-class AppsReadResponse(WireModel, defer_build=True):
+class AppsReadResponse(WireModel):
     """EXPERIMENTAL - app/read response."""
 
     apps: list[ConnectorMetadata]

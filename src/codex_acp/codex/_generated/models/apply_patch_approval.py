@@ -2,9 +2,9 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: apply_patch_approval."""
 
-from typing import Annotated, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.begin import (
     ThreadId,
@@ -14,23 +14,24 @@ from codex_acp.codex._generated.models.shared import (
 )
 from codex_acp.wire.model import UnknownVariant, WireModel
 from codex_acp.wire.reading import (
+    Field,
     TaggedUnion,
 )
 
 
-class AddFileChange(WireModel, defer_build=True):
+class AddFileChange(WireModel):
     wire_tags = ("type",)
     content: str
     type: Literal["add"] = "add"
 
 
-class DeleteFileChange(WireModel, defer_build=True):
+class DeleteFileChange(WireModel):
     wire_tags = ("type",)
     content: str
     type: Literal["delete"] = "delete"
 
 
-class UpdateFileChange(WireModel, defer_build=True):
+class UpdateFileChange(WireModel):
     wire_tags = ("type",)
     move_path: str | None = None
     type: Literal["update"] = "update"
@@ -50,7 +51,7 @@ FileChange: TypeAlias = Annotated[
 ]
 
 
-class ApplyPatchApprovalParams(WireModel, defer_build=True):
+class ApplyPatchApprovalParams(WireModel):
     call_id: Annotated[str, Field(alias="callId")]
     "Use to correlate this with [codex_protocol::protocol::PatchApplyBeginEvent] and [codex_protocol::protocol::PatchApplyEndEvent]."
     conversation_id: Annotated[ThreadId, Field(alias="conversationId")]
@@ -61,5 +62,5 @@ class ApplyPatchApprovalParams(WireModel, defer_build=True):
     "Optional explanatory reason (e.g. request for extra write access)."
 
 
-class ApplyPatchApprovalResponse(WireModel, defer_build=True):
+class ApplyPatchApprovalResponse(WireModel):
     decision: ReviewDecision

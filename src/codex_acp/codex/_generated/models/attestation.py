@@ -2,13 +2,15 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: attestation."""
 
+from __future__ import annotations
+
 from codex_acp.wire.model import WireModel
 
 
-class AttestationGenerateParams(WireModel, defer_build=True):
+class AttestationGenerateParams(WireModel):
     pass
 
 
-class AttestationGenerateResponse(WireModel, defer_build=True):
+class AttestationGenerateResponse(WireModel):
     token: str
     "Opaque client attestation token."

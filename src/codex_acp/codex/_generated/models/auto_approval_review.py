@@ -2,14 +2,17 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: auto_approval_review."""
 
+from __future__ import annotations
+
 from typing import Annotated
 
-from pydantic import Field
-
 from codex_acp.wire.model import WireModel
+from codex_acp.wire.reading import (
+    Field,
+)
 
 
-class StrictReviewRequiredNotification(WireModel, defer_build=True):
+class StrictReviewRequiredNotification(WireModel):
     started_at_ms: Annotated[int, Field(alias="startedAtMs")]
     "Unix timestamp (in milliseconds) when this review started."
     thread_id: Annotated[str, Field(alias="threadId")]

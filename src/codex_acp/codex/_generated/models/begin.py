@@ -2,9 +2,9 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: begin."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.handshake import (
     AbsolutePathBuf,
@@ -22,6 +22,7 @@ from codex_acp.codex._generated.models.turn import (
 )
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 from codex_acp.wire.reading import (
+    Field,
     KeyedUnion,
     OpenEnum,
     TaggedUnion,

@@ -2,6 +2,8 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: collaboration_mode."""
 
+from __future__ import annotations
+
 from codex_acp.codex._generated.models.turn import (
     ModeKind,
     ReasoningEffort,
@@ -9,11 +11,11 @@ from codex_acp.codex._generated.models.turn import (
 from codex_acp.wire.model import WireModel
 
 
-class CollaborationModeListParams(WireModel, defer_build=True):
+class CollaborationModeListParams(WireModel):
     """EXPERIMENTAL - list collaboration mode presets."""
 
 
-class CollaborationModeMask(WireModel, defer_build=True):
+class CollaborationModeMask(WireModel):
     """EXPERIMENTAL - collaboration mode preset metadata for clients."""
 
     mode: ModeKind | None = None
@@ -22,7 +24,7 @@ class CollaborationModeMask(WireModel, defer_build=True):
     reasoning_effort: ReasoningEffort | None = None
 
 
-class CollaborationModeListResponse(WireModel, defer_build=True):
+class CollaborationModeListResponse(WireModel):
     """EXPERIMENTAL - collaboration mode presets response."""
 
     data: list[CollaborationModeMask]

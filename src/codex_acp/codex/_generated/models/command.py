@@ -2,15 +2,16 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: command."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.turn import (
     SandboxPolicy,
 )
 from codex_acp.wire.model import UnknownValue, WireModel
 from codex_acp.wire.reading import (
+    Field,
     OpenEnum,
 )
 
@@ -20,7 +21,7 @@ CommandExecOutputStream: TypeAlias = Annotated[
 "Stream label for `command/exec/outputDelta` notifications."
 
 
-class CommandExecOutputDeltaNotification(WireModel, defer_build=True):
+class CommandExecOutputDeltaNotification(WireModel):
     """Base64-encoded output chunk emitted for a streaming `command/exec` request.
 
     These notifications are connection-scoped. If the originating connection closes, the server terminates the process."""
@@ -35,7 +36,7 @@ class CommandExecOutputDeltaNotification(WireModel, defer_build=True):
     "Output stream for this chunk."
 
 
-class CommandExecTerminalSize(WireModel, defer_build=True):
+class CommandExecTerminalSize(WireModel):
     """PTY size in character cells for `command/exec` PTY sessions."""
 
     cols: Annotated[int, Field(ge=0)]
@@ -44,7 +45,7 @@ class CommandExecTerminalSize(WireModel, defer_build=True):
     "Terminal height in character cells."
 
 
-class CommandExecParams(WireModel, defer_build=True):
+class CommandExecParams(WireModel):
     """Run a standalone command (argv vector) in the server sandbox without creating a thread or turn.
 
     The final `command/exec` response is deferred until the process exits and is sent only after all `command/exec/outputDelta` notifications for that connection have been emitted."""
@@ -79,7 +80,7 @@ class CommandExecParams(WireModel, defer_build=True):
     "Enable PTY mode.\n\nThis implies `streamStdin` and `streamStdoutStderr`."
 
 
-class CommandExecResizeParams(WireModel, defer_build=True):
+class CommandExecResizeParams(WireModel):
     """Resize a running PTY-backed `command/exec` session."""
 
     process_id: Annotated[str, Field(alias="processId")]
@@ -88,11 +89,11 @@ class CommandExecResizeParams(WireModel, defer_build=True):
     "New PTY size in character cells."
 
 
-class CommandExecResizeResponse(WireModel, defer_build=True):
+class CommandExecResizeResponse(WireModel):
     """Empty success response for `command/exec/resize`."""
 
 
-class CommandExecResponse(WireModel, defer_build=True):
+class CommandExecResponse(WireModel):
     """Final buffered result for `command/exec`."""
 
     exit_code: Annotated[int, Field(alias="exitCode")]
@@ -103,18 +104,18 @@ class CommandExecResponse(WireModel, defer_build=True):
     "Buffered stdout capture.\n\nEmpty when stdout was streamed via `command/exec/outputDelta`."
 
 
-class CommandExecTerminateParams(WireModel, defer_build=True):
+class CommandExecTerminateParams(WireModel):
     """Terminate a running `command/exec` session."""
 
     process_id: Annotated[str, Field(alias="processId")]
     "Client-supplied, connection-scoped `processId` from the original `command/exec` request."
 
 
-class CommandExecTerminateResponse(WireModel, defer_build=True):
+class CommandExecTerminateResponse(WireModel):
     """Empty success response for `command/exec/terminate`."""
 
 
-class CommandExecWriteParams(WireModel, defer_build=True):
+class CommandExecWriteParams(WireModel):
     """Write stdin bytes to a running `command/exec` session, close stdin, or both."""
 
     close_stdin: Annotated[bool, Field(alias="closeStdin")] = False
@@ -125,5 +126,5 @@ class CommandExecWriteParams(WireModel, defer_build=True):
     "Client-supplied, connection-scoped `processId` from the original `command/exec` request."
 
 
-class CommandExecWriteResponse(WireModel, defer_build=True):
+class CommandExecWriteResponse(WireModel):
     """Empty success response for `command/exec/write`."""

@@ -2,9 +2,9 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: config."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.begin import (
     SandboxMode,
@@ -25,12 +25,13 @@ from codex_acp.codex._generated.models.turn import (
 )
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 from codex_acp.wire.reading import (
+    Field,
     OpenEnum,
     TaggedUnion,
 )
 
 
-class AnalyticsConfig(WireModel, defer_build=True):
+class AnalyticsConfig(WireModel):
     enabled: bool | None = None
 
 
@@ -39,7 +40,7 @@ AppToolApproval: TypeAlias = Annotated[
 ]
 
 
-class AppsDefaultConfig(WireModel, defer_build=True):
+class AppsDefaultConfig(WireModel):
     approvals_reviewer: ApprovalsReviewer | None = None
     default_tools_approval_mode: AppToolApproval | None = None
     destructive_enabled: bool = True
@@ -47,7 +48,7 @@ class AppsDefaultConfig(WireModel, defer_build=True):
     open_world_enabled: bool = True
 
 
-class AppsConfig(WireModel, defer_build=True):
+class AppsConfig(WireModel):
     field_default: Annotated[AppsDefaultConfig | None, Field(alias="_default")] = None
 
 
@@ -57,36 +58,36 @@ AutoCompactTokenLimitScope: TypeAlias = Annotated[
 "Selects which part of the active context is charged against `model_auto_compact_token_limit`."
 
 
-class BrowserUseOriginPolicyConfig(WireModel, defer_build=True):
+class BrowserUseOriginPolicyConfig(WireModel):
     access: AllowDenyRequirement | None = None
     downloads: AllowDenyRequirement | None = None
     full_cdp_access: AllowDenyRequirement | None = None
     uploads: AllowDenyRequirement | None = None
 
 
-class BrowserUseConfig(WireModel, defer_build=True):
+class BrowserUseConfig(WireModel):
     allow_history_access: bool | None = None
     default_origin_policy: BrowserUseOriginPolicyConfig | None = None
     origins: dict[str, Any] | None = None
 
 
-class ComputerUseMacosConfig(WireModel, defer_build=True):
+class ComputerUseMacosConfig(WireModel):
     bundle_ids: dict[str, Any] | None = None
 
 
-class ComputerUseWindowsExeConfig(WireModel, defer_build=True):
+class ComputerUseWindowsExeConfig(WireModel):
     access: AllowDenyRequirement
     binary_name: str | None = None
     product_name: str
     publisher_name: str
 
 
-class ComputerUseWindowsConfig(WireModel, defer_build=True):
+class ComputerUseWindowsConfig(WireModel):
     aumids: dict[str, Any] | None = None
     exes: list[ComputerUseWindowsExeConfig] | None = None
 
 
-class ComputerUseConfig(WireModel, defer_build=True):
+class ComputerUseConfig(WireModel):
     default_app_access: AllowDenyRequirement | None = None
     macos: ComputerUseMacosConfig | None = None
     windows: ComputerUseWindowsConfig | None = None
@@ -96,7 +97,7 @@ ForcedChatgptWorkspaceIds: TypeAlias = str | list[str]
 "Backward-compatible API shape for ChatGPT workspace login restrictions."
 
 
-class SandboxWorkspaceWrite(WireModel, defer_build=True):
+class SandboxWorkspaceWrite(WireModel):
     exclude_slash_tmp: bool = False
     exclude_tmpdir_env_var: bool = False
     network_access: bool = False
@@ -108,20 +109,20 @@ WebSearchContextSize: TypeAlias = Annotated[
 ]
 
 
-class WebSearchLocation(WireModel, defer_build=True):
+class WebSearchLocation(WireModel):
     city: str | None = None
     country: str | None = None
     region: str | None = None
     timezone: str | None = None
 
 
-class WebSearchToolConfig(WireModel, defer_build=True):
+class WebSearchToolConfig(WireModel):
     allowed_domains: list[str] | None = None
     context_size: WebSearchContextSize | None = None
     location: WebSearchLocation | None = None
 
 
-class ToolsV2(WireModel, defer_build=True):
+class ToolsV2(WireModel):
     web_search: WebSearchToolConfig | None = None
 
 
@@ -134,7 +135,7 @@ WebSearchProvider: TypeAlias = Annotated[
 "Provider preference selected by the resolved model catalog entry."
 
 
-class Config(WireModel, defer_build=True):
+class Config(WireModel):
     analytics: AnalyticsConfig | None = None
     approval_policy: AskForApproval | None = None
     approvals_reviewer: ApprovalsReviewer | None = None
@@ -169,13 +170,13 @@ class Config(WireModel, defer_build=True):
 MergeStrategy: TypeAlias = Annotated[Literal["replace", "upsert"] | UnknownValue, OpenEnum()]
 
 
-class ConfigEdit(WireModel, defer_build=True):
+class ConfigEdit(WireModel):
     key_path: Annotated[str, Field(alias="keyPath")]
     merge_strategy: Annotated[MergeStrategy, Field(alias="mergeStrategy")]
     value: Any
 
 
-class ConfigBatchWriteParams(WireModel, defer_build=True):
+class ConfigBatchWriteParams(WireModel):
     edits: list[ConfigEdit]
     expected_version: Annotated[str | None, Field(alias="expectedVersion")] = None
     file_path: Annotated[str | None, Field(alias="filePath")] = None
@@ -184,7 +185,7 @@ class ConfigBatchWriteParams(WireModel, defer_build=True):
     "When true, hot-reload updated runtime settings into loaded threads after writing. Session-static model, reasoning-effort, Plan-mode reasoning-effort, and service-tier defaults are not reloaded. The deprecated personality setting is also not reloaded."
 
 
-class EnterpriseManagedConfigLayerSource(WireModel, defer_build=True):
+class EnterpriseManagedConfigLayerSource(WireModel):
     """Enterprise-managed config layer delivered by the cloud config bundle."""
 
     wire_tags = ("type",)
@@ -195,7 +196,7 @@ class EnterpriseManagedConfigLayerSource(WireModel, defer_build=True):
     type: Literal["enterpriseManaged"] = "enterpriseManaged"
 
 
-class LegacyManagedConfigTomlFromFileConfigLayerSource(WireModel, defer_build=True):
+class LegacyManagedConfigTomlFromFileConfigLayerSource(WireModel):
     """`managed_config.toml` was designed to be a config that was loaded as the last layer on top of everything else. This scheme did not quite work out as intended, but we keep this variant as a "best effort" while we phase out `managed_config.toml` in favor of `requirements.toml`."""
 
     wire_tags = ("type",)
@@ -203,12 +204,12 @@ class LegacyManagedConfigTomlFromFileConfigLayerSource(WireModel, defer_build=Tr
     type: Literal["legacyManagedConfigTomlFromFile"] = "legacyManagedConfigTomlFromFile"
 
 
-class LegacyManagedConfigTomlFromMdmConfigLayerSource(WireModel, defer_build=True):
+class LegacyManagedConfigTomlFromMdmConfigLayerSource(WireModel):
     wire_tags = ("type",)
     type: Literal["legacyManagedConfigTomlFromMdm"] = "legacyManagedConfigTomlFromMdm"
 
 
-class MdmConfigLayerSource(WireModel, defer_build=True):
+class MdmConfigLayerSource(WireModel):
     """Managed preferences layer delivered by MDM (macOS only)."""
 
     wire_tags = ("type",)
@@ -217,7 +218,7 @@ class MdmConfigLayerSource(WireModel, defer_build=True):
     type: Literal["mdm"] = "mdm"
 
 
-class PackagedDefaultsConfigLayerSource(WireModel, defer_build=True):
+class PackagedDefaultsConfigLayerSource(WireModel):
     """Default configuration supplied with the installed Codex package."""
 
     wire_tags = ("type",)
@@ -226,7 +227,7 @@ class PackagedDefaultsConfigLayerSource(WireModel, defer_build=True):
     type: Literal["packagedDefaults"] = "packagedDefaults"
 
 
-class ProjectConfigLayerSource(WireModel, defer_build=True):
+class ProjectConfigLayerSource(WireModel):
     """Path to a .codex/ folder within a project. There could be multiple of these between `cwd` and the project/repo root."""
 
     wire_tags = ("type",)
@@ -234,14 +235,14 @@ class ProjectConfigLayerSource(WireModel, defer_build=True):
     type: Literal["project"] = "project"
 
 
-class SessionFlagsConfigLayerSource(WireModel, defer_build=True):
+class SessionFlagsConfigLayerSource(WireModel):
     """Session-layer overrides supplied via `-c`/`--config`."""
 
     wire_tags = ("type",)
     type: Literal["sessionFlags"] = "sessionFlags"
 
 
-class SystemConfigLayerSource(WireModel, defer_build=True):
+class SystemConfigLayerSource(WireModel):
     """Managed config layer from a file (usually `managed_config.toml`)."""
 
     wire_tags = ("type",)
@@ -250,7 +251,7 @@ class SystemConfigLayerSource(WireModel, defer_build=True):
     type: Literal["system"] = "system"
 
 
-class UserConfigLayerSource(WireModel, defer_build=True):
+class UserConfigLayerSource(WireModel):
     """User config layer from $CODEX_HOME/config.toml. This layer is special in that it is expected to be: - writable by the user - generally outside the workspace directory"""
 
     wire_tags = ("type",)
@@ -289,31 +290,31 @@ ConfigLayerSource: TypeAlias = Annotated[
 ]
 
 
-class ConfigLayer(WireModel, defer_build=True):
+class ConfigLayer(WireModel):
     config: Any
     disabled_reason: Annotated[str | None, Field(alias="disabledReason")] = None
     name: ConfigLayerSource
     version: str
 
 
-class ConfigLayerMetadata(WireModel, defer_build=True):
+class ConfigLayerMetadata(WireModel):
     name: ConfigLayerSource
     version: str
 
 
-class ConfigReadParams(WireModel, defer_build=True):
+class ConfigReadParams(WireModel):
     cwd: str | None = None
     "Optional working directory to resolve project config layers. If specified, return the effective config as seen from that directory (i.e., including any project layers between `cwd` and the project/repo root)."
     include_layers: Annotated[bool, Field(alias="includeLayers")] = False
 
 
-class ConfigReadResponse(WireModel, defer_build=True):
+class ConfigReadResponse(WireModel):
     config: Config
     layers: list[ConfigLayer] | None = None
     origins: dict[str, ConfigLayerMetadata]
 
 
-class ConfigValueWriteParams(WireModel, defer_build=True):
+class ConfigValueWriteParams(WireModel):
     expected_version: Annotated[str | None, Field(alias="expectedVersion")] = None
     file_path: Annotated[str | None, Field(alias="filePath")] = None
     "Path to the config file to write; defaults to the user's `config.toml` when omitted."
@@ -322,7 +323,7 @@ class ConfigValueWriteParams(WireModel, defer_build=True):
     value: Any
 
 
-class OverriddenMetadata(WireModel, defer_build=True):
+class OverriddenMetadata(WireModel):
     effective_value: Annotated[Any, Field(alias="effectiveValue")]
     message: str
     overriding_layer: Annotated[ConfigLayerMetadata, Field(alias="overridingLayer")]
@@ -331,7 +332,7 @@ class OverriddenMetadata(WireModel, defer_build=True):
 WriteStatus: TypeAlias = Annotated[Literal["ok", "okOverridden"] | UnknownValue, OpenEnum()]
 
 
-class ConfigWriteResponse(WireModel, defer_build=True):
+class ConfigWriteResponse(WireModel):
     file_path: Annotated[AbsolutePathBuf, Field(alias="filePath")]
     "Canonical path to the config file that was written."
     overridden_metadata: Annotated[OverriddenMetadata | None, Field(alias="overriddenMetadata")] = (
@@ -341,5 +342,5 @@ class ConfigWriteResponse(WireModel, defer_build=True):
     version: str
 
 
-class McpServerRefreshResponse(WireModel, defer_build=True):
+class McpServerRefreshResponse(WireModel):
     pass

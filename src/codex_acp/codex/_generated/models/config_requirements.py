@@ -2,9 +2,9 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: config_requirements."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.begin import (
     SandboxMode,
@@ -22,13 +22,14 @@ from codex_acp.codex._generated.models.turn import (
 )
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 from codex_acp.wire.reading import (
+    Field,
     KeyedUnion,
     OpenEnum,
     TaggedUnion,
 )
 
 
-class AgentConfiguredHookHandler(WireModel, defer_build=True):
+class AgentConfiguredHookHandler(WireModel):
     wire_tags = ("type",)
     type: Literal["agent"] = "agent"
 
@@ -36,13 +37,13 @@ class AgentConfiguredHookHandler(WireModel, defer_build=True):
 NetworkDomainPermission: TypeAlias = Annotated[Literal["allow", "deny"] | UnknownValue, OpenEnum()]
 
 
-class ApplicationNetworkRequirements(WireModel, defer_build=True):
+class ApplicationNetworkRequirements(WireModel):
     domains: dict[str, NetworkDomainPermission]
     enabled: bool
     "When enabled, only explicitly allowed exact domains may be contacted."
 
 
-class ApplicationStorageRequirements(WireModel, defer_build=True):
+class ApplicationStorageRequirements(WireModel):
     """Managed storage settings for new Desktop workspaces, not filesystem access restrictions."""
 
     default_project_parent: Annotated[
@@ -53,12 +54,12 @@ class ApplicationStorageRequirements(WireModel, defer_build=True):
     ] = None
 
 
-class ApplicationRequirements(WireModel, defer_build=True):
+class ApplicationRequirements(WireModel):
     network: ApplicationNetworkRequirements | None = None
     storage: ApplicationStorageRequirements | None = None
 
 
-class AutoReviewRequirements(WireModel, defer_build=True):
+class AutoReviewRequirements(WireModel):
     ignore_rules: Annotated[list[str] | None, Field(alias="ignoreRules")] = None
     required_on_models: Annotated[list[str] | None, Field(alias="requiredOnModels")] = None
 
@@ -68,16 +69,16 @@ BrowserUseAccessApprovalLifetime: TypeAlias = Annotated[
 ]
 
 
-class RequestHeader(WireModel, defer_build=True):
+class RequestHeader(WireModel):
     name: str
     value: str
 
 
-class BrowserUseExtensionRequirements(WireModel, defer_build=True):
+class BrowserUseExtensionRequirements(WireModel):
     request_headers: Annotated[list[RequestHeader] | None, Field(alias="requestHeaders")] = None
 
 
-class BrowserUseOriginPolicy(WireModel, defer_build=True):
+class BrowserUseOriginPolicy(WireModel):
     access: AllowDenyRequirement | None = None
     access_approval_lifetime: Annotated[
         BrowserUseAccessApprovalLifetime | None, Field(alias="accessApprovalLifetime")
@@ -89,7 +90,7 @@ class BrowserUseOriginPolicy(WireModel, defer_build=True):
     uploads: AllowDenyRequirement | None = None
 
 
-class BrowserUseRequirements(WireModel, defer_build=True):
+class BrowserUseRequirements(WireModel):
     allow_global_persistent_approval: Annotated[
         bool | None, Field(alias="allowGlobalPersistentApproval")
     ] = None
@@ -108,7 +109,7 @@ CliAuthCredentialsStoreMode: TypeAlias = Annotated[
 ]
 
 
-class CommandConfiguredHookHandler(WireModel, defer_build=True):
+class CommandConfiguredHookHandler(WireModel):
     wire_tags = ("type",)
     additional_context_limit: Annotated[int | None, Field(alias="additionalContextLimit", ge=0)] = (
         None
@@ -122,23 +123,23 @@ class CommandConfiguredHookHandler(WireModel, defer_build=True):
     type: Literal["command"] = "command"
 
 
-class ComputerUseMacosRequirements(WireModel, defer_build=True):
+class ComputerUseMacosRequirements(WireModel):
     bundle_ids: Annotated[dict[str, Any] | None, Field(alias="bundleIds")] = None
 
 
-class ComputerUseWindowsExeRequirement(WireModel, defer_build=True):
+class ComputerUseWindowsExeRequirement(WireModel):
     access: AllowDenyRequirement
     binary_name: Annotated[str | None, Field(alias="binaryName")] = None
     product_name: Annotated[str, Field(alias="productName")]
     publisher_name: Annotated[str, Field(alias="publisherName")]
 
 
-class ComputerUseWindowsRequirements(WireModel, defer_build=True):
+class ComputerUseWindowsRequirements(WireModel):
     aumids: dict[str, Any] | None = None
     exes: list[ComputerUseWindowsExeRequirement] | None = None
 
 
-class ComputerUseRequirements(WireModel, defer_build=True):
+class ComputerUseRequirements(WireModel):
     allow_locked_computer_use: Annotated[bool | None, Field(alias="allowLockedComputerUse")] = None
     allow_persistent_approval: Annotated[bool | None, Field(alias="allowPersistentApproval")] = None
     default_app_access: Annotated[AllowDenyRequirement | None, Field(alias="defaultAppAccess")] = (
@@ -148,17 +149,17 @@ class ComputerUseRequirements(WireModel, defer_build=True):
     windows: ComputerUseWindowsRequirements | None = None
 
 
-class FeedbackRequirements(WireModel, defer_build=True):
+class FeedbackRequirements(WireModel):
     enabled: bool | None = None
 
 
-class InAppBrowserRequirements(WireModel, defer_build=True):
+class InAppBrowserRequirements(WireModel):
     allow_external_browser_settings_import: Annotated[
         bool | None, Field(alias="allowExternalBrowserSettingsImport")
     ] = None
 
 
-class McpToolConfiguredHookHandler(WireModel, defer_build=True):
+class McpToolConfiguredHookHandler(WireModel):
     wire_tags = ("type",)
     input: dict[str, Any]
     server: str
@@ -168,7 +169,7 @@ class McpToolConfiguredHookHandler(WireModel, defer_build=True):
     type: Literal["mcp_tool"] = "mcp_tool"
 
 
-class PromptConfiguredHookHandler(WireModel, defer_build=True):
+class PromptConfiguredHookHandler(WireModel):
     wire_tags = ("type",)
     type: Literal["prompt"] = "prompt"
 
@@ -191,12 +192,12 @@ ConfiguredHookHandler: TypeAlias = Annotated[
 ]
 
 
-class ConfiguredHookMatcherGroup(WireModel, defer_build=True):
+class ConfiguredHookMatcherGroup(WireModel):
     hooks: list[ConfiguredHookHandler]
     matcher: str | None = None
 
 
-class ManagedHooksRequirements(WireModel, defer_build=True):
+class ManagedHooksRequirements(WireModel):
     interrupt: Annotated[list[ConfiguredHookMatcherGroup], Field(alias="Interrupt")] = []
     permission_request: Annotated[
         list[ConfiguredHookMatcherGroup], Field(alias="PermissionRequest")
@@ -221,7 +222,7 @@ class ManagedHooksRequirements(WireModel, defer_build=True):
     windows_managed_dir: Annotated[str | None, Field(alias="windowsManagedDir")] = None
 
 
-class NewThreadModelDefaults(WireModel, defer_build=True):
+class NewThreadModelDefaults(WireModel):
     model: str | None = None
     model_reasoning_effort: Annotated[
         ReasoningEffort | None, Field(alias="modelReasoningEffort")
@@ -229,7 +230,7 @@ class NewThreadModelDefaults(WireModel, defer_build=True):
     service_tier: Annotated[str | None, Field(alias="serviceTier")] = None
 
 
-class ModelsRequirements(WireModel, defer_build=True):
+class ModelsRequirements(WireModel):
     new_thread: Annotated[NewThreadModelDefaults | None, Field(alias="newThread")] = None
 
 
@@ -238,7 +239,7 @@ NetworkUnixSocketPermission: TypeAlias = Annotated[
 ]
 
 
-class NetworkRequirements(WireModel, defer_build=True):
+class NetworkRequirements(WireModel):
     allow_local_binding: Annotated[bool | None, Field(alias="allowLocalBinding")] = None
     allow_unix_sockets: Annotated[list[str] | None, Field(alias="allowUnixSockets")] = None
     "Legacy compatibility view derived from `unix_sockets`."
@@ -268,27 +269,27 @@ class NetworkRequirements(WireModel, defer_build=True):
     "Canonical managed unix socket permission map."
 
 
-class OtelTlsConfig(WireModel, defer_build=True):
+class OtelTlsConfig(WireModel):
     ca_certificate: Annotated[str | None, Field(alias="ca-certificate")] = None
     client_certificate: Annotated[str | None, Field(alias="client-certificate")] = None
     client_private_key: Annotated[str | None, Field(alias="client-private-key")] = None
 
 
-class OtlpGrpcDetails(WireModel, defer_build=True):
+class OtlpGrpcDetails(WireModel):
     endpoint: str
     headers: dict[str, str]
     "Header names are retained; values are redacted by the server."
     tls: OtelTlsConfig | None = None
 
 
-class OtlpGrpcOtelExporter(WireModel, defer_build=True):
+class OtlpGrpcOtelExporter(WireModel):
     otlp_grpc: Annotated[OtlpGrpcDetails, Field(alias="otlp-grpc")]
 
 
 OtelHttpProtocol: TypeAlias = Annotated[Literal["binary", "json"] | UnknownValue, OpenEnum()]
 
 
-class OtlpHttpDetails(WireModel, defer_build=True):
+class OtlpHttpDetails(WireModel):
     endpoint: str
     headers: dict[str, str]
     "Header names are retained; values are redacted by the server."
@@ -296,7 +297,7 @@ class OtlpHttpDetails(WireModel, defer_build=True):
     tls: OtelTlsConfig | None = None
 
 
-class OtlpHttpOtelExporter(WireModel, defer_build=True):
+class OtlpHttpOtelExporter(WireModel):
     otlp_http: Annotated[OtlpHttpDetails, Field(alias="otlp-http")]
 
 
@@ -310,11 +311,11 @@ OtelExporter: TypeAlias = Annotated[
 ]
 
 
-class OtelToolResultLogConfig(WireModel, defer_build=True):
+class OtelToolResultLogConfig(WireModel):
     max_bytes: Annotated[int, Field(ge=0)]
 
 
-class OtelRequirements(WireModel, defer_build=True):
+class OtelRequirements(WireModel):
     environment: str | None = None
     exporter: OtelExporter | None = None
     log_agent_responses: bool | None = None
@@ -335,7 +336,7 @@ WindowsSandboxImplementation: TypeAlias = Annotated[
 ]
 
 
-class ConfigRequirements(WireModel, defer_build=True):
+class ConfigRequirements(WireModel):
     additional_developer_instructions: Annotated[
         str | None, Field(alias="additionalDeveloperInstructions")
     ] = None
@@ -402,7 +403,7 @@ class ConfigRequirements(WireModel, defer_build=True):
     sqlite_home: Annotated[str | None, Field(alias="sqliteHome")] = None
 
 
-class ConfigRequirementsReadResponse(WireModel, defer_build=True):
+class ConfigRequirementsReadResponse(WireModel):
     requirements: ConfigRequirements | None = None
     "Null if no requirements are configured (e.g. no requirements.toml/MDM entries)."
     supports_independent_speed_modes: Annotated[

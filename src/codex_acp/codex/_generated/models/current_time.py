@@ -2,17 +2,20 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: current_time."""
 
+from __future__ import annotations
+
 from typing import Annotated
 
-from pydantic import Field
-
 from codex_acp.wire.model import WireModel
+from codex_acp.wire.reading import (
+    Field,
+)
 
 
-class CurrentTimeReadParams(WireModel, defer_build=True):
+class CurrentTimeReadParams(WireModel):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class CurrentTimeReadResponse(WireModel, defer_build=True):
+class CurrentTimeReadResponse(WireModel):
     current_time_at: Annotated[int, Field(alias="currentTimeAt")]
     "Current time as whole Unix seconds."

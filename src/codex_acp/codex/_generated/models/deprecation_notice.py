@@ -2,10 +2,12 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: deprecation_notice."""
 
+from __future__ import annotations
+
 from codex_acp.wire.model import WireModel
 
 
-class DeprecationNoticeNotification(WireModel, defer_build=True):
+class DeprecationNoticeNotification(WireModel):
     details: str | None = None
     "Optional extra guidance, such as migration steps or rationale."
     summary: str

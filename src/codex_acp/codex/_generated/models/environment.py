@@ -2,22 +2,23 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: environment."""
 
-from typing import Annotated, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Literal, TypeAlias
 
 from codex_acp.wire.model import UnknownValue, WireModel
 from codex_acp.wire.reading import (
+    Field,
     OpenEnum,
 )
 
 
-class EnvironmentSkillsParams(WireModel, defer_build=True):
+class EnvironmentSkillsParams(WireModel):
     required: list[str] | None = None
     "Exact catalog names that must be available from this environment."
 
 
-class EnvironmentAddParams(WireModel, defer_build=True):
+class EnvironmentAddParams(WireModel):
     auth_bearer_token: Annotated[str | None, Field(alias="authBearerToken")] = None
     "Optional raw bearer token for executor authentication, including reconnects. Requires a secure transport or a loopback destination."
     connect_timeout_ms: Annotated[int | None, Field(alias="connectTimeoutMs", ge=0)] = None
@@ -30,15 +31,15 @@ class EnvironmentAddParams(WireModel, defer_build=True):
     "Optional X-Request-ID for the direct WebSocket upgrade, including reconnects. Requires a secure transport or a loopback destination."
 
 
-class EnvironmentAddResponse(WireModel, defer_build=True):
+class EnvironmentAddResponse(WireModel):
     pass
 
 
-class EnvironmentInfoParams(WireModel, defer_build=True):
+class EnvironmentInfoParams(WireModel):
     environment_id: Annotated[str, Field(alias="environmentId")]
 
 
-class EnvironmentShellInfo(WireModel, defer_build=True):
+class EnvironmentShellInfo(WireModel):
     name: str
     "Stable shell name, for example `zsh`, `bash`, `powershell`, `sh`, or `cmd`."
     path: str
@@ -48,7 +49,7 @@ class EnvironmentShellInfo(WireModel, defer_build=True):
 PathUri: TypeAlias = str
 
 
-class EnvironmentInfoResponse(WireModel, defer_build=True):
+class EnvironmentInfoResponse(WireModel):
     cwd: PathUri | None = None
     "Default working directory reported by the environment, as a canonical file URI."
     shell: EnvironmentShellInfo
@@ -60,14 +61,14 @@ EnvironmentStatusKind: TypeAlias = Annotated[
 "Current status observed by app-server without starting or recovering an environment.\n\nFor a currently ready remote environment, app-server asks the existing exec-server connection for `environment/status` without allowing recovery."
 
 
-class EnvironmentStatusParams(WireModel, defer_build=True):
+class EnvironmentStatusParams(WireModel):
     """Parameters for reading the current status of one configured environment."""
 
     environment_id: Annotated[str, Field(alias="environmentId")]
     "Environment id to inspect."
 
 
-class EnvironmentStatusResponse(WireModel, defer_build=True):
+class EnvironmentStatusResponse(WireModel):
     """Current status for the requested environment."""
 
     error: str | None = None

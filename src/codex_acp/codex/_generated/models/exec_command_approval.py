@@ -2,9 +2,9 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: exec_command_approval."""
 
-from typing import Annotated, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.begin import (
     ThreadId,
@@ -14,18 +14,19 @@ from codex_acp.codex._generated.models.shared import (
 )
 from codex_acp.wire.model import UnknownVariant, WireModel
 from codex_acp.wire.reading import (
+    Field,
     TaggedUnion,
 )
 
 
-class ListFilesParsedCommand(WireModel, defer_build=True):
+class ListFilesParsedCommand(WireModel):
     wire_tags = ("type",)
     cmd: str
     path: str | None = None
     type: Literal["list_files"] = "list_files"
 
 
-class ReadParsedCommand(WireModel, defer_build=True):
+class ReadParsedCommand(WireModel):
     wire_tags = ("type",)
     cmd: str
     name: str
@@ -34,7 +35,7 @@ class ReadParsedCommand(WireModel, defer_build=True):
     type: Literal["read"] = "read"
 
 
-class SearchParsedCommand(WireModel, defer_build=True):
+class SearchParsedCommand(WireModel):
     wire_tags = ("type",)
     cmd: str
     path: str | None = None
@@ -42,7 +43,7 @@ class SearchParsedCommand(WireModel, defer_build=True):
     type: Literal["search"] = "search"
 
 
-class UnknownParsedCommand(WireModel, defer_build=True):
+class UnknownParsedCommand(WireModel):
     wire_tags = ("type",)
     cmd: str
     type: Literal["unknown"] = "unknown"
@@ -66,7 +67,7 @@ ParsedCommand: TypeAlias = Annotated[
 ]
 
 
-class ExecCommandApprovalParams(WireModel, defer_build=True):
+class ExecCommandApprovalParams(WireModel):
     approval_id: Annotated[str | None, Field(alias="approvalId")] = None
     "Identifier for this specific approval callback."
     call_id: Annotated[str, Field(alias="callId")]
@@ -78,5 +79,5 @@ class ExecCommandApprovalParams(WireModel, defer_build=True):
     reason: str | None = None
 
 
-class ExecCommandApprovalResponse(WireModel, defer_build=True):
+class ExecCommandApprovalResponse(WireModel):
     decision: ReviewDecision

@@ -2,12 +2,13 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: experimental_feature."""
 
-from typing import Annotated, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Literal, TypeAlias
 
 from codex_acp.wire.model import UnknownValue, WireModel
 from codex_acp.wire.reading import (
+    Field,
     OpenEnum,
 )
 
@@ -17,7 +18,7 @@ ExperimentalFeatureStage: TypeAlias = Annotated[
 ]
 
 
-class ExperimentalFeature(WireModel, defer_build=True):
+class ExperimentalFeature(WireModel):
     announcement: str | None = None
     "Announcement copy shown to users when the feature is introduced. Null when this feature is not in beta."
     default_enabled: Annotated[bool, Field(alias="defaultEnabled")]
@@ -34,17 +35,17 @@ class ExperimentalFeature(WireModel, defer_build=True):
     "Lifecycle stage of this feature flag."
 
 
-class ExperimentalFeatureEnablementSetParams(WireModel, defer_build=True):
+class ExperimentalFeatureEnablementSetParams(WireModel):
     enablement: dict[str, bool]
     "Process-wide runtime feature enablement keyed by canonical feature name.\n\nOnly named features are updated. Omitted features are left unchanged. Send an empty map for a no-op."
 
 
-class ExperimentalFeatureEnablementSetResponse(WireModel, defer_build=True):
+class ExperimentalFeatureEnablementSetResponse(WireModel):
     enablement: dict[str, bool]
     "Feature enablement entries updated by this request."
 
 
-class ExperimentalFeatureListParams(WireModel, defer_build=True):
+class ExperimentalFeatureListParams(WireModel):
     cursor: str | None = None
     "Opaque pagination cursor returned by a previous call."
     limit: Annotated[int | None, Field(ge=0)] = None
@@ -53,7 +54,7 @@ class ExperimentalFeatureListParams(WireModel, defer_build=True):
     "Optional loaded thread id. Pass this when showing feature state for an existing thread so enablement is computed from that thread's refreshed config, including project-local config for the thread's cwd."
 
 
-class ExperimentalFeatureListResponse(WireModel, defer_build=True):
+class ExperimentalFeatureListResponse(WireModel):
     data: list[ExperimentalFeature]
     next_cursor: Annotated[str | None, Field(alias="nextCursor")] = None
     "Opaque cursor to pass to the next call to continue after the last item. If None, there are no more items to return."

@@ -2,21 +2,22 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: external_agent_config."""
 
-from typing import Annotated, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Literal, TypeAlias
 
 from codex_acp.wire.model import UnknownValue, WireModel
 from codex_acp.wire.reading import (
+    Field,
     OpenEnum,
 )
 
 
-class CommandMigration(WireModel, defer_build=True):
+class CommandMigration(WireModel):
     name: str
 
 
-class ExternalAgentConfigDetectParams(WireModel, defer_build=True):
+class ExternalAgentConfigDetectParams(WireModel):
     cwds: list[str] | None = None
     "Zero or more working directories to include for repo-scoped detection."
     include_home: Annotated[bool, Field(alias="includeHome")] = False
@@ -49,34 +50,34 @@ ExternalAgentConfigMigrationItemType: TypeAlias = Annotated[
 ]
 
 
-class HookMigration(WireModel, defer_build=True):
+class HookMigration(WireModel):
     name: str
 
 
-class McpServerMigration(WireModel, defer_build=True):
+class McpServerMigration(WireModel):
     name: str
 
 
-class PluginsMigration(WireModel, defer_build=True):
+class PluginsMigration(WireModel):
     marketplace_name: Annotated[str, Field(alias="marketplaceName")]
     plugin_names: Annotated[list[str], Field(alias="pluginNames")]
 
 
-class SessionMigration(WireModel, defer_build=True):
+class SessionMigration(WireModel):
     cwd: str
     path: str
     title: str | None = None
 
 
-class SkillMigration(WireModel, defer_build=True):
+class SkillMigration(WireModel):
     name: str
 
 
-class SubagentMigration(WireModel, defer_build=True):
+class SubagentMigration(WireModel):
     name: str
 
 
-class MigrationDetails(WireModel, defer_build=True):
+class MigrationDetails(WireModel):
     commands: list[CommandMigration] = []
     hooks: list[HookMigration] = []
     mcp_servers: Annotated[list[McpServerMigration], Field(alias="mcpServers")] = []
@@ -87,7 +88,7 @@ class MigrationDetails(WireModel, defer_build=True):
     subagents: list[SubagentMigration] = []
 
 
-class ExternalAgentConfigMigrationItem(WireModel, defer_build=True):
+class ExternalAgentConfigMigrationItem(WireModel):
     cwd: str | None = None
     "Null or empty means home-scoped migration; non-empty means repo-scoped migration."
     description: str
@@ -100,18 +101,18 @@ ExternalAgentDetectedConnectorSource: TypeAlias = Annotated[
 ]
 
 
-class ExternalAgentDetectedConnectorCandidate(WireModel, defer_build=True):
+class ExternalAgentDetectedConnectorCandidate(WireModel):
     name: str
     session_count: Annotated[int, Field(alias="sessionCount", ge=0)]
     source: ExternalAgentDetectedConnectorSource
 
 
-class ExternalAgentConfigDetectResponse(WireModel, defer_build=True):
+class ExternalAgentConfigDetectResponse(WireModel):
     connectors: list[ExternalAgentDetectedConnectorCandidate] = []
     items: list[ExternalAgentConfigMigrationItem]
 
 
-class ExternalAgentConfigImportItemTypeFailure(WireModel, defer_build=True):
+class ExternalAgentConfigImportItemTypeFailure(WireModel):
     cwd: str | None = None
     error_type: Annotated[str | None, Field(alias="errorType")] = None
     failure_stage: Annotated[str, Field(alias="failureStage")]
@@ -121,7 +122,7 @@ class ExternalAgentConfigImportItemTypeFailure(WireModel, defer_build=True):
     sub_error_type: Annotated[str | None, Field(alias="subErrorType")] = None
 
 
-class ExternalAgentConfigImportItemTypeSuccess(WireModel, defer_build=True):
+class ExternalAgentConfigImportItemTypeSuccess(WireModel):
     cwd: str | None = None
     item_type: Annotated[ExternalAgentConfigMigrationItemType, Field(alias="itemType")]
     source: str | None = None
@@ -130,20 +131,20 @@ class ExternalAgentConfigImportItemTypeSuccess(WireModel, defer_build=True):
     "Original title for an imported session; null for other item types."
 
 
-class ExternalAgentConfigImportTypeResult(WireModel, defer_build=True):
+class ExternalAgentConfigImportTypeResult(WireModel):
     failures: list[ExternalAgentConfigImportItemTypeFailure]
     item_type: Annotated[ExternalAgentConfigMigrationItemType, Field(alias="itemType")]
     successes: list[ExternalAgentConfigImportItemTypeSuccess]
 
 
-class ExternalAgentConfigImportCompletedNotification(WireModel, defer_build=True):
+class ExternalAgentConfigImportCompletedNotification(WireModel):
     import_id: Annotated[str, Field(alias="importId")]
     item_type_results: Annotated[
         list[ExternalAgentConfigImportTypeResult], Field(alias="itemTypeResults")
     ]
 
 
-class ExternalAgentConfigImportHistory(WireModel, defer_build=True):
+class ExternalAgentConfigImportHistory(WireModel):
     completed_at_ms: Annotated[int, Field(alias="completedAtMs")]
     failures: list[ExternalAgentConfigImportItemTypeFailure]
     import_id: Annotated[str, Field(alias="importId")]
@@ -156,18 +157,18 @@ ExternalAgentImportedConnectorSource: TypeAlias = Annotated[
 ]
 
 
-class ExternalAgentImportedConnectorCandidate(WireModel, defer_build=True):
+class ExternalAgentImportedConnectorCandidate(WireModel):
     name: str
     session_count: Annotated[int, Field(alias="sessionCount", ge=0)]
     source: ExternalAgentImportedConnectorSource
 
 
-class ExternalAgentConfigImportHistoriesReadResponse(WireModel, defer_build=True):
+class ExternalAgentConfigImportHistoriesReadResponse(WireModel):
     connectors: list[ExternalAgentImportedConnectorCandidate]
     data: list[ExternalAgentConfigImportHistory]
 
 
-class ImportHistoryRecordSuccessParams(WireModel, defer_build=True):
+class ImportHistoryRecordSuccessParams(WireModel):
     cwd: str | None = None
     item_type: Annotated[ExternalAgentConfigMigrationItemType, Field(alias="itemType")]
     source: str | None = None
@@ -176,13 +177,13 @@ class ImportHistoryRecordSuccessParams(WireModel, defer_build=True):
     "Original title for an imported session, when available."
 
 
-class ImportHistoryRecordTypeResultParams(WireModel, defer_build=True):
+class ImportHistoryRecordTypeResultParams(WireModel):
     failures: list[ExternalAgentConfigImportItemTypeFailure]
     item_type: Annotated[ExternalAgentConfigMigrationItemType, Field(alias="itemType")]
     successes: list[ImportHistoryRecordSuccessParams]
 
 
-class ExternalAgentConfigImportHistoryRecordParams(WireModel, defer_build=True):
+class ExternalAgentConfigImportHistoryRecordParams(WireModel):
     item_type_results: Annotated[
         list[ImportHistoryRecordTypeResultParams], Field(alias="itemTypeResults")
     ]
@@ -191,11 +192,11 @@ class ExternalAgentConfigImportHistoryRecordParams(WireModel, defer_build=True):
     "Opaque provider identifier for the externally completed import."
 
 
-class ExternalAgentConfigImportHistoryRecordResponse(WireModel, defer_build=True):
+class ExternalAgentConfigImportHistoryRecordResponse(WireModel):
     import_id: Annotated[str, Field(alias="importId")]
 
 
-class ExternalAgentConfigImportParams(WireModel, defer_build=True):
+class ExternalAgentConfigImportParams(WireModel):
     migration_items: Annotated[
         list[ExternalAgentConfigMigrationItem], Field(alias="migrationItems")
     ]
@@ -207,12 +208,12 @@ class ExternalAgentConfigImportParams(WireModel, defer_build=True):
     "Optional identifier for the product that initiated the import."
 
 
-class ExternalAgentConfigImportProgressNotification(WireModel, defer_build=True):
+class ExternalAgentConfigImportProgressNotification(WireModel):
     import_id: Annotated[str, Field(alias="importId")]
     item_type_results: Annotated[
         list[ExternalAgentConfigImportTypeResult], Field(alias="itemTypeResults")
     ]
 
 
-class ExternalAgentConfigImportResponse(WireModel, defer_build=True):
+class ExternalAgentConfigImportResponse(WireModel):
     import_id: Annotated[str, Field(alias="importId")]

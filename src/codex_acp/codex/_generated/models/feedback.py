@@ -2,17 +2,20 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: feedback."""
 
-from typing import Annotated, Any
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any
 
 from codex_acp.codex._generated.models.turn import (
     LegacyAppPathString,
 )
 from codex_acp.wire.model import WireModel
+from codex_acp.wire.reading import (
+    Field,
+)
 
 
-class FeedbackSaveParams(WireModel, defer_build=True):
+class FeedbackSaveParams(WireModel):
     classification: str
     extra_log_files: Annotated[list[str] | None, Field(alias="extraLogFiles")] = None
     include_logs: Annotated[bool, Field(alias="includeLogs")] = False
@@ -23,14 +26,14 @@ class FeedbackSaveParams(WireModel, defer_build=True):
     thread_id: Annotated[str | None, Field(alias="threadId")] = None
 
 
-class FeedbackSaveResponse(WireModel, defer_build=True):
+class FeedbackSaveResponse(WireModel):
     prompt_hash: Annotated[str | None, Field(alias="promptHash")] = None
     "Same prompt hash as feedback/upload; null when prompt metadata is absent."
     saved_path: Annotated[LegacyAppPathString, Field(alias="savedPath")]
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class FeedbackUploadParams(WireModel, defer_build=True):
+class FeedbackUploadParams(WireModel):
     classification: str
     extra_log_files: Annotated[list[str] | None, Field(alias="extraLogFiles")] = None
     include_logs: Annotated[bool, Field(alias="includeLogs")] = False
@@ -39,7 +42,7 @@ class FeedbackUploadParams(WireModel, defer_build=True):
     thread_id: Annotated[str | None, Field(alias="threadId")] = None
 
 
-class FeedbackUploadResponse(WireModel, defer_build=True):
+class FeedbackUploadResponse(WireModel):
     prompt_hash: Annotated[str | None, Field(alias="promptHash")] = None
     "Whitespace-normalized SHA-256 of the session base instructions, matching the uploaded `prompt_hash` tag. Does not include later developer messages. Null when the reported rollout has no prompt metadata."
     thread_id: Annotated[str, Field(alias="threadId")]

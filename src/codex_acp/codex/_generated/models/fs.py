@@ -2,17 +2,20 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: fs."""
 
-from typing import Annotated
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
 
 from codex_acp.codex._generated.models.handshake import (
     AbsolutePathBuf,
 )
 from codex_acp.wire.model import WireModel
+from codex_acp.wire.reading import (
+    Field,
+)
 
 
-class FsChangedNotification(WireModel, defer_build=True):
+class FsChangedNotification(WireModel):
     """Filesystem watch notification emitted for `fs/watch` subscribers."""
 
     changed_paths: Annotated[list[AbsolutePathBuf], Field(alias="changedPaths")]
@@ -21,7 +24,7 @@ class FsChangedNotification(WireModel, defer_build=True):
     "Watch identifier previously provided to `fs/watch`."
 
 
-class FsCopyParams(WireModel, defer_build=True):
+class FsCopyParams(WireModel):
     """Copy a file or directory tree on the host filesystem."""
 
     destination_path: Annotated[AbsolutePathBuf, Field(alias="destinationPath")]
@@ -32,11 +35,11 @@ class FsCopyParams(WireModel, defer_build=True):
     "Absolute source path."
 
 
-class FsCopyResponse(WireModel, defer_build=True):
+class FsCopyResponse(WireModel):
     """Successful response for `fs/copy`."""
 
 
-class FsCreateDirectoryParams(WireModel, defer_build=True):
+class FsCreateDirectoryParams(WireModel):
     """Create a directory on the host filesystem."""
 
     path: AbsolutePathBuf
@@ -45,18 +48,18 @@ class FsCreateDirectoryParams(WireModel, defer_build=True):
     "Whether parent directories should also be created. Defaults to `true`."
 
 
-class FsCreateDirectoryResponse(WireModel, defer_build=True):
+class FsCreateDirectoryResponse(WireModel):
     """Successful response for `fs/createDirectory`."""
 
 
-class FsGetMetadataParams(WireModel, defer_build=True):
+class FsGetMetadataParams(WireModel):
     """Request metadata for an absolute path."""
 
     path: AbsolutePathBuf
     "Absolute path to inspect."
 
 
-class FsGetMetadataResponse(WireModel, defer_build=True):
+class FsGetMetadataResponse(WireModel):
     """Metadata returned by `fs/getMetadata`."""
 
     created_at_ms: Annotated[int, Field(alias="createdAtMs")]
@@ -71,7 +74,7 @@ class FsGetMetadataResponse(WireModel, defer_build=True):
     "File modification time in Unix milliseconds when available, otherwise `0`."
 
 
-class FsReadDirectoryEntry(WireModel, defer_build=True):
+class FsReadDirectoryEntry(WireModel):
     """A directory entry returned by `fs/readDirectory`."""
 
     file_name: Annotated[str, Field(alias="fileName")]
@@ -82,35 +85,35 @@ class FsReadDirectoryEntry(WireModel, defer_build=True):
     "Whether this entry resolves to a regular file."
 
 
-class FsReadDirectoryParams(WireModel, defer_build=True):
+class FsReadDirectoryParams(WireModel):
     """List direct child names for a directory."""
 
     path: AbsolutePathBuf
     "Absolute directory path to read."
 
 
-class FsReadDirectoryResponse(WireModel, defer_build=True):
+class FsReadDirectoryResponse(WireModel):
     """Directory entries returned by `fs/readDirectory`."""
 
     entries: list[FsReadDirectoryEntry]
     "Direct child entries in the requested directory."
 
 
-class FsReadFileParams(WireModel, defer_build=True):
+class FsReadFileParams(WireModel):
     """Read a file from the host filesystem."""
 
     path: AbsolutePathBuf
     "Absolute path to read."
 
 
-class FsReadFileResponse(WireModel, defer_build=True):
+class FsReadFileResponse(WireModel):
     """Base64-encoded file contents returned by `fs/readFile`."""
 
     data_base64: Annotated[str, Field(alias="dataBase64")]
     "File contents encoded as base64."
 
 
-class FsRemoveParams(WireModel, defer_build=True):
+class FsRemoveParams(WireModel):
     """Remove a file or directory tree from the host filesystem."""
 
     force: bool | None = None
@@ -121,22 +124,22 @@ class FsRemoveParams(WireModel, defer_build=True):
     "Whether directory removal should recurse. Defaults to `true`."
 
 
-class FsRemoveResponse(WireModel, defer_build=True):
+class FsRemoveResponse(WireModel):
     """Successful response for `fs/remove`."""
 
 
-class FsUnwatchParams(WireModel, defer_build=True):
+class FsUnwatchParams(WireModel):
     """Stop filesystem watch notifications for a prior `fs/watch`."""
 
     watch_id: Annotated[str, Field(alias="watchId")]
     "Watch identifier previously provided to `fs/watch`."
 
 
-class FsUnwatchResponse(WireModel, defer_build=True):
+class FsUnwatchResponse(WireModel):
     """Successful response for `fs/unwatch`."""
 
 
-class FsWatchParams(WireModel, defer_build=True):
+class FsWatchParams(WireModel):
     """Start filesystem watch notifications for an absolute path."""
 
     path: AbsolutePathBuf
@@ -145,14 +148,14 @@ class FsWatchParams(WireModel, defer_build=True):
     "Connection-scoped watch identifier used for `fs/unwatch` and `fs/changed`."
 
 
-class FsWatchResponse(WireModel, defer_build=True):
+class FsWatchResponse(WireModel):
     """Successful response for `fs/watch`."""
 
     path: AbsolutePathBuf
     "Canonicalized path associated with the watch."
 
 
-class FsWriteFileParams(WireModel, defer_build=True):
+class FsWriteFileParams(WireModel):
     """Write a file on the host filesystem."""
 
     data_base64: Annotated[str, Field(alias="dataBase64")]
@@ -161,5 +164,5 @@ class FsWriteFileParams(WireModel, defer_build=True):
     "Absolute path to write."
 
 
-class FsWriteFileResponse(WireModel, defer_build=True):
+class FsWriteFileResponse(WireModel):
     """Successful response for `fs/writeFile`."""

@@ -2,12 +2,13 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: fuzzy_file_search."""
 
-from typing import Annotated, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Literal, TypeAlias
 
 from codex_acp.wire.model import UnknownValue, WireModel
 from codex_acp.wire.reading import (
+    Field,
     OpenEnum,
 )
 
@@ -16,13 +17,13 @@ FuzzyFileSearchMatchType: TypeAlias = Annotated[
 ]
 
 
-class FuzzyFileSearchParams(WireModel, defer_build=True):
+class FuzzyFileSearchParams(WireModel):
     cancellation_token: Annotated[str | None, Field(alias="cancellationToken")] = None
     query: str
     roots: list[str]
 
 
-class FuzzyFileSearchResult(WireModel, defer_build=True):
+class FuzzyFileSearchResult(WireModel):
     """Superset of [`codex_file_search::FileMatch`]"""
 
     file_name: str
@@ -33,41 +34,41 @@ class FuzzyFileSearchResult(WireModel, defer_build=True):
     score: Annotated[int, Field(ge=0)]
 
 
-class FuzzyFileSearchResponse(WireModel, defer_build=True):
+class FuzzyFileSearchResponse(WireModel):
     files: list[FuzzyFileSearchResult]
 
 
-class FuzzyFileSearchSessionCompletedNotification(WireModel, defer_build=True):
+class FuzzyFileSearchSessionCompletedNotification(WireModel):
     session_id: Annotated[str, Field(alias="sessionId")]
 
 
-class FuzzyFileSearchSessionStartParams(WireModel, defer_build=True):
+class FuzzyFileSearchSessionStartParams(WireModel):
     roots: list[str]
     session_id: Annotated[str, Field(alias="sessionId")]
 
 
-class FuzzyFileSearchSessionStartResponse(WireModel, defer_build=True):
+class FuzzyFileSearchSessionStartResponse(WireModel):
     pass
 
 
-class FuzzyFileSearchSessionStopParams(WireModel, defer_build=True):
+class FuzzyFileSearchSessionStopParams(WireModel):
     session_id: Annotated[str, Field(alias="sessionId")]
 
 
-class FuzzyFileSearchSessionStopResponse(WireModel, defer_build=True):
+class FuzzyFileSearchSessionStopResponse(WireModel):
     pass
 
 
-class FuzzyFileSearchSessionUpdateParams(WireModel, defer_build=True):
+class FuzzyFileSearchSessionUpdateParams(WireModel):
     query: str
     session_id: Annotated[str, Field(alias="sessionId")]
 
 
-class FuzzyFileSearchSessionUpdateResponse(WireModel, defer_build=True):
+class FuzzyFileSearchSessionUpdateResponse(WireModel):
     pass
 
 
-class FuzzyFileSearchSessionUpdatedNotification(WireModel, defer_build=True):
+class FuzzyFileSearchSessionUpdatedNotification(WireModel):
     files: list[FuzzyFileSearchResult]
     query: str
     session_id: Annotated[str, Field(alias="sessionId")]

@@ -2,14 +2,17 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: guardian_warning."""
 
+from __future__ import annotations
+
 from typing import Annotated
 
-from pydantic import Field
-
 from codex_acp.wire.model import WireModel
+from codex_acp.wire.reading import (
+    Field,
+)
 
 
-class GuardianWarningNotification(WireModel, defer_build=True):
+class GuardianWarningNotification(WireModel):
     message: str
     "Concise guardian warning message for the user."
     thread_id: Annotated[str, Field(alias="threadId")]

@@ -2,11 +2,14 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: handshake."""
 
+from __future__ import annotations
+
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field
-
 from codex_acp.wire.model import WireModel
+from codex_acp.wire.reading import (
+    Field,
+)
 
 AbsolutePathBuf: TypeAlias = str
 "A path that is guaranteed to be absolute and normalized (though it is not guaranteed to be canonicalized or exist on the filesystem).\n\nIMPORTANT: When deserializing an `AbsolutePathBuf`, a base path must be set using [AbsolutePathBufGuard::new]. If no base path is set, the deserialization will fail unless the path being deserialized is already absolute."

@@ -2,9 +2,9 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: hook."""
 
-from typing import Annotated, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.shared import (
     HookEventName,
@@ -15,6 +15,7 @@ from codex_acp.codex._generated.models.turn import (
 )
 from codex_acp.wire.model import UnknownValue, WireModel
 from codex_acp.wire.reading import (
+    Field,
     OpenEnum,
 )
 
@@ -29,7 +30,7 @@ HookOutputEntryKind: TypeAlias = Annotated[
 ]
 
 
-class HookOutputEntry(WireModel, defer_build=True):
+class HookOutputEntry(WireModel):
     kind: HookOutputEntryKind
     text: str
 
@@ -41,7 +42,7 @@ HookRunStatus: TypeAlias = Annotated[
 HookScope: TypeAlias = Annotated[Literal["thread", "turn"] | UnknownValue, OpenEnum()]
 
 
-class HookRunSummary(WireModel, defer_build=True):
+class HookRunSummary(WireModel):
     completed_at: Annotated[int | None, Field(alias="completedAt")] = None
     display_order: Annotated[int, Field(alias="displayOrder")]
     duration_ms: Annotated[int | None, Field(alias="durationMs")] = None
@@ -58,13 +59,13 @@ class HookRunSummary(WireModel, defer_build=True):
     status_message: Annotated[str | None, Field(alias="statusMessage")] = None
 
 
-class HookCompletedNotification(WireModel, defer_build=True):
+class HookCompletedNotification(WireModel):
     run: HookRunSummary
     thread_id: Annotated[str, Field(alias="threadId")]
     turn_id: Annotated[str | None, Field(alias="turnId")] = None
 
 
-class HookStartedNotification(WireModel, defer_build=True):
+class HookStartedNotification(WireModel):
     run: HookRunSummary
     thread_id: Annotated[str, Field(alias="threadId")]
     turn_id: Annotated[str | None, Field(alias="turnId")] = None

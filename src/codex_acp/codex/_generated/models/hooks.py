@@ -2,9 +2,9 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: hooks."""
 
-from typing import Annotated, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.handshake import (
     AbsolutePathBuf,
@@ -15,6 +15,7 @@ from codex_acp.codex._generated.models.shared import (
 )
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 from codex_acp.wire.reading import (
+    Field,
     OpenEnum,
     TaggedUnion,
 )
@@ -24,7 +25,7 @@ HookTrustStatus: TypeAlias = Annotated[
 ]
 
 
-class AgentHookMetadata(WireModel, defer_build=True):
+class AgentHookMetadata(WireModel):
     wire_tags = ("handler_type",)
     handler_type: Annotated[Literal["agent"], Field(alias="handlerType")] = "agent"
     additional_context_limit: Annotated[int | None, Field(alias="additionalContextLimit", ge=0)] = (
@@ -48,7 +49,7 @@ class AgentHookMetadata(WireModel, defer_build=True):
     trust_status: Annotated[HookTrustStatus, Field(alias="trustStatus")]
 
 
-class CommandHookMetadata(WireModel, defer_build=True):
+class CommandHookMetadata(WireModel):
     wire_tags = ("handler_type",)
     async_: Annotated[bool, Field(alias="async")] = False
     command: str
@@ -74,12 +75,12 @@ class CommandHookMetadata(WireModel, defer_build=True):
     trust_status: Annotated[HookTrustStatus, Field(alias="trustStatus")]
 
 
-class HookErrorInfo(WireModel, defer_build=True):
+class HookErrorInfo(WireModel):
     message: str
     path: str
 
 
-class McpToolHookMetadata(WireModel, defer_build=True):
+class McpToolHookMetadata(WireModel):
     wire_tags = ("handler_type",)
     handler_type: Annotated[Literal["mcpTool"], Field(alias="handlerType")] = "mcpTool"
     server: str
@@ -105,7 +106,7 @@ class McpToolHookMetadata(WireModel, defer_build=True):
     trust_status: Annotated[HookTrustStatus, Field(alias="trustStatus")]
 
 
-class PromptHookMetadata(WireModel, defer_build=True):
+class PromptHookMetadata(WireModel):
     wire_tags = ("handler_type",)
     handler_type: Annotated[Literal["prompt"], Field(alias="handlerType")] = "prompt"
     additional_context_limit: Annotated[int | None, Field(alias="additionalContextLimit", ge=0)] = (
@@ -147,19 +148,19 @@ HookMetadata: TypeAlias = Annotated[
 ]
 
 
-class HooksListEntry(WireModel, defer_build=True):
+class HooksListEntry(WireModel):
     cwd: str
     errors: list[HookErrorInfo]
     hooks: list[HookMetadata]
     warnings: list[str]
 
 
-class HooksListParams(WireModel, defer_build=True):
+class HooksListParams(WireModel):
     cwds: list[str] = []
     "Working directories to inspect when no thread is specified. An empty list uses the session cwd."
     thread_id: Annotated[str | None, Field(alias="threadId")] = None
     "List a loaded thread's hooks, including its selected environments. Omit `cwds` in this mode."
 
 
-class HooksListResponse(WireModel, defer_build=True):
+class HooksListResponse(WireModel):
     data: list[HooksListEntry]

@@ -2,9 +2,9 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: item."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.handshake import (
     AbsolutePathBuf,
@@ -23,12 +23,13 @@ from codex_acp.codex._generated.models.turn import (
 )
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 from codex_acp.wire.reading import (
+    Field,
     OpenEnum,
     TaggedUnion,
 )
 
 
-class ApplyPatchGuardianApprovalReviewAction(WireModel, defer_build=True):
+class ApplyPatchGuardianApprovalReviewAction(WireModel):
     wire_tags = ("type",)
     cwd: LegacyAppPathString
     files: list[LegacyAppPathString]
@@ -43,7 +44,7 @@ GuardianCommandSource: TypeAlias = Annotated[
 ]
 
 
-class CommandGuardianApprovalReviewAction(WireModel, defer_build=True):
+class CommandGuardianApprovalReviewAction(WireModel):
     wire_tags = ("type",)
     command: str
     cwd: LegacyAppPathString
@@ -51,7 +52,7 @@ class CommandGuardianApprovalReviewAction(WireModel, defer_build=True):
     type: Literal["command"] = "command"
 
 
-class DynamicToolCallParams(WireModel, defer_build=True):
+class DynamicToolCallParams(WireModel):
     arguments: Any
     call_id: Annotated[str, Field(alias="callId")]
     namespace: str | None = None
@@ -60,12 +61,12 @@ class DynamicToolCallParams(WireModel, defer_build=True):
     turn_id: Annotated[str, Field(alias="turnId")]
 
 
-class DynamicToolCallResponse(WireModel, defer_build=True):
+class DynamicToolCallResponse(WireModel):
     content_items: Annotated[list[DynamicToolCallOutputContentItem], Field(alias="contentItems")]
     success: bool
 
 
-class ExecveGuardianApprovalReviewAction(WireModel, defer_build=True):
+class ExecveGuardianApprovalReviewAction(WireModel):
     wire_tags = ("type",)
     argv: list[str]
     cwd: AbsolutePathBuf
@@ -74,7 +75,7 @@ class ExecveGuardianApprovalReviewAction(WireModel, defer_build=True):
     type: Literal["execve"] = "execve"
 
 
-class FileChangeOutputDeltaNotification(WireModel, defer_build=True):
+class FileChangeOutputDeltaNotification(WireModel):
     """Deprecated legacy notification for `apply_patch` textual output.
 
     The server no longer emits this notification."""
@@ -91,7 +92,7 @@ GuardianApprovalReviewStatus: TypeAlias = Annotated[
 "[UNSTABLE] Lifecycle state for an approval auto-review."
 
 
-class GuardianApprovalReview(WireModel, defer_build=True):
+class GuardianApprovalReview(WireModel):
     """[UNSTABLE] Temporary approval auto-review payload used by `item/autoApprovalReview/*` notifications. This shape is expected to change soon."""
 
     rationale: str | None = None
@@ -102,7 +103,7 @@ class GuardianApprovalReview(WireModel, defer_build=True):
     ] = None
 
 
-class McpToolCallGuardianApprovalReviewAction(WireModel, defer_build=True):
+class McpToolCallGuardianApprovalReviewAction(WireModel):
     wire_tags = ("type",)
     connector_id: Annotated[str | None, Field(alias="connectorId")] = None
     connector_name: Annotated[str | None, Field(alias="connectorName")] = None
@@ -112,7 +113,7 @@ class McpToolCallGuardianApprovalReviewAction(WireModel, defer_build=True):
     type: Literal["mcpToolCall"] = "mcpToolCall"
 
 
-class NetworkAccessGuardianApprovalReviewAction(WireModel, defer_build=True):
+class NetworkAccessGuardianApprovalReviewAction(WireModel):
     wire_tags = ("type",)
     host: str
     port: Annotated[int, Field(ge=0)]
@@ -121,14 +122,14 @@ class NetworkAccessGuardianApprovalReviewAction(WireModel, defer_build=True):
     type: Literal["networkAccess"] = "networkAccess"
 
 
-class RequestPermissionsGuardianApprovalReviewAction(WireModel, defer_build=True):
+class RequestPermissionsGuardianApprovalReviewAction(WireModel):
     wire_tags = ("type",)
     permissions: RequestPermissionProfile
     reason: str | None = None
     type: Literal["requestPermissions"] = "requestPermissions"
 
 
-class WriteStdinGuardianApprovalReviewAction(WireModel, defer_build=True):
+class WriteStdinGuardianApprovalReviewAction(WireModel):
     """A child approval for input to an existing command execution item."""
 
     wire_tags = ("type",)
@@ -163,7 +164,7 @@ GuardianApprovalReviewAction: TypeAlias = Annotated[
 ]
 
 
-class ItemGuardianApprovalReviewCompletedNotification(WireModel, defer_build=True):
+class ItemGuardianApprovalReviewCompletedNotification(WireModel):
     """[UNSTABLE] Temporary notification payload for approval auto-review. This shape is expected to change soon."""
 
     action: GuardianApprovalReviewAction
@@ -181,7 +182,7 @@ class ItemGuardianApprovalReviewCompletedNotification(WireModel, defer_build=Tru
     turn_id: Annotated[str, Field(alias="turnId")]
 
 
-class ItemGuardianApprovalReviewStartedNotification(WireModel, defer_build=True):
+class ItemGuardianApprovalReviewStartedNotification(WireModel):
     """[UNSTABLE] Temporary notification payload for approval auto-review. This shape is expected to change soon."""
 
     action: GuardianApprovalReviewAction
@@ -196,14 +197,14 @@ class ItemGuardianApprovalReviewStartedNotification(WireModel, defer_build=True)
     turn_id: Annotated[str, Field(alias="turnId")]
 
 
-class ReasoningSummaryPartAddedNotification(WireModel, defer_build=True):
+class ReasoningSummaryPartAddedNotification(WireModel):
     item_id: Annotated[str, Field(alias="itemId")]
     summary_index: Annotated[int, Field(alias="summaryIndex")]
     thread_id: Annotated[str, Field(alias="threadId")]
     turn_id: Annotated[str, Field(alias="turnId")]
 
 
-class TerminalInteractionNotification(WireModel, defer_build=True):
+class TerminalInteractionNotification(WireModel):
     item_id: Annotated[str, Field(alias="itemId")]
     process_id: Annotated[str, Field(alias="processId")]
     stdin: str

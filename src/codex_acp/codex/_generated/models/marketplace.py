@@ -2,47 +2,50 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: marketplace."""
 
-from typing import Annotated
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
 
 from codex_acp.codex._generated.models.handshake import (
     AbsolutePathBuf,
 )
 from codex_acp.wire.model import WireModel
+from codex_acp.wire.reading import (
+    Field,
+)
 
 
-class MarketplaceAddParams(WireModel, defer_build=True):
+class MarketplaceAddParams(WireModel):
     ref_name: Annotated[str | None, Field(alias="refName")] = None
     source: str
     sparse_paths: Annotated[list[str] | None, Field(alias="sparsePaths")] = None
 
 
-class MarketplaceAddResponse(WireModel, defer_build=True):
+class MarketplaceAddResponse(WireModel):
     already_added: Annotated[bool, Field(alias="alreadyAdded")]
     installed_root: Annotated[AbsolutePathBuf, Field(alias="installedRoot")]
     marketplace_name: Annotated[str, Field(alias="marketplaceName")]
 
 
-class MarketplaceRemoveParams(WireModel, defer_build=True):
+class MarketplaceRemoveParams(WireModel):
     marketplace_name: Annotated[str, Field(alias="marketplaceName")]
 
 
-class MarketplaceRemoveResponse(WireModel, defer_build=True):
+class MarketplaceRemoveResponse(WireModel):
     installed_root: Annotated[AbsolutePathBuf | None, Field(alias="installedRoot")] = None
     marketplace_name: Annotated[str, Field(alias="marketplaceName")]
 
 
-class MarketplaceUpgradeErrorInfo(WireModel, defer_build=True):
+class MarketplaceUpgradeErrorInfo(WireModel):
     marketplace_name: Annotated[str, Field(alias="marketplaceName")]
     message: str
 
 
-class MarketplaceUpgradeParams(WireModel, defer_build=True):
+class MarketplaceUpgradeParams(WireModel):
     marketplace_name: Annotated[str | None, Field(alias="marketplaceName")] = None
 
 
-class MarketplaceUpgradeResponse(WireModel, defer_build=True):
+class MarketplaceUpgradeResponse(WireModel):
     errors: list[MarketplaceUpgradeErrorInfo]
     selected_marketplaces: Annotated[list[str], Field(alias="selectedMarketplaces")]
     upgraded_roots: Annotated[list[AbsolutePathBuf], Field(alias="upgradedRoots")]

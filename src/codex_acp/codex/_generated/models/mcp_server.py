@@ -2,17 +2,18 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: mcp_server."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any, Literal, TypeAlias
 
 from codex_acp.wire.model import UnknownValue, WireModel
 from codex_acp.wire.reading import (
+    Field,
     OpenEnum,
 )
 
 
-class BlobResourceContent(WireModel, defer_build=True):
+class BlobResourceContent(WireModel):
     meta: Annotated[Any, Field(alias="_meta")] = None
     blob: str
     mime_type: Annotated[str | None, Field(alias="mimeType")] = None
@@ -20,13 +21,13 @@ class BlobResourceContent(WireModel, defer_build=True):
     "The URI of this resource."
 
 
-class McpResourceReadTarget(WireModel, defer_build=True):
+class McpResourceReadTarget(WireModel):
     connector_id: Annotated[str, Field(alias="connectorId")]
     link_id: Annotated[str | None, Field(alias="linkId")]
     "Null explicitly requests no-auth access, subject to the app's resource policy."
 
 
-class McpResourceReadParams(WireModel, defer_build=True):
+class McpResourceReadParams(WireModel):
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta")] = None
     "Additional MCP request metadata. Account and turn routing keys are reserved."
     connector_id: Annotated[str | None, Field(alias="connectorId")] = None
@@ -39,7 +40,7 @@ class McpResourceReadParams(WireModel, defer_build=True):
     uri: str
 
 
-class TextResourceContent(WireModel, defer_build=True):
+class TextResourceContent(WireModel):
     meta: Annotated[Any, Field(alias="_meta")] = None
     mime_type: Annotated[str | None, Field(alias="mimeType")] = None
     text: str
@@ -51,23 +52,23 @@ ResourceContent: TypeAlias = TextResourceContent | BlobResourceContent
 "Contents returned when reading a resource from an MCP server."
 
 
-class McpResourceReadResponse(WireModel, defer_build=True):
+class McpResourceReadResponse(WireModel):
     contents: list[ResourceContent]
     origin_call_id: Annotated[str | None, Field(alias="originCallId")] = None
     "Originating call when the server applied app-specific resource scoping."
 
 
-class McpServerEventNotification(WireModel, defer_build=True):
+class McpServerEventNotification(WireModel):
     method: str
     params: Any
 
 
-class McpServerEventStreamNotification(WireModel, defer_build=True):
+class McpServerEventStreamNotification(WireModel):
     notification: McpServerEventNotification
     subscription_id: Annotated[str, Field(alias="subscriptionId")]
 
 
-class McpServerEventStreamStartParams(WireModel, defer_build=True):
+class McpServerEventStreamStartParams(WireModel):
     meta: Annotated[Any, Field(alias="_meta")] = None
     arguments: Any
     name: str
@@ -76,15 +77,15 @@ class McpServerEventStreamStartParams(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class McpServerEventStreamStartResponse(WireModel, defer_build=True):
+class McpServerEventStreamStartResponse(WireModel):
     pass
 
 
-class McpServerEventStreamStopParams(WireModel, defer_build=True):
+class McpServerEventStreamStopParams(WireModel):
     subscription_id: Annotated[str, Field(alias="subscriptionId")]
 
 
-class McpServerEventStreamStopResponse(WireModel, defer_build=True):
+class McpServerEventStreamStopResponse(WireModel):
     pass
 
 
@@ -93,7 +94,7 @@ McpServerOauthClientRegistration: TypeAlias = Annotated[
 ]
 
 
-class McpServerOauthLoginCompletedNotification(WireModel, defer_build=True):
+class McpServerOauthLoginCompletedNotification(WireModel):
     error: str | None = None
     login_id: Annotated[str | None, Field(alias="loginId")] = None
     "Identifies the explicit login attempt. Older servers omit this field."
@@ -102,7 +103,7 @@ class McpServerOauthLoginCompletedNotification(WireModel, defer_build=True):
     thread_id: Annotated[str | None, Field(alias="threadId")] = None
 
 
-class McpServerOauthLoginParams(WireModel, defer_build=True):
+class McpServerOauthLoginParams(WireModel):
     client_registration: Annotated[
         McpServerOauthClientRegistration | None, Field(alias="clientRegistration")
     ] = None
@@ -113,7 +114,7 @@ class McpServerOauthLoginParams(WireModel, defer_build=True):
     timeout_secs: Annotated[int | None, Field(alias="timeoutSecs")] = None
 
 
-class McpServerOauthLoginResponse(WireModel, defer_build=True):
+class McpServerOauthLoginResponse(WireModel):
     authorization_url: Annotated[str, Field(alias="authorizationUrl")]
     login_id: Annotated[str | None, Field(alias="loginId")] = None
     "Identifies this login attempt across the response and completion notification. Older servers omit this field; current servers always return it."
@@ -128,7 +129,7 @@ McpServerStartupState: TypeAlias = Annotated[
 ]
 
 
-class McpServerStatusUpdatedNotification(WireModel, defer_build=True):
+class McpServerStatusUpdatedNotification(WireModel):
     error: str | None = None
     failure_reason: Annotated[
         McpServerStartupFailureReason | None, Field(alias="failureReason")
@@ -138,7 +139,7 @@ class McpServerStatusUpdatedNotification(WireModel, defer_build=True):
     thread_id: Annotated[str | None, Field(alias="threadId")] = None
 
 
-class McpServerToolCallParams(WireModel, defer_build=True):
+class McpServerToolCallParams(WireModel):
     meta: Annotated[Any, Field(alias="_meta")] = None
     arguments: Any = None
     server: str
@@ -146,7 +147,7 @@ class McpServerToolCallParams(WireModel, defer_build=True):
     tool: str
 
 
-class McpServerToolCallResponse(WireModel, defer_build=True):
+class McpServerToolCallResponse(WireModel):
     meta: Annotated[Any, Field(alias="_meta")] = None
     content: list[Any]
     is_error: Annotated[bool | None, Field(alias="isError")] = None

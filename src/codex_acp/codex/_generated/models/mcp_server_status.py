@@ -2,12 +2,13 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: mcp_server_status."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any, Literal, TypeAlias
 
 from codex_acp.wire.model import UnknownValue, WireModel
 from codex_acp.wire.reading import (
+    Field,
     OpenEnum,
 )
 
@@ -16,7 +17,7 @@ McpServerStatusDetail: TypeAlias = Annotated[
 ]
 
 
-class ListMcpServerStatusParams(WireModel, defer_build=True):
+class ListMcpServerStatusParams(WireModel):
     cursor: str | None = None
     "Opaque pagination cursor returned by a previous call."
     detail: McpServerStatusDetail | None = None
@@ -48,7 +49,7 @@ McpServerConnectionStatus: TypeAlias = Annotated[
 ]
 
 
-class McpServerInfo(WireModel, defer_build=True):
+class McpServerInfo(WireModel):
     """Presentation metadata advertised by an initialized MCP server."""
 
     description: str | None = None
@@ -59,7 +60,7 @@ class McpServerInfo(WireModel, defer_build=True):
     website_url: Annotated[str | None, Field(alias="websiteUrl")] = None
 
 
-class Resource(WireModel, defer_build=True):
+class Resource(WireModel):
     """A known resource that the server is capable of reading."""
 
     meta: Annotated[Any, Field(alias="_meta")] = None
@@ -73,7 +74,7 @@ class Resource(WireModel, defer_build=True):
     uri: str
 
 
-class ResourceTemplate(WireModel, defer_build=True):
+class ResourceTemplate(WireModel):
     """A template description for resources available on the server."""
 
     annotations: Any = None
@@ -84,7 +85,7 @@ class ResourceTemplate(WireModel, defer_build=True):
     uri_template: Annotated[str, Field(alias="uriTemplate")]
 
 
-class Tool(WireModel, defer_build=True):
+class Tool(WireModel):
     """Definition for a tool the client can call."""
 
     meta: Annotated[Any, Field(alias="_meta")] = None
@@ -97,7 +98,7 @@ class Tool(WireModel, defer_build=True):
     title: str | None = None
 
 
-class McpServerStatus(WireModel, defer_build=True):
+class McpServerStatus(WireModel):
     auth_status: Annotated[McpAuthStatus, Field(alias="authStatus")]
     http_origin: Annotated[str | None, Field(alias="httpOrigin")] = None
     "HTTP origin of the effective configured endpoint, including plugin servers. Excludes credentials, path, query, and fragment; null for non-HTTP transports."
@@ -117,7 +118,7 @@ class McpServerStatus(WireModel, defer_build=True):
     "Tool discovery failed and no catalog was returned. Null when a catalog is returned, including cached or empty catalogs."
 
 
-class ListMcpServerStatusResponse(WireModel, defer_build=True):
+class ListMcpServerStatusResponse(WireModel):
     data: list[McpServerStatus]
     next_cursor: Annotated[str | None, Field(alias="nextCursor")] = None
     "Opaque cursor to pass to the next call to continue after the last item. If None, there are no more items to return."

@@ -2,24 +2,27 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: memory."""
 
+from __future__ import annotations
+
 from typing import Annotated
 
-from pydantic import Field
-
 from codex_acp.wire.model import WireModel
+from codex_acp.wire.reading import (
+    Field,
+)
 
 
-class MemoryResetResponse(WireModel, defer_build=True):
+class MemoryResetResponse(WireModel):
     pass
 
 
-class MemoryStatusParams(WireModel, defer_build=True):
+class MemoryStatusParams(WireModel):
     min_consolidated_threads: Annotated[int | None, Field(alias="minConsolidatedThreads", ge=0)] = (
         None
     )
     "Required distinct consolidated threads. Defaults to 20; supported range is 1..=4096."
 
 
-class MemoryStatusResponse(WireModel, defer_build=True):
+class MemoryStatusResponse(WireModel):
     v2_consolidated_threads: Annotated[int, Field(alias="v2ConsolidatedThreads", ge=0)]
     v2_ready: Annotated[bool, Field(alias="v2Ready")]

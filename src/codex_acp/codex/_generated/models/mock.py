@@ -2,14 +2,16 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: mock."""
 
+from __future__ import annotations
+
 from codex_acp.wire.model import WireModel
 
 
-class MockExperimentalMethodParams(WireModel, defer_build=True):
+class MockExperimentalMethodParams(WireModel):
     value: str | None = None
     "Test-only payload field."
 
 
-class MockExperimentalMethodResponse(WireModel, defer_build=True):
+class MockExperimentalMethodResponse(WireModel):
     echoed: str | None = None
     "Echoes the input `value`."

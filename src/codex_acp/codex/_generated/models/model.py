@@ -2,9 +2,9 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: model."""
 
-from typing import Annotated, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.turn import (
     CyberAccessProgram,
@@ -12,6 +12,7 @@ from codex_acp.codex._generated.models.turn import (
 )
 from codex_acp.wire.model import UnknownValue, WireModel
 from codex_acp.wire.reading import (
+    Field,
     OpenEnum,
 )
 
@@ -19,24 +20,24 @@ InputModality: TypeAlias = Annotated[Literal["text", "image", "audio"] | Unknown
 "Canonical user-input modality tags advertised by a model."
 
 
-class ModelAccessPrograms(WireModel, defer_build=True):
+class ModelAccessPrograms(WireModel):
     """Caller-specific explicit access programs advertised by model discovery."""
 
     cyber: list[CyberAccessProgram]
     "Accepted explicit selections."
 
 
-class ModelAvailabilityNux(WireModel, defer_build=True):
+class ModelAvailabilityNux(WireModel):
     message: str
 
 
-class ModelServiceTier(WireModel, defer_build=True):
+class ModelServiceTier(WireModel):
     description: str
     id: str
     name: str
 
 
-class ModelUpgradeInfo(WireModel, defer_build=True):
+class ModelUpgradeInfo(WireModel):
     migration_markdown: Annotated[str | None, Field(alias="migrationMarkdown")] = None
     model: str
     model_link: Annotated[str | None, Field(alias="modelLink")] = None
@@ -49,12 +50,12 @@ MultiAgentVersion: TypeAlias = Annotated[Literal["disabled", "v1", "v2"] | Unkno
 "Multi-agent runtime supported by a model."
 
 
-class ReasoningEffortOption(WireModel, defer_build=True):
+class ReasoningEffortOption(WireModel):
     description: str
     reasoning_effort: Annotated[ReasoningEffort, Field(alias="reasoningEffort")]
 
 
-class Model(WireModel, defer_build=True):
+class Model(WireModel):
     additional_speed_tiers: Annotated[list[str], Field(alias="additionalSpeedTiers")] = []
     "Deprecated: use `serviceTiers` instead."
     availability_nux: Annotated[ModelAvailabilityNux | None, Field(alias="availabilityNux")] = None
@@ -90,7 +91,7 @@ class Model(WireModel, defer_build=True):
     upgrade_info: Annotated[ModelUpgradeInfo | None, Field(alias="upgradeInfo")] = None
 
 
-class ModelListParams(WireModel, defer_build=True):
+class ModelListParams(WireModel):
     cursor: str | None = None
     "Opaque pagination cursor returned by a previous call."
     include_hidden: Annotated[bool | None, Field(alias="includeHidden")] = None
@@ -101,7 +102,7 @@ class ModelListParams(WireModel, defer_build=True):
     "List models for this configured provider instead of the app-server default."
 
 
-class ModelListResponse(WireModel, defer_build=True):
+class ModelListResponse(WireModel):
     data: list[Model]
     next_cursor: Annotated[str | None, Field(alias="nextCursor")] = None
     "Opaque cursor to pass to the next call to continue after the last item. If None, there are no more items to return."
@@ -112,7 +113,7 @@ ModelRerouteReason: TypeAlias = Annotated[
 ]
 
 
-class ModelReroutedNotification(WireModel, defer_build=True):
+class ModelReroutedNotification(WireModel):
     from_model: Annotated[str, Field(alias="fromModel")]
     reason: ModelRerouteReason
     thread_id: Annotated[str, Field(alias="threadId")]
@@ -120,7 +121,7 @@ class ModelReroutedNotification(WireModel, defer_build=True):
     turn_id: Annotated[str, Field(alias="turnId")]
 
 
-class ModelSafetyBufferingUpdatedNotification(WireModel, defer_build=True):
+class ModelSafetyBufferingUpdatedNotification(WireModel):
     faster_model: Annotated[str | None, Field(alias="fasterModel")] = None
     model: str
     reasons: list[str]
@@ -135,7 +136,7 @@ ModelVerification: TypeAlias = Annotated[
 ]
 
 
-class ModelVerificationNotification(WireModel, defer_build=True):
+class ModelVerificationNotification(WireModel):
     thread_id: Annotated[str, Field(alias="threadId")]
     turn_id: Annotated[str, Field(alias="turnId")]
     verifications: list[ModelVerification]

@@ -2,19 +2,20 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: model_provider."""
 
-from typing import Annotated, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Literal, TypeAlias
 
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 from codex_acp.wire.reading import (
     NOT_NULL,
+    Field,
     OpenEnum,
     TaggedUnion,
 )
 
 
-class AuthRecoveryNotification(WireModel, defer_build=True):
+class AuthRecoveryNotification(WireModel):
     message: str
     provider: str
     thread_id: Annotated[str, Field(alias="threadId")]
@@ -26,14 +27,14 @@ BedrockProviderId: TypeAlias = Annotated[
 ]
 
 
-class BedrockProviderSettings(WireModel, defer_build=True):
+class BedrockProviderSettings(WireModel):
     wire_tags = ("type",)
     profile: str | None = None
     region: str | None = None
     type: Literal["bedrock"] = "bedrock"
 
 
-class BedrockProviderSettingsPatch(WireModel, defer_build=True):
+class BedrockProviderSettingsPatch(WireModel):
     """AWS configuration fields for built-in Bedrock providers."""
 
     wire_tags = ("type",)
@@ -43,13 +44,13 @@ class BedrockProviderSettingsPatch(WireModel, defer_build=True):
     type: Literal["bedrock"] = "bedrock"
 
 
-class EnvironmentVariableGatewayAuth(WireModel, defer_build=True):
+class EnvironmentVariableGatewayAuth(WireModel):
     wire_tags = ("mode",)
     env_key: Annotated[str, Field(alias="envKey")]
     mode: Literal["environmentVariable"] = "environmentVariable"
 
 
-class ModeGatewayAuth(WireModel, defer_build=True):
+class ModeGatewayAuth(WireModel):
     """Authentication is configured outside the gateway form. Preserve it on edits."""
 
     wire_tags = ("mode",)
@@ -57,7 +58,7 @@ class ModeGatewayAuth(WireModel, defer_build=True):
     mode: Literal["externallyConfigured"] = "externallyConfigured"
 
 
-class NoneGatewayAuth(WireModel, defer_build=True):
+class NoneGatewayAuth(WireModel):
     wire_tags = ("mode",)
     mode: Literal["none"] = "none"
 
@@ -75,13 +76,13 @@ GatewayAuth: TypeAlias = Annotated[
 ]
 
 
-class CustomGatewayProviderSettings(WireModel, defer_build=True):
+class CustomGatewayProviderSettings(WireModel):
     wire_tags = ("type",)
     auth: GatewayAuth
     type: Literal["customGateway"] = "customGateway"
 
 
-class CustomGatewayProviderSettingsPatch(WireModel, defer_build=True):
+class CustomGatewayProviderSettingsPatch(WireModel):
     wire_tags = ("type",)
     base_url: Annotated[str | None, Field(alias="baseUrl")] = None
     env_key: Annotated[str | None, Field(alias="envKey")] = None
@@ -94,7 +95,7 @@ class CustomGatewayProviderSettingsPatch(WireModel, defer_build=True):
 GcpProviderId: TypeAlias = Annotated[Literal["gcp"] | UnknownValue, OpenEnum()]
 
 
-class GcpProviderSettings(WireModel, defer_build=True):
+class GcpProviderSettings(WireModel):
     wire_tags = ("type",)
     credential_file: Annotated[str | None, Field(alias="credentialFile")] = None
     "Path on the app-server host, without credential-file contents."
@@ -103,7 +104,7 @@ class GcpProviderSettings(WireModel, defer_build=True):
     type: Literal["gcp"] = "gcp"
 
 
-class GcpProviderSettingsPatch(WireModel, defer_build=True):
+class GcpProviderSettingsPatch(WireModel):
     """GCP configuration fields. Credential-file paths refer to the app-server host."""
 
     wire_tags = ("type",)
@@ -114,11 +115,11 @@ class GcpProviderSettingsPatch(WireModel, defer_build=True):
     type: Literal["gcp"] = "gcp"
 
 
-class ModelProviderCapabilitiesReadParams(WireModel, defer_build=True):
+class ModelProviderCapabilitiesReadParams(WireModel):
     pass
 
 
-class ModelProviderCapabilitiesReadResponse(WireModel, defer_build=True):
+class ModelProviderCapabilitiesReadResponse(WireModel):
     image_generation: Annotated[bool, Field(alias="imageGeneration")]
     web_search: Annotated[bool, Field(alias="webSearch")]
 
@@ -140,11 +141,11 @@ ProviderSettingsPatch: TypeAlias = Annotated[
 "Omitted patch fields preserve their values. Explicit null clears a nullable field."
 
 
-class ModelProviderConfigWriteParams(WireModel, defer_build=True):
+class ModelProviderConfigWriteParams(WireModel):
     settings: ProviderSettingsPatch
 
 
-class OpenaiProviderSettings(WireModel, defer_build=True):
+class OpenaiProviderSettings(WireModel):
     wire_tags = ("type",)
     type: Literal["openai"] = "openai"
 
@@ -167,7 +168,7 @@ ProviderSettings: TypeAlias = Annotated[
 ]
 
 
-class ModelProviderSummary(WireModel, defer_build=True):
+class ModelProviderSummary(WireModel):
     base_url: Annotated[str | None, Field(alias="baseUrl")] = None
     "Null when the endpoint is absent or cannot be safely displayed."
     can_edit: Annotated[bool, Field(alias="canEdit")]
@@ -177,15 +178,15 @@ class ModelProviderSummary(WireModel, defer_build=True):
     settings: ProviderSettings
 
 
-class ModelProviderConfigWriteResponse(WireModel, defer_build=True):
+class ModelProviderConfigWriteResponse(WireModel):
     provider: ModelProviderSummary
 
 
-class ModelProviderListParams(WireModel, defer_build=True):
+class ModelProviderListParams(WireModel):
     pass
 
 
-class ModelProviderListResponse(WireModel, defer_build=True):
+class ModelProviderListResponse(WireModel):
     can_change_default: Annotated[bool, Field(alias="canChangeDefault")]
     data: list[ModelProviderSummary]
     default_provider_id: Annotated[str, Field(alias="defaultProviderId")]

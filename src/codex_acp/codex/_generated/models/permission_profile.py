@@ -2,14 +2,17 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: permission_profile."""
 
+from __future__ import annotations
+
 from typing import Annotated
 
-from pydantic import Field
-
 from codex_acp.wire.model import WireModel
+from codex_acp.wire.reading import (
+    Field,
+)
 
 
-class PermissionProfileListParams(WireModel, defer_build=True):
+class PermissionProfileListParams(WireModel):
     cursor: str | None = None
     "Opaque pagination cursor returned by a previous call."
     cwd: str | None = None
@@ -18,7 +21,7 @@ class PermissionProfileListParams(WireModel, defer_build=True):
     "Optional page size; defaults to the full result set."
 
 
-class PermissionProfileSummary(WireModel, defer_build=True):
+class PermissionProfileSummary(WireModel):
     allowed: bool
     "Whether the effective requirements allow selecting this profile."
     description: str | None = None
@@ -27,7 +30,7 @@ class PermissionProfileSummary(WireModel, defer_build=True):
     "Available permission profile identifier."
 
 
-class PermissionProfileListResponse(WireModel, defer_build=True):
+class PermissionProfileListResponse(WireModel):
     data: list[PermissionProfileSummary]
     next_cursor: Annotated[str | None, Field(alias="nextCursor")] = None
     "Opaque cursor to pass to the next call to continue after the last item. If None, there are no more items to return."

@@ -2,9 +2,9 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: plugin."""
 
-from typing import Annotated, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.handshake import (
     AbsolutePathBuf,
@@ -20,12 +20,13 @@ from codex_acp.codex._generated.models.turn import (
 )
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 from codex_acp.wire.reading import (
+    Field,
     OpenEnum,
     TaggedUnion,
 )
 
 
-class AppSummary(WireModel, defer_build=True):
+class AppSummary(WireModel):
     """EXPERIMENTAL - app metadata summary for plugin responses."""
 
     category: str | None = None
@@ -40,7 +41,7 @@ AppTemplateUnavailableReason: TypeAlias = Annotated[
 ]
 
 
-class AppTemplateSummary(WireModel, defer_build=True):
+class AppTemplateSummary(WireModel):
     canonical_connector_id: Annotated[str | None, Field(alias="canonicalConnectorId")] = None
     category: str | None = None
     description: str | None = None
@@ -52,13 +53,13 @@ class AppTemplateSummary(WireModel, defer_build=True):
     template_id: Annotated[str, Field(alias="templateId")]
 
 
-class DailyScheduledTaskSchedule(WireModel, defer_build=True):
+class DailyScheduledTaskSchedule(WireModel):
     wire_tags = ("type",)
     time: str
     type: Literal["daily"] = "daily"
 
 
-class GitPluginSource(WireModel, defer_build=True):
+class GitPluginSource(WireModel):
     wire_tags = ("type",)
     path: str | None = None
     ref_name: Annotated[str | None, Field(alias="refName")] = None
@@ -72,29 +73,29 @@ ScheduledTaskWeekday: TypeAlias = Annotated[
 ]
 
 
-class HourlyScheduledTaskSchedule(WireModel, defer_build=True):
+class HourlyScheduledTaskSchedule(WireModel):
     wire_tags = ("type",)
     days: list[ScheduledTaskWeekday] | None = None
     interval_hours: Annotated[int, Field(alias="intervalHours", ge=0)]
     type: Literal["hourly"] = "hourly"
 
 
-class LocalPluginSource(WireModel, defer_build=True):
+class LocalPluginSource(WireModel):
     wire_tags = ("type",)
     path: AbsolutePathBuf
     type: Literal["local"] = "local"
 
 
-class MarketplaceInterface(WireModel, defer_build=True):
+class MarketplaceInterface(WireModel):
     display_name: Annotated[str | None, Field(alias="displayName")] = None
 
 
-class MarketplaceLoadErrorInfo(WireModel, defer_build=True):
+class MarketplaceLoadErrorInfo(WireModel):
     marketplace_path: Annotated[AbsolutePathBuf, Field(alias="marketplacePath")]
     message: str
 
 
-class NpmPluginSource(WireModel, defer_build=True):
+class NpmPluginSource(WireModel):
     wire_tags = ("type",)
     package: str
     registry: str | None = None
@@ -111,7 +112,7 @@ PluginAvailability: TypeAlias = Annotated[
 ]
 
 
-class PluginHookSummary(WireModel, defer_build=True):
+class PluginHookSummary(WireModel):
     event_name: Annotated[HookEventName, Field(alias="eventName")]
     key: str
 
@@ -131,7 +132,7 @@ PluginInstallPolicySource: TypeAlias = Annotated[
 ]
 
 
-class PluginInterface(WireModel, defer_build=True):
+class PluginInterface(WireModel):
     brand_color: Annotated[str | None, Field(alias="brandColor")] = None
     capabilities: list[str]
     category: str | None = None
@@ -175,14 +176,14 @@ PluginSharePrincipalType: TypeAlias = Annotated[
 ]
 
 
-class PluginSharePrincipal(WireModel, defer_build=True):
+class PluginSharePrincipal(WireModel):
     name: str
     principal_id: Annotated[str, Field(alias="principalId")]
     principal_type: Annotated[PluginSharePrincipalType, Field(alias="principalType")]
     role: PluginSharePrincipalRole
 
 
-class PluginShareContext(WireModel, defer_build=True):
+class PluginShareContext(WireModel):
     can_publish_to_workspace: Annotated[bool | None, Field(alias="canPublishToWorkspace")] = None
     creator_account_user_id: Annotated[str | None, Field(alias="creatorAccountUserId")] = None
     creator_name: Annotated[str | None, Field(alias="creatorName")] = None
@@ -196,7 +197,7 @@ class PluginShareContext(WireModel, defer_build=True):
     share_url: Annotated[str | None, Field(alias="shareUrl")] = None
 
 
-class RemotePluginSource(WireModel, defer_build=True):
+class RemotePluginSource(WireModel):
     """The plugin is available in the remote catalog. Download metadata is kept server-side and is not exposed through the app-server API."""
 
     wire_tags = ("type",)
@@ -217,7 +218,7 @@ PluginSource: TypeAlias = Annotated[
 ]
 
 
-class PluginSummary(WireModel, defer_build=True):
+class PluginSummary(WireModel):
     auth_policy: Annotated[PluginAuthPolicy, Field(alias="authPolicy")]
     availability: PluginAvailability = "AVAILABLE"
     "Availability state for installing and using the plugin."
@@ -251,13 +252,13 @@ class PluginSummary(WireModel, defer_build=True):
     "Version advertised by the remote marketplace backend when available."
 
 
-class WeekdaysScheduledTaskSchedule(WireModel, defer_build=True):
+class WeekdaysScheduledTaskSchedule(WireModel):
     wire_tags = ("type",)
     time: str
     type: Literal["weekdays"] = "weekdays"
 
 
-class WeeklyScheduledTaskSchedule(WireModel, defer_build=True):
+class WeeklyScheduledTaskSchedule(WireModel):
     wire_tags = ("type",)
     days: list[ScheduledTaskWeekday]
     time: str
@@ -282,14 +283,14 @@ ScheduledTaskSchedule: TypeAlias = Annotated[
 ]
 
 
-class ScheduledTaskSummary(WireModel, defer_build=True):
+class ScheduledTaskSummary(WireModel):
     key: str
     name: str
     prompt: str
     schedule: ScheduledTaskSchedule
 
 
-class SkillSummary(WireModel, defer_build=True):
+class SkillSummary(WireModel):
     description: str
     enabled: bool
     interface: SkillInterface | None = None
@@ -298,7 +299,7 @@ class SkillSummary(WireModel, defer_build=True):
     short_description: Annotated[str | None, Field(alias="shortDescription")] = None
 
 
-class PluginDetail(WireModel, defer_build=True):
+class PluginDetail(WireModel):
     app_templates: Annotated[list[AppTemplateSummary], Field(alias="appTemplates")]
     apps: list[AppSummary]
     description: str | None = None
@@ -316,7 +317,7 @@ class PluginDetail(WireModel, defer_build=True):
     summary: PluginSummary
 
 
-class PluginInstallParams(WireModel, defer_build=True):
+class PluginInstallParams(WireModel):
     install_attempt_id: Annotated[str | None, Field(alias="installAttemptId")] = None
     "Client-generated identifier used to correlate one installation attempt."
     marketplace_path: Annotated[AbsolutePathBuf | None, Field(alias="marketplacePath")] = None
@@ -324,12 +325,12 @@ class PluginInstallParams(WireModel, defer_build=True):
     remote_marketplace_name: Annotated[str | None, Field(alias="remoteMarketplaceName")] = None
 
 
-class PluginInstallResponse(WireModel, defer_build=True):
+class PluginInstallResponse(WireModel):
     apps_needing_auth: Annotated[list[AppSummary], Field(alias="appsNeedingAuth")]
     auth_policy: Annotated[PluginAuthPolicy, Field(alias="authPolicy")]
 
 
-class PluginInstalledParams(WireModel, defer_build=True):
+class PluginInstalledParams(WireModel):
     cwds: list[AbsolutePathBuf] | None = None
     "Optional working directories used to discover repo marketplaces."
     install_suggestion_plugin_names: Annotated[
@@ -338,7 +339,7 @@ class PluginInstalledParams(WireModel, defer_build=True):
     "Additional uninstalled plugin names that should be returned when present locally. This is used by mention surfaces that intentionally expose install entrypoints."
 
 
-class PluginMarketplaceEntry(WireModel, defer_build=True):
+class PluginMarketplaceEntry(WireModel):
     interface: MarketplaceInterface | None = None
     name: str
     path: AbsolutePathBuf | None = None
@@ -346,7 +347,7 @@ class PluginMarketplaceEntry(WireModel, defer_build=True):
     plugins: list[PluginSummary]
 
 
-class PluginInstalledResponse(WireModel, defer_build=True):
+class PluginInstalledResponse(WireModel):
     marketplace_load_errors: Annotated[
         list[MarketplaceLoadErrorInfo], Field(alias="marketplaceLoadErrors")
     ] = []
@@ -360,7 +361,7 @@ PluginListMarketplaceKind: TypeAlias = Annotated[
 ]
 
 
-class PluginListParams(WireModel, defer_build=True):
+class PluginListParams(WireModel):
     cwds: list[AbsolutePathBuf] | None = None
     "Optional working directories used to discover repo marketplaces. When omitted, only home-scoped marketplaces and the official curated marketplace are considered."
     force_refetch: Annotated[bool, Field(alias="forceRefetch")] = False
@@ -371,7 +372,7 @@ class PluginListParams(WireModel, defer_build=True):
     "Optional marketplace kind filter. When omitted, only local marketplaces are queried, plus the default remote catalog when enabled by feature flag."
 
 
-class PluginListResponse(WireModel, defer_build=True):
+class PluginListResponse(WireModel):
     featured_plugin_ids: Annotated[list[str], Field(alias="featuredPluginIds")] = []
     marketplace_load_errors: Annotated[
         list[MarketplaceLoadErrorInfo], Field(alias="marketplaceLoadErrors")
@@ -379,17 +380,17 @@ class PluginListResponse(WireModel, defer_build=True):
     marketplaces: list[PluginMarketplaceEntry]
 
 
-class PluginReadParams(WireModel, defer_build=True):
+class PluginReadParams(WireModel):
     marketplace_path: Annotated[AbsolutePathBuf | None, Field(alias="marketplacePath")] = None
     plugin_name: Annotated[str, Field(alias="pluginName")]
     remote_marketplace_name: Annotated[str | None, Field(alias="remoteMarketplaceName")] = None
 
 
-class PluginReadResponse(WireModel, defer_build=True):
+class PluginReadResponse(WireModel):
     plugin: PluginDetail
 
 
-class PluginReconcileChangedPlugin(WireModel, defer_build=True):
+class PluginReconcileChangedPlugin(WireModel):
     """Runtime categories affected by this change, not just capabilities currently present. Flags describe declarations before runtime policy filtering. Updates OR the old and new bundle flags; enablement changes and cached reinstalls use the cached bundle; removals retain the old bundle's flags."""
 
     has_apps: Annotated[bool, Field(alias="hasApps")]
@@ -401,12 +402,12 @@ class PluginReconcileChangedPlugin(WireModel, defer_build=True):
     "Local plugin ID (`name@marketplace`), matching `PluginSummary.id`."
 
 
-class PluginReconcileParams(WireModel, defer_build=True):
+class PluginReconcileParams(WireModel):
     reason: str | None = None
     "Optional client-provided reason recorded with the reconciliation attempt."
 
 
-class PluginReconcileResponse(WireModel, defer_build=True):
+class PluginReconcileResponse(WireModel):
     """Bundle and installed-state changes observed by this pass, not a runtime-readiness acknowledgement or a cumulative diff since the client's last request. Other metadata-only changes are not listed."""
 
     changed_plugins: Annotated[list[PluginReconcileChangedPlugin], Field(alias="changedPlugins")]
@@ -424,7 +425,7 @@ PluginSearchScope: TypeAlias = Annotated[
 ]
 
 
-class PluginSearchParams(WireModel, defer_build=True):
+class PluginSearchParams(WireModel):
     cursor: str | None = None
     cwds: list[AbsolutePathBuf] | None = None
     limit: Annotated[int | None, Field(ge=0)] = None
@@ -432,22 +433,22 @@ class PluginSearchParams(WireModel, defer_build=True):
     search_term: Annotated[str, Field(alias="searchTerm")]
 
 
-class PluginSearchResult(WireModel, defer_build=True):
+class PluginSearchResult(WireModel):
     marketplace_name: Annotated[str, Field(alias="marketplaceName")]
     marketplace_path: Annotated[AbsolutePathBuf | None, Field(alias="marketplacePath")] = None
     plugin: PluginSummary
 
 
-class PluginSearchResponse(WireModel, defer_build=True):
+class PluginSearchResponse(WireModel):
     data: list[PluginSearchResult]
     next_cursor: Annotated[str | None, Field(alias="nextCursor")] = None
 
 
-class PluginShareCheckoutParams(WireModel, defer_build=True):
+class PluginShareCheckoutParams(WireModel):
     remote_plugin_id: Annotated[str, Field(alias="remotePluginId")]
 
 
-class PluginShareCheckoutResponse(WireModel, defer_build=True):
+class PluginShareCheckoutResponse(WireModel):
     marketplace_name: Annotated[str, Field(alias="marketplaceName")]
     marketplace_path: Annotated[AbsolutePathBuf, Field(alias="marketplacePath")]
     plugin_id: Annotated[str, Field(alias="pluginId")]
@@ -457,44 +458,44 @@ class PluginShareCheckoutResponse(WireModel, defer_build=True):
     remote_version: Annotated[str | None, Field(alias="remoteVersion")] = None
 
 
-class PluginShareDeleteParams(WireModel, defer_build=True):
+class PluginShareDeleteParams(WireModel):
     remote_plugin_id: Annotated[str, Field(alias="remotePluginId")]
 
 
-class PluginShareDeleteResponse(WireModel, defer_build=True):
+class PluginShareDeleteResponse(WireModel):
     pass
 
 
-class PluginShareListItem(WireModel, defer_build=True):
+class PluginShareListItem(WireModel):
     local_plugin_path: Annotated[AbsolutePathBuf | None, Field(alias="localPluginPath")] = None
     plugin: PluginSummary
 
 
-class PluginShareListParams(WireModel, defer_build=True):
+class PluginShareListParams(WireModel):
     pass
 
 
-class PluginShareListResponse(WireModel, defer_build=True):
+class PluginShareListResponse(WireModel):
     data: list[PluginShareListItem]
 
 
 PluginShareTargetRole: TypeAlias = Annotated[Literal["reader", "editor"] | UnknownValue, OpenEnum()]
 
 
-class PluginShareTarget(WireModel, defer_build=True):
+class PluginShareTarget(WireModel):
     principal_id: Annotated[str, Field(alias="principalId")]
     principal_type: Annotated[PluginSharePrincipalType, Field(alias="principalType")]
     role: PluginShareTargetRole
 
 
-class PluginShareSaveParams(WireModel, defer_build=True):
+class PluginShareSaveParams(WireModel):
     discoverability: PluginShareDiscoverability | None = None
     plugin_path: Annotated[AbsolutePathBuf, Field(alias="pluginPath")]
     remote_plugin_id: Annotated[str | None, Field(alias="remotePluginId")] = None
     share_targets: Annotated[list[PluginShareTarget] | None, Field(alias="shareTargets")] = None
 
 
-class PluginShareSaveResponse(WireModel, defer_build=True):
+class PluginShareSaveResponse(WireModel):
     can_publish_to_workspace: Annotated[bool | None, Field(alias="canPublishToWorkspace")] = None
     remote_plugin_id: Annotated[str, Field(alias="remotePluginId")]
     share_url: Annotated[str, Field(alias="shareUrl")]
@@ -505,30 +506,30 @@ PluginShareUpdateDiscoverability: TypeAlias = Annotated[
 ]
 
 
-class PluginShareUpdateTargetsParams(WireModel, defer_build=True):
+class PluginShareUpdateTargetsParams(WireModel):
     discoverability: PluginShareUpdateDiscoverability
     remote_plugin_id: Annotated[str, Field(alias="remotePluginId")]
     share_targets: Annotated[list[PluginShareTarget], Field(alias="shareTargets")]
 
 
-class PluginShareUpdateTargetsResponse(WireModel, defer_build=True):
+class PluginShareUpdateTargetsResponse(WireModel):
     discoverability: PluginShareDiscoverability
     principals: list[PluginSharePrincipal]
 
 
-class PluginSkillReadParams(WireModel, defer_build=True):
+class PluginSkillReadParams(WireModel):
     remote_marketplace_name: Annotated[str, Field(alias="remoteMarketplaceName")]
     remote_plugin_id: Annotated[str, Field(alias="remotePluginId")]
     skill_name: Annotated[str, Field(alias="skillName")]
 
 
-class PluginSkillReadResponse(WireModel, defer_build=True):
+class PluginSkillReadResponse(WireModel):
     contents: str | None = None
 
 
-class PluginUninstallParams(WireModel, defer_build=True):
+class PluginUninstallParams(WireModel):
     plugin_id: Annotated[str, Field(alias="pluginId")]
 
 
-class PluginUninstallResponse(WireModel, defer_build=True):
+class PluginUninstallResponse(WireModel):
     pass

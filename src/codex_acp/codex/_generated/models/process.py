@@ -2,20 +2,21 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: process."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.handshake import (
     AbsolutePathBuf,
 )
 from codex_acp.wire.model import UnknownValue, WireModel
 from codex_acp.wire.reading import (
+    Field,
     OpenEnum,
 )
 
 
-class ProcessExitedNotification(WireModel, defer_build=True):
+class ProcessExitedNotification(WireModel):
     """Final process exit notification for `process/spawn`."""
 
     exit_code: Annotated[int, Field(alias="exitCode")]
@@ -34,14 +35,14 @@ class ProcessExitedNotification(WireModel, defer_build=True):
     "Whether stdout reached `outputBytesCap`.\n\nIn streaming mode, stdout is empty and cap state is also reported on the final stdout `process/outputDelta` notification."
 
 
-class ProcessKillParams(WireModel, defer_build=True):
+class ProcessKillParams(WireModel):
     """Terminate a running `process/spawn` session."""
 
     process_handle: Annotated[str, Field(alias="processHandle")]
     "Client-supplied, connection-scoped `processHandle` from `process/spawn`."
 
 
-class ProcessKillResponse(WireModel, defer_build=True):
+class ProcessKillResponse(WireModel):
     """Empty success response for `process/kill`."""
 
 
@@ -49,7 +50,7 @@ ProcessOutputStream: TypeAlias = Annotated[Literal["stdout", "stderr"] | Unknown
 "Stream label for `process/outputDelta` notifications."
 
 
-class ProcessOutputDeltaNotification(WireModel, defer_build=True):
+class ProcessOutputDeltaNotification(WireModel):
     """Base64-encoded output chunk emitted for a streaming `process/spawn` request."""
 
     cap_reached: Annotated[bool, Field(alias="capReached")]
@@ -62,7 +63,7 @@ class ProcessOutputDeltaNotification(WireModel, defer_build=True):
     "Output stream this chunk belongs to."
 
 
-class ProcessTerminalSize(WireModel, defer_build=True):
+class ProcessTerminalSize(WireModel):
     """PTY size in character cells for `process/spawn` PTY sessions."""
 
     cols: Annotated[int, Field(ge=0)]
@@ -71,7 +72,7 @@ class ProcessTerminalSize(WireModel, defer_build=True):
     "Terminal height in character cells."
 
 
-class ProcessResizePtyParams(WireModel, defer_build=True):
+class ProcessResizePtyParams(WireModel):
     """Resize a running PTY-backed `process/spawn` session."""
 
     process_handle: Annotated[str, Field(alias="processHandle")]
@@ -80,11 +81,11 @@ class ProcessResizePtyParams(WireModel, defer_build=True):
     "New PTY size in character cells."
 
 
-class ProcessResizePtyResponse(WireModel, defer_build=True):
+class ProcessResizePtyResponse(WireModel):
     """Empty success response for `process/resizePty`."""
 
 
-class ProcessSpawnParams(WireModel, defer_build=True):
+class ProcessSpawnParams(WireModel):
     """Spawn a standalone process (argv vector) without a Codex sandbox on the host where the app server is running.
 
     `process/spawn` returns after the process has started and the connection-scoped `processHandle` has been registered. Process output and exit are reported via `process/outputDelta` and `process/exited` notifications."""
@@ -111,11 +112,11 @@ class ProcessSpawnParams(WireModel, defer_build=True):
     "Enable PTY mode.\n\nThis implies `streamStdin` and `streamStdoutStderr`."
 
 
-class ProcessSpawnResponse(WireModel, defer_build=True):
+class ProcessSpawnResponse(WireModel):
     """Successful response for `process/spawn`."""
 
 
-class ProcessWriteStdinParams(WireModel, defer_build=True):
+class ProcessWriteStdinParams(WireModel):
     """Write stdin bytes to a running `process/spawn` session, close stdin, or both."""
 
     close_stdin: Annotated[bool, Field(alias="closeStdin")] = False
@@ -126,5 +127,5 @@ class ProcessWriteStdinParams(WireModel, defer_build=True):
     "Client-supplied, connection-scoped `processHandle` from `process/spawn`."
 
 
-class ProcessWriteStdinResponse(WireModel, defer_build=True):
+class ProcessWriteStdinResponse(WireModel):
     """Empty success response for `process/writeStdin`."""

@@ -2,9 +2,9 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: project."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.handshake import (
     AbsolutePathBuf,
@@ -14,15 +14,16 @@ from codex_acp.codex._generated.models.shared import (
 )
 from codex_acp.wire.model import UnknownValue, WireModel
 from codex_acp.wire.reading import (
+    Field,
     OpenEnum,
 )
 
 
-class ProjectRoot(WireModel, defer_build=True):
+class ProjectRoot(WireModel):
     path: AbsolutePathBuf
 
 
-class Project(WireModel, defer_build=True):
+class Project(WireModel):
     created_at: Annotated[int, Field(alias="createdAt")]
     id: str
     metadata: dict[str, str]
@@ -39,31 +40,31 @@ ProjectChangeType: TypeAlias = Annotated[
 ]
 
 
-class ProjectChangedNotification(WireModel, defer_build=True):
+class ProjectChangedNotification(WireModel):
     change_type: Annotated[ProjectChangeType, Field(alias="changeType")]
     project_id: Annotated[str, Field(alias="projectId")]
 
 
-class ProjectCreateParams(WireModel, defer_build=True):
+class ProjectCreateParams(WireModel):
     idempotency_key: Annotated[str, Field(alias="idempotencyKey")]
     metadata: dict[str, Any] | None = None
     name: str
     roots: list[ProjectRoot]
 
 
-class ProjectCreateResponse(WireModel, defer_build=True):
+class ProjectCreateResponse(WireModel):
     project: Project
 
 
-class ProjectDeleteParams(WireModel, defer_build=True):
+class ProjectDeleteParams(WireModel):
     project_id: Annotated[str, Field(alias="projectId")]
 
 
-class ProjectDeleteResponse(WireModel, defer_build=True):
+class ProjectDeleteResponse(WireModel):
     pass
 
 
-class ProjectImportParams(WireModel, defer_build=True):
+class ProjectImportParams(WireModel):
     idempotency_key: Annotated[str, Field(alias="idempotencyKey")]
     metadata: dict[str, Any] | None = None
     name: str
@@ -71,14 +72,14 @@ class ProjectImportParams(WireModel, defer_build=True):
     threads: list[str] | None = None
 
 
-class ProjectImportResponse(WireModel, defer_build=True):
+class ProjectImportResponse(WireModel):
     project: Project
 
 
 ProjectSortKey: TypeAlias = Annotated[Literal["position", "recencyAt"] | UnknownValue, OpenEnum()]
 
 
-class ProjectListParams(WireModel, defer_build=True):
+class ProjectListParams(WireModel):
     cursor: str | None = None
     limit: Annotated[int | None, Field(ge=0)] = None
     sort_direction: Annotated[SortDirection | None, Field(alias="sortDirection")] = None
@@ -87,34 +88,34 @@ class ProjectListParams(WireModel, defer_build=True):
     "Defaults to position. Recency sorting always places empty projects last."
 
 
-class ProjectListResponse(WireModel, defer_build=True):
+class ProjectListResponse(WireModel):
     data: list[Project]
     next_cursor: Annotated[str | None, Field(alias="nextCursor")] = None
 
 
-class ProjectMoveParams(WireModel, defer_build=True):
+class ProjectMoveParams(WireModel):
     before_project_id: Annotated[str | None, Field(alias="beforeProjectId")] = None
     project_id: Annotated[str, Field(alias="projectId")]
 
 
-class ProjectMoveResponse(WireModel, defer_build=True):
+class ProjectMoveResponse(WireModel):
     pass
 
 
-class ProjectReadParams(WireModel, defer_build=True):
+class ProjectReadParams(WireModel):
     project_id: Annotated[str, Field(alias="projectId")]
 
 
-class ProjectReadResponse(WireModel, defer_build=True):
+class ProjectReadResponse(WireModel):
     project: Project
 
 
-class ProjectUpdateParams(WireModel, defer_build=True):
+class ProjectUpdateParams(WireModel):
     metadata: dict[str, Any] | None = None
     name: str | None = None
     project_id: Annotated[str, Field(alias="projectId")]
     roots: list[ProjectRoot] | None = None
 
 
-class ProjectUpdateResponse(WireModel, defer_build=True):
+class ProjectUpdateResponse(WireModel):
     project: Project

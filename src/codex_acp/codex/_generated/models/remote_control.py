@@ -2,17 +2,18 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: remote_control."""
 
-from typing import Annotated, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Literal, TypeAlias
 
 from codex_acp.wire.model import UnknownValue, WireModel
 from codex_acp.wire.reading import (
+    Field,
     OpenEnum,
 )
 
 
-class RemoteControlClient(WireModel, defer_build=True):
+class RemoteControlClient(WireModel):
     app_version: Annotated[str | None, Field(alias="appVersion")] = None
     client_id: Annotated[str, Field(alias="clientId")]
     device_model: Annotated[str | None, Field(alias="deviceModel")] = None
@@ -28,24 +29,24 @@ RemoteControlClientsListOrder: TypeAlias = Annotated[
 ]
 
 
-class RemoteControlClientsListParams(WireModel, defer_build=True):
+class RemoteControlClientsListParams(WireModel):
     cursor: str | None = None
     environment_id: Annotated[str, Field(alias="environmentId")]
     limit: Annotated[int | None, Field(ge=0)] = None
     order: RemoteControlClientsListOrder | None = None
 
 
-class RemoteControlClientsListResponse(WireModel, defer_build=True):
+class RemoteControlClientsListResponse(WireModel):
     data: list[RemoteControlClient]
     next_cursor: Annotated[str | None, Field(alias="nextCursor")] = None
 
 
-class RemoteControlClientsRevokeParams(WireModel, defer_build=True):
+class RemoteControlClientsRevokeParams(WireModel):
     client_id: Annotated[str, Field(alias="clientId")]
     environment_id: Annotated[str, Field(alias="environmentId")]
 
 
-class RemoteControlClientsRevokeResponse(WireModel, defer_build=True):
+class RemoteControlClientsRevokeResponse(WireModel):
     pass
 
 
@@ -54,49 +55,49 @@ RemoteControlConnectionStatus: TypeAlias = Annotated[
 ]
 
 
-class RemoteControlDisableParams(WireModel, defer_build=True):
+class RemoteControlDisableParams(WireModel):
     ephemeral: bool = False
 
 
-class RemoteControlDisableResponse(WireModel, defer_build=True):
+class RemoteControlDisableResponse(WireModel):
     environment_id: Annotated[str | None, Field(alias="environmentId")] = None
     installation_id: Annotated[str, Field(alias="installationId")]
     server_name: Annotated[str, Field(alias="serverName")]
     status: RemoteControlConnectionStatus
 
 
-class RemoteControlEnableParams(WireModel, defer_build=True):
+class RemoteControlEnableParams(WireModel):
     ephemeral: bool = False
 
 
-class RemoteControlEnableResponse(WireModel, defer_build=True):
+class RemoteControlEnableResponse(WireModel):
     environment_id: Annotated[str | None, Field(alias="environmentId")] = None
     installation_id: Annotated[str, Field(alias="installationId")]
     server_name: Annotated[str, Field(alias="serverName")]
     status: RemoteControlConnectionStatus
 
 
-class RemoteControlPairingStartParams(WireModel, defer_build=True):
+class RemoteControlPairingStartParams(WireModel):
     manual_code: Annotated[bool, Field(alias="manualCode")] = False
 
 
-class RemoteControlPairingStartResponse(WireModel, defer_build=True):
+class RemoteControlPairingStartResponse(WireModel):
     environment_id: Annotated[str, Field(alias="environmentId")]
     expires_at: Annotated[int, Field(alias="expiresAt")]
     manual_pairing_code: Annotated[str | None, Field(alias="manualPairingCode")] = None
     pairing_code: Annotated[str, Field(alias="pairingCode")]
 
 
-class RemoteControlPairingStatusParams(WireModel, defer_build=True):
+class RemoteControlPairingStatusParams(WireModel):
     manual_pairing_code: Annotated[str | None, Field(alias="manualPairingCode")] = None
     pairing_code: Annotated[str | None, Field(alias="pairingCode")] = None
 
 
-class RemoteControlPairingStatusResponse(WireModel, defer_build=True):
+class RemoteControlPairingStatusResponse(WireModel):
     claimed: bool
 
 
-class RemoteControlStatusChangedNotification(WireModel, defer_build=True):
+class RemoteControlStatusChangedNotification(WireModel):
     """Current remote-control connection status and remote identity exposed to clients."""
 
     environment_id: Annotated[str | None, Field(alias="environmentId")] = None
@@ -105,7 +106,7 @@ class RemoteControlStatusChangedNotification(WireModel, defer_build=True):
     status: RemoteControlConnectionStatus
 
 
-class RemoteControlStatusReadResponse(WireModel, defer_build=True):
+class RemoteControlStatusReadResponse(WireModel):
     environment_id: Annotated[str | None, Field(alias="environmentId")] = None
     installation_id: Annotated[str, Field(alias="installationId")]
     server_name: Annotated[str, Field(alias="serverName")]

@@ -2,21 +2,22 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: review."""
 
-from typing import Annotated, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.turn import (
     Turn,
 )
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 from codex_acp.wire.reading import (
+    Field,
     OpenEnum,
     TaggedUnion,
 )
 
 
-class BaseBranchReviewTarget(WireModel, defer_build=True):
+class BaseBranchReviewTarget(WireModel):
     """Review changes between the current branch and the given base branch."""
 
     wire_tags = ("type",)
@@ -24,7 +25,7 @@ class BaseBranchReviewTarget(WireModel, defer_build=True):
     type: Literal["baseBranch"] = "baseBranch"
 
 
-class CommitReviewTarget(WireModel, defer_build=True):
+class CommitReviewTarget(WireModel):
     """Review the changes introduced by a specific commit."""
 
     wire_tags = ("type",)
@@ -34,7 +35,7 @@ class CommitReviewTarget(WireModel, defer_build=True):
     type: Literal["commit"] = "commit"
 
 
-class CustomReviewTarget(WireModel, defer_build=True):
+class CustomReviewTarget(WireModel):
     """Arbitrary instructions, equivalent to the old free-form prompt."""
 
     wire_tags = ("type",)
@@ -45,7 +46,7 @@ class CustomReviewTarget(WireModel, defer_build=True):
 ReviewDelivery: TypeAlias = Annotated[Literal["inline"] | UnknownValue, OpenEnum()]
 
 
-class UncommittedChangesReviewTarget(WireModel, defer_build=True):
+class UncommittedChangesReviewTarget(WireModel):
     """Review the working tree: staged, unstaged, and untracked files."""
 
     wire_tags = ("type",)
@@ -70,14 +71,14 @@ ReviewTarget: TypeAlias = Annotated[
 ]
 
 
-class ReviewStartParams(WireModel, defer_build=True):
+class ReviewStartParams(WireModel):
     delivery: ReviewDelivery | None = None
     "Reviews run inline on the supplied thread. Omit this field or pass `inline`. To review on a separate thread, start a thread first and use its id."
     target: ReviewTarget
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ReviewStartResponse(WireModel, defer_build=True):
+class ReviewStartResponse(WireModel):
     review_thread_id: Annotated[str, Field(alias="reviewThreadId")]
     "The thread id supplied to `review/start`."
     turn: Turn

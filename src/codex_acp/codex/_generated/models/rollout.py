@@ -2,8 +2,10 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: rollout."""
 
+from __future__ import annotations
+
 from codex_acp.wire.model import WireModel
 
 
-class RolloutCompressResponse(WireModel, defer_build=True):
+class RolloutCompressResponse(WireModel):
     """Acknowledges the compression trigger, not completion. Existing maintenance locks and cooldowns can cause the background pass to skip without doing work."""

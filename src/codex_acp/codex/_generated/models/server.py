@@ -2,23 +2,26 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: server."""
 
+from __future__ import annotations
+
 from typing import Annotated
 
-from pydantic import Field
-
 from codex_acp.wire.model import WireModel
+from codex_acp.wire.reading import (
+    Field,
+)
 
 
-class ServerDiagnosticsGauge(WireModel, defer_build=True):
+class ServerDiagnosticsGauge(WireModel):
     name: str
     value: Annotated[int, Field(ge=0)]
 
 
-class ServerDiagnosticsParams(WireModel, defer_build=True):
+class ServerDiagnosticsParams(WireModel):
     pass
 
 
-class ServerDiagnosticsProcess(WireModel, defer_build=True):
+class ServerDiagnosticsProcess(WireModel):
     id: Annotated[int, Field(ge=0)]
     physical_footprint_bytes: Annotated[int | None, Field(alias="physicalFootprintBytes", ge=0)] = (
         None
@@ -26,6 +29,6 @@ class ServerDiagnosticsProcess(WireModel, defer_build=True):
     resident_memory_bytes: Annotated[int | None, Field(alias="residentMemoryBytes", ge=0)] = None
 
 
-class ServerDiagnosticsResponse(WireModel, defer_build=True):
+class ServerDiagnosticsResponse(WireModel):
     gauges: list[ServerDiagnosticsGauge]
     process: ServerDiagnosticsProcess

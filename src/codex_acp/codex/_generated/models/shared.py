@@ -2,6 +2,8 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: shared."""
 
+from __future__ import annotations
+
 from typing import Annotated, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.requests import (
@@ -16,21 +18,21 @@ from codex_acp.wire.reading import (
 AllowDenyRequirement: TypeAlias = Annotated[Literal["allow", "deny"] | UnknownValue, OpenEnum()]
 
 
-class ApprovedExecpolicyAmendmentDetails(WireModel, defer_build=True):
+class ApprovedExecpolicyAmendmentDetails(WireModel):
     proposed_execpolicy_amendment: list[str]
 
 
-class ApprovedExecpolicyAmendmentReviewDecision(WireModel, defer_build=True):
+class ApprovedExecpolicyAmendmentReviewDecision(WireModel):
     """User has approved this command and wants to apply the proposed execpolicy amendment so future matching commands are permitted."""
 
     approved_execpolicy_amendment: ApprovedExecpolicyAmendmentDetails
 
 
-class DeniedDetails(WireModel, defer_build=True):
+class DeniedDetails(WireModel):
     rejection: str
 
 
-class DeniedReviewDecision(WireModel, defer_build=True):
+class DeniedReviewDecision(WireModel):
     """User has denied this command and the agent should not execute it, but it should continue the session and try something else."""
 
     denied: DeniedDetails
@@ -88,11 +90,11 @@ HookSource: TypeAlias = Annotated[
 ]
 
 
-class NetworkPolicyAmendmentDetails(WireModel, defer_build=True):
+class NetworkPolicyAmendmentDetails(WireModel):
     network_policy_amendment: NetworkPolicyAmendment
 
 
-class NetworkPolicyAmendmentReviewDecision(WireModel, defer_build=True):
+class NetworkPolicyAmendmentReviewDecision(WireModel):
     """User chose to persist a network policy rule (allow/deny) for future requests to the same host."""
 
     network_policy_amendment: NetworkPolicyAmendmentDetails

@@ -2,9 +2,9 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: thread."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.begin import (
     ActivePermissionProfile,
@@ -47,12 +47,13 @@ from codex_acp.codex._generated.models.turn import (
 )
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 from codex_acp.wire.reading import (
+    Field,
     OpenEnum,
     TaggedUnion,
 )
 
 
-class AdditionalToolsResponseItem(WireModel, defer_build=True):
+class AdditionalToolsResponseItem(WireModel):
     wire_tags = ("type",)
     id: str | None = None
     role: str
@@ -60,13 +61,13 @@ class AdditionalToolsResponseItem(WireModel, defer_build=True):
     type: Literal["additional_tools"] = "additional_tools"
 
 
-class EncryptedContentAgentMessageInputContent(WireModel, defer_build=True):
+class EncryptedContentAgentMessageInputContent(WireModel):
     wire_tags = ("type",)
     encrypted_content: str
     type: Literal["encrypted_content"] = "encrypted_content"
 
 
-class InputTextAgentMessageInputContent(WireModel, defer_build=True):
+class InputTextAgentMessageInputContent(WireModel):
     wire_tags = ("type",)
     text: str
     type: Literal["input_text"] = "input_text"
@@ -84,7 +85,7 @@ AgentMessageInputContent: TypeAlias = Annotated[
 ]
 
 
-class InternalChatMessageMetadataPassthrough(WireModel, defer_build=True):
+class InternalChatMessageMetadataPassthrough(WireModel):
     """Internal Responses API passthrough metadata copied into underlying chat messages.
 
     Responses API strongly types this payload. Do not modify it without first getting API approval and making the corresponding Responses API change."""
@@ -92,7 +93,7 @@ class InternalChatMessageMetadataPassthrough(WireModel, defer_build=True):
     turn_id: str | None = None
 
 
-class AgentMessageResponseItem(WireModel, defer_build=True):
+class AgentMessageResponseItem(WireModel):
     wire_tags = ("type",)
     author: str
     content: list[AgentMessageInputContent]
@@ -102,18 +103,18 @@ class AgentMessageResponseItem(WireModel, defer_build=True):
     type: Literal["agent_message"] = "agent_message"
 
 
-class InlineMarkdownBemPresentation(WireModel, defer_build=True):
+class InlineMarkdownBemPresentation(WireModel):
     wire_tags = ("type",)
     type: Literal["inlineMarkdown"] = "inlineMarkdown"
 
 
-class InlineVisualizationBemPresentation(WireModel, defer_build=True):
+class InlineVisualizationBemPresentation(WireModel):
     wire_tags = ("type",)
     index: Annotated[int, Field(ge=0)]
     type: Literal["inlineVisualization"] = "inlineVisualization"
 
 
-class WholeItemBemPresentation(WireModel, defer_build=True):
+class WholeItemBemPresentation(WireModel):
     wire_tags = ("type",)
     type: Literal["wholeItem"] = "wholeItem"
 
@@ -135,7 +136,7 @@ ThreadRealtimeBemItemPresentation: TypeAlias = Annotated[
 "EXPERIMENTAL - how an existing agent item appears in a realtime conversation."
 
 
-class BemItemPromotedThreadRealtimeItem(WireModel, defer_build=True):
+class BemItemPromotedThreadRealtimeItem(WireModel):
     wire_tags = ("type",)
     item_id: str
     presentation: ThreadRealtimeBemItemPresentation
@@ -150,7 +151,7 @@ CodexResponseHandoffMode: TypeAlias = Annotated[
 ]
 
 
-class CompactionResponseItem(WireModel, defer_build=True):
+class CompactionResponseItem(WireModel):
     wire_tags = ("type",)
     encrypted_content: str
     id: str | None = None
@@ -158,24 +159,24 @@ class CompactionResponseItem(WireModel, defer_build=True):
     type: Literal["compaction"] = "compaction"
 
 
-class CompactionTriggerResponseItem(WireModel, defer_build=True):
+class CompactionTriggerResponseItem(WireModel):
     wire_tags = ("type",)
     type: Literal["compaction_trigger"] = "compaction_trigger"
 
 
-class CompletedThreadPredictionResult(WireModel, defer_build=True):
+class CompletedThreadPredictionResult(WireModel):
     wire_tags = ("type",)
     text: str | None = None
     type: Literal["completed"] = "completed"
 
 
-class ConfigurationReasoning(WireModel, defer_build=True):
+class ConfigurationReasoning(WireModel):
     """Reasoning settings interpreted by the backend for the routed model."""
 
     effort: ReasoningEffort
 
 
-class ConfigurationUpdateResponseItem(WireModel, defer_build=True):
+class ConfigurationUpdateResponseItem(WireModel):
     """A durable input control interpreted by the backend at its position in history."""
 
     wire_tags = ("type",)
@@ -183,7 +184,7 @@ class ConfigurationUpdateResponseItem(WireModel, defer_build=True):
     type: Literal["configuration_update"] = "configuration_update"
 
 
-class FileIdInputAudioContentItem(WireModel, defer_build=True):
+class FileIdInputAudioContentItem(WireModel):
     """Inline audio data or an uploaded file loaded by the Responses API."""
 
     wire_tags = ("type",)
@@ -191,21 +192,21 @@ class FileIdInputAudioContentItem(WireModel, defer_build=True):
     type: Literal["input_audio"] = "input_audio"
 
 
-class FileIdInputImageContentItem(WireModel, defer_build=True):
+class FileIdInputImageContentItem(WireModel):
     wire_tags = ("type",)
     file_id: str
     detail: ImageDetail | None = None
     type: Literal["input_image"] = "input_image"
 
 
-class ImageUrlInputImageContentItem(WireModel, defer_build=True):
+class ImageUrlInputImageContentItem(WireModel):
     wire_tags = ("type",)
     image_url: str
     detail: ImageDetail | None = None
     type: Literal["input_image"] = "input_image"
 
 
-class InputAudioContentItem(WireModel, defer_build=True):
+class InputAudioContentItem(WireModel):
     """Inline audio data or an uploaded file loaded by the Responses API."""
 
     wire_tags = ("type",)
@@ -213,13 +214,13 @@ class InputAudioContentItem(WireModel, defer_build=True):
     type: Literal["input_audio"] = "input_audio"
 
 
-class InputTextContentItem(WireModel, defer_build=True):
+class InputTextContentItem(WireModel):
     wire_tags = ("type",)
     text: str
     type: Literal["input_text"] = "input_text"
 
 
-class OutputTextContentItem(WireModel, defer_build=True):
+class OutputTextContentItem(WireModel):
     wire_tags = ("type",)
     annotations: list[Any] | None = None
     logprobs: list[Any] | None = None
@@ -247,14 +248,14 @@ ContentItem: TypeAlias = Annotated[
 ]
 
 
-class ContextCompactedNotification(WireModel, defer_build=True):
+class ContextCompactedNotification(WireModel):
     """Deprecated: Use `ContextCompaction` item type instead."""
 
     thread_id: Annotated[str, Field(alias="threadId")]
     turn_id: Annotated[str, Field(alias="turnId")]
 
 
-class ContextCompactionResponseItem(WireModel, defer_build=True):
+class ContextCompactionResponseItem(WireModel):
     wire_tags = ("type",)
     encrypted_content: str | None = None
     id: str | None = None
@@ -267,7 +268,7 @@ ConversationTextRole: TypeAlias = Annotated[
 ]
 
 
-class CustomToolCallOutputResponseItem(WireModel, defer_build=True):
+class CustomToolCallOutputResponseItem(WireModel):
     wire_tags = ("type",)
     call_id: str
     id: str | None = None
@@ -277,7 +278,7 @@ class CustomToolCallOutputResponseItem(WireModel, defer_build=True):
     type: Literal["custom_tool_call_output"] = "custom_tool_call_output"
 
 
-class CustomToolCallResponseItem(WireModel, defer_build=True):
+class CustomToolCallResponseItem(WireModel):
     wire_tags = ("type",)
     call_id: str
     encrypted_content: str | None = None
@@ -290,12 +291,12 @@ class CustomToolCallResponseItem(WireModel, defer_build=True):
     type: Literal["custom_tool_call"] = "custom_tool_call"
 
 
-class EnvironmentConnectionNotification(WireModel, defer_build=True):
+class EnvironmentConnectionNotification(WireModel):
     environment_id: Annotated[str, Field(alias="environmentId")]
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ExecLocalShellAction(WireModel, defer_build=True):
+class ExecLocalShellAction(WireModel):
     wire_tags = ("type",)
     command: list[str]
     env: dict[str, Any] | None = None
@@ -305,26 +306,26 @@ class ExecLocalShellAction(WireModel, defer_build=True):
     working_directory: str | None = None
 
 
-class ExistingCallThreadRealtimeStartTransport(WireModel, defer_build=True):
+class ExistingCallThreadRealtimeStartTransport(WireModel):
     wire_tags = ("type",)
     call_id: Annotated[str, Field(alias="callId")]
     "Identifier of a realtime call already created and negotiated by the client."
     type: Literal["existingCall"] = "existingCall"
 
 
-class FailedThreadPredictionResult(WireModel, defer_build=True):
+class FailedThreadPredictionResult(WireModel):
     wire_tags = ("type",)
     type: Literal["failed"] = "failed"
 
 
-class FindInPageResponsesApiWebSearchAction(WireModel, defer_build=True):
+class FindInPageResponsesApiWebSearchAction(WireModel):
     wire_tags = ("type",)
     pattern: str | None = None
     type: Literal["find_in_page"] = "find_in_page"
     url: str | None = None
 
 
-class FunctionCallOutputResponseItem(WireModel, defer_build=True):
+class FunctionCallOutputResponseItem(WireModel):
     wire_tags = ("type",)
     call_id: str | None = None
     id: str | None = None
@@ -335,7 +336,7 @@ class FunctionCallOutputResponseItem(WireModel, defer_build=True):
     type: Literal["function_call_output"] = "function_call_output"
 
 
-class FunctionCallResponseItem(WireModel, defer_build=True):
+class FunctionCallResponseItem(WireModel):
     wire_tags = ("type",)
     arguments: str
     call_id: str
@@ -355,7 +356,7 @@ GuardianAssessmentOutcome: TypeAlias = Annotated[
 "Final allow/deny outcome returned by the guardian reviewer."
 
 
-class ImageGenerationCallResponseItem(WireModel, defer_build=True):
+class ImageGenerationCallResponseItem(WireModel):
     wire_tags = ("type",)
     encrypted_content: str | None = None
     id: str | None = None
@@ -366,13 +367,13 @@ class ImageGenerationCallResponseItem(WireModel, defer_build=True):
     type: Literal["image_generation_call"] = "image_generation_call"
 
 
-class ItemThreadItemsListAnchor(WireModel, defer_build=True):
+class ItemThreadItemsListAnchor(WireModel):
     wire_tags = ("type",)
     item_id: Annotated[str, Field(alias="itemId")]
     type: Literal["item"] = "item"
 
 
-class ItemThreadTimelineEntry(WireModel, defer_build=True):
+class ItemThreadTimelineEntry(WireModel):
     wire_tags = ("type",)
     item: ThreadItem
     position: Annotated[int, Field(ge=0)]
@@ -389,7 +390,7 @@ LocalShellStatus: TypeAlias = Annotated[
 ]
 
 
-class LocalShellCallResponseItem(WireModel, defer_build=True):
+class LocalShellCallResponseItem(WireModel):
     wire_tags = ("type",)
     action: LocalShellAction
     call_id: str | None = None
@@ -402,7 +403,7 @@ class LocalShellCallResponseItem(WireModel, defer_build=True):
     type: Literal["local_shell_call"] = "local_shell_call"
 
 
-class MessageResponseItem(WireModel, defer_build=True):
+class MessageResponseItem(WireModel):
     wire_tags = ("type",)
     content: list[ContentItem]
     encrypted_content: str | None = None
@@ -414,23 +415,23 @@ class MessageResponseItem(WireModel, defer_build=True):
     type: Literal["message"] = "message"
 
 
-class OpenPageResponsesApiWebSearchAction(WireModel, defer_build=True):
+class OpenPageResponsesApiWebSearchAction(WireModel):
     wire_tags = ("type",)
     type: Literal["open_page"] = "open_page"
     url: str | None = None
 
 
-class OtherResponseItem(WireModel, defer_build=True):
+class OtherResponseItem(WireModel):
     wire_tags = ("type",)
     type: Literal["other"] = "other"
 
 
-class OtherResponsesApiWebSearchAction(WireModel, defer_build=True):
+class OtherResponsesApiWebSearchAction(WireModel):
     wire_tags = ("type",)
     type: Literal["other"] = "other"
 
 
-class QueuedSubmission(WireModel, defer_build=True):
+class QueuedSubmission(WireModel):
     client_user_message_id: Annotated[str, Field(alias="clientUserMessageId")]
     id: str
     input: list[UserInput]
@@ -440,7 +441,7 @@ class QueuedSubmission(WireModel, defer_build=True):
     "Metadata retained with this input, including across reconnect and restoration."
 
 
-class ReadThreadReadStateOperation(WireModel, defer_build=True):
+class ReadThreadReadStateOperation(WireModel):
     wire_tags = ("type",)
     type: Literal["read"] = "read"
 
@@ -456,7 +457,7 @@ ThreadRealtimeSessionOutcome: TypeAlias = Annotated[
 ]
 
 
-class RealtimeSessionClosedThreadRealtimeItem(WireModel, defer_build=True):
+class RealtimeSessionClosedThreadRealtimeItem(WireModel):
     wire_tags = ("type",)
     outcome: ThreadRealtimeSessionOutcome
     type: Literal["realtimeSessionClosed"] = "realtimeSessionClosed"
@@ -464,7 +465,7 @@ class RealtimeSessionClosedThreadRealtimeItem(WireModel, defer_build=True):
     realtime_session_id: Annotated[str, Field(alias="realtimeSessionId")]
 
 
-class RealtimeSessionStartedThreadRealtimeItem(WireModel, defer_build=True):
+class RealtimeSessionStartedThreadRealtimeItem(WireModel):
     wire_tags = ("type",)
     type: Literal["realtimeSessionStarted"] = "realtimeSessionStarted"
     id: str
@@ -476,7 +477,7 @@ ThreadRealtimeTranscriptRole: TypeAlias = Annotated[
 ]
 
 
-class TranscriptSegmentThreadRealtimeItem(WireModel, defer_build=True):
+class TranscriptSegmentThreadRealtimeItem(WireModel):
     wire_tags = ("type",)
     role: ThreadRealtimeTranscriptRole
     text: str
@@ -504,7 +505,7 @@ ThreadRealtimeItem: TypeAlias = Annotated[
 "EXPERIMENTAL - a thread-scoped realtime item in the canonical timeline."
 
 
-class RealtimeThreadTimelineEntry(WireModel, defer_build=True):
+class RealtimeThreadTimelineEntry(WireModel):
     wire_tags = ("type",)
     item: ThreadRealtimeItem
     position: Annotated[int, Field(ge=0)]
@@ -554,7 +555,7 @@ RealtimeVoice: TypeAlias = Annotated[
 ]
 
 
-class RealtimeVoicesList(WireModel, defer_build=True):
+class RealtimeVoicesList(WireModel):
     default_v1: Annotated[RealtimeVoice, Field(alias="defaultV1")]
     default_v2: Annotated[RealtimeVoice, Field(alias="defaultV2")]
     v1: list[RealtimeVoice]
@@ -562,13 +563,13 @@ class RealtimeVoicesList(WireModel, defer_build=True):
     v3: list[RealtimeVoice] = []
 
 
-class ReasoningTextReasoningItemContent(WireModel, defer_build=True):
+class ReasoningTextReasoningItemContent(WireModel):
     wire_tags = ("type",)
     text: str
     type: Literal["reasoning_text"] = "reasoning_text"
 
 
-class TextReasoningItemContent(WireModel, defer_build=True):
+class TextReasoningItemContent(WireModel):
     wire_tags = ("type",)
     text: str
     type: Literal["text"] = "text"
@@ -586,7 +587,7 @@ ReasoningItemContent: TypeAlias = Annotated[
 ]
 
 
-class SummaryTextReasoningItemReasoningSummary(WireModel, defer_build=True):
+class SummaryTextReasoningItemReasoningSummary(WireModel):
     wire_tags = ("type",)
     text: str
     type: Literal["summary_text"] = "summary_text"
@@ -598,7 +599,7 @@ ReasoningItemReasoningSummary: TypeAlias = Annotated[
 ]
 
 
-class ReasoningResponseItem(WireModel, defer_build=True):
+class ReasoningResponseItem(WireModel):
     wire_tags = ("type",)
     content: list[ReasoningItemContent] | None = None
     encrypted_content: str | None = None
@@ -608,7 +609,7 @@ class ReasoningResponseItem(WireModel, defer_build=True):
     type: Literal["reasoning"] = "reasoning"
 
 
-class ToolSearchCallResponseItem(WireModel, defer_build=True):
+class ToolSearchCallResponseItem(WireModel):
     wire_tags = ("type",)
     arguments: Any
     call_id: str | None = None
@@ -620,7 +621,7 @@ class ToolSearchCallResponseItem(WireModel, defer_build=True):
     type: Literal["tool_search_call"] = "tool_search_call"
 
 
-class ToolSearchOutputResponseItem(WireModel, defer_build=True):
+class ToolSearchOutputResponseItem(WireModel):
     wire_tags = ("type",)
     call_id: str | None = None
     execution: str
@@ -631,7 +632,7 @@ class ToolSearchOutputResponseItem(WireModel, defer_build=True):
     type: Literal["tool_search_output"] = "tool_search_output"
 
 
-class SearchResponsesApiWebSearchAction(WireModel, defer_build=True):
+class SearchResponsesApiWebSearchAction(WireModel):
     wire_tags = ("type",)
     queries: list[str] | None = None
     query: str | None = None
@@ -656,7 +657,7 @@ ResponsesApiWebSearchAction: TypeAlias = Annotated[
 ]
 
 
-class WebSearchCallResponseItem(WireModel, defer_build=True):
+class WebSearchCallResponseItem(WireModel):
     wire_tags = ("type",)
     action: ResponsesApiWebSearchAction | None = None
     encrypted_content: str | None = None
@@ -712,29 +713,29 @@ ResponseItem: TypeAlias = Annotated[
 ]
 
 
-class ThreadApproveGuardianDeniedActionParams(WireModel, defer_build=True):
+class ThreadApproveGuardianDeniedActionParams(WireModel):
     event: Any
     "Serialized `codex_protocol::protocol::GuardianAssessmentEvent`."
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadApproveGuardianDeniedActionResponse(WireModel, defer_build=True):
+class ThreadApproveGuardianDeniedActionResponse(WireModel):
     pass
 
 
-class ThreadArchiveParams(WireModel, defer_build=True):
+class ThreadArchiveParams(WireModel):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadArchiveResponse(WireModel, defer_build=True):
+class ThreadArchiveResponse(WireModel):
     pass
 
 
-class ThreadArchivedNotification(WireModel, defer_build=True):
+class ThreadArchivedNotification(WireModel):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadAttachment(WireModel, defer_build=True):
+class ThreadAttachment(WireModel):
     """An independently persisted attachment associated with a thread."""
 
     attachment_type: Annotated[str, Field(alias="attachmentType")]
@@ -750,7 +751,7 @@ ThreadAttachmentAddOutcome: TypeAlias = Annotated[
 "Result of attempting to associate an attachment with a thread."
 
 
-class ThreadAttachmentAddParams(WireModel, defer_build=True):
+class ThreadAttachmentAddParams(WireModel):
     """Parameters for creating or locating an attachment on its owning thread."""
 
     attachment_type: Annotated[str, Field(alias="attachmentType")]
@@ -759,14 +760,14 @@ class ThreadAttachmentAddParams(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadAttachmentAddResponse(WireModel, defer_build=True):
+class ThreadAttachmentAddResponse(WireModel):
     """The created or existing attachment."""
 
     attachment: ThreadAttachment
     outcome: ThreadAttachmentAddOutcome
 
 
-class ThreadAttachmentListParams(WireModel, defer_build=True):
+class ThreadAttachmentListParams(WireModel):
     """Parameters for listing attachments from one thread."""
 
     cursor: str | None = None
@@ -774,7 +775,7 @@ class ThreadAttachmentListParams(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadAttachmentListResponse(WireModel, defer_build=True):
+class ThreadAttachmentListResponse(WireModel):
     """One page of attachments associated with the requested thread."""
 
     data: list[ThreadAttachment]
@@ -787,7 +788,7 @@ ThreadAttachmentOperation: TypeAlias = Annotated[
 "The persisted attachment change represented by a notification."
 
 
-class ThreadAttachmentOwner(WireModel, defer_build=True):
+class ThreadAttachmentOwner(WireModel):
     """A thread that currently owns an attachment with the requested identity."""
 
     archived: bool
@@ -795,7 +796,7 @@ class ThreadAttachmentOwner(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadAttachmentOwnerListParams(WireModel, defer_build=True):
+class ThreadAttachmentOwnerListParams(WireModel):
     """Parameters for reverse lookup by attachment identity within this server's store."""
 
     archived: bool | None = None
@@ -806,14 +807,14 @@ class ThreadAttachmentOwnerListParams(WireModel, defer_build=True):
     limit: Annotated[int | None, Field(ge=0)] = None
 
 
-class ThreadAttachmentOwnerListResponse(WireModel, defer_build=True):
+class ThreadAttachmentOwnerListResponse(WireModel):
     """One page of matching owners, including threads without their own user messages."""
 
     data: list[ThreadAttachmentOwner]
     next_cursor: Annotated[str | None, Field(alias="nextCursor")] = None
 
 
-class ThreadAttachmentRemoveParams(WireModel, defer_build=True):
+class ThreadAttachmentRemoveParams(WireModel):
     """Parameters for deleting an attachment by its stable thread-local identity."""
 
     attachment_type: Annotated[str, Field(alias="attachmentType")]
@@ -821,11 +822,11 @@ class ThreadAttachmentRemoveParams(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadAttachmentRemoveResponse(WireModel, defer_build=True):
+class ThreadAttachmentRemoveResponse(WireModel):
     """Successful deletion does not return additional attachment data."""
 
 
-class ThreadAttachmentUpdatedNotification(WireModel, defer_build=True):
+class ThreadAttachmentUpdatedNotification(WireModel):
     """Notification published after a thread attachment is created or deleted."""
 
     attachment_id: Annotated[str, Field(alias="attachmentId")]
@@ -835,7 +836,7 @@ class ThreadAttachmentUpdatedNotification(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadBackgroundTerminal(WireModel, defer_build=True):
+class ThreadBackgroundTerminal(WireModel):
     command: str
     cpu_percent: Annotated[float | None, Field(alias="cpuPercent")] = None
     cwd: LegacyAppPathString
@@ -845,15 +846,15 @@ class ThreadBackgroundTerminal(WireModel, defer_build=True):
     rss_kb: Annotated[int | None, Field(alias="rssKb", ge=0)] = None
 
 
-class ThreadBackgroundTerminalsCleanParams(WireModel, defer_build=True):
+class ThreadBackgroundTerminalsCleanParams(WireModel):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadBackgroundTerminalsCleanResponse(WireModel, defer_build=True):
+class ThreadBackgroundTerminalsCleanResponse(WireModel):
     pass
 
 
-class ThreadBackgroundTerminalsListParams(WireModel, defer_build=True):
+class ThreadBackgroundTerminalsListParams(WireModel):
     cursor: str | None = None
     "Opaque pagination cursor returned by a previous call."
     limit: Annotated[int | None, Field(ge=0)] = None
@@ -861,41 +862,41 @@ class ThreadBackgroundTerminalsListParams(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadBackgroundTerminalsListResponse(WireModel, defer_build=True):
+class ThreadBackgroundTerminalsListResponse(WireModel):
     data: list[ThreadBackgroundTerminal]
     next_cursor: Annotated[str | None, Field(alias="nextCursor")] = None
     "Opaque cursor to pass to the next call to continue after the last item. If None, there are no more items to return."
 
 
-class ThreadBackgroundTerminalsTerminateParams(WireModel, defer_build=True):
+class ThreadBackgroundTerminalsTerminateParams(WireModel):
     process_id: Annotated[str, Field(alias="processId")]
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadBackgroundTerminalsTerminateResponse(WireModel, defer_build=True):
+class ThreadBackgroundTerminalsTerminateResponse(WireModel):
     terminated: bool
 
 
-class ThreadClosedNotification(WireModel, defer_build=True):
+class ThreadClosedNotification(WireModel):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadCompactStartParams(WireModel, defer_build=True):
+class ThreadCompactStartParams(WireModel):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadCompactStartResponse(WireModel, defer_build=True):
+class ThreadCompactStartResponse(WireModel):
     pass
 
 
-class ThreadDecrementElicitationParams(WireModel, defer_build=True):
+class ThreadDecrementElicitationParams(WireModel):
     """Parameters for `thread/decrement_elicitation`."""
 
     thread_id: Annotated[str, Field(alias="threadId")]
     "Thread whose out-of-band elicitation counter should be decremented."
 
 
-class ThreadDecrementElicitationResponse(WireModel, defer_build=True):
+class ThreadDecrementElicitationResponse(WireModel):
     """Response for `thread/decrement_elicitation`."""
 
     count: int
@@ -904,19 +905,19 @@ class ThreadDecrementElicitationResponse(WireModel, defer_build=True):
     "Whether timeout accounting remains paused after applying the decrement."
 
 
-class ThreadDeleteParams(WireModel, defer_build=True):
+class ThreadDeleteParams(WireModel):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadDeleteResponse(WireModel, defer_build=True):
+class ThreadDeleteResponse(WireModel):
     pass
 
 
-class ThreadDeletedNotification(WireModel, defer_build=True):
+class ThreadDeletedNotification(WireModel):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadForkParams(WireModel, defer_build=True):
+class ThreadForkParams(WireModel):
     """There are two ways to fork a thread: 1. By thread_id: load the thread from disk by thread_id and fork it into a new thread. 2. By path: load the thread from disk by path and fork it into a new thread.
 
     If using a non-empty path, the thread_id param will be ignored. Empty string path values are treated as absent.
@@ -965,7 +966,7 @@ class ThreadForkParams(WireModel, defer_build=True):
     "Optional client-supplied analytics source classification for this forked thread."
 
 
-class ThreadForkResponse(WireModel, defer_build=True):
+class ThreadForkResponse(WireModel):
     active_permission_profile: Annotated[
         ActivePermissionProfile | None, Field(alias="activePermissionProfile")
     ] = None
@@ -1004,7 +1005,7 @@ ThreadGoalStatus: TypeAlias = Annotated[
 ]
 
 
-class ThreadGoal(WireModel, defer_build=True):
+class ThreadGoal(WireModel):
     created_at: Annotated[int, Field(alias="createdAt")]
     objective: str
     status: ThreadGoalStatus
@@ -1021,29 +1022,29 @@ ThreadGoalMutationOrigin: TypeAlias = Annotated[
 "Distinguishes explicit user actions from automatic goal lifecycle mutations."
 
 
-class ThreadGoalClearParams(WireModel, defer_build=True):
+class ThreadGoalClearParams(WireModel):
     origin: ThreadGoalMutationOrigin | None = None
     "Missing provenance does not supply user authorization."
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadGoalClearResponse(WireModel, defer_build=True):
+class ThreadGoalClearResponse(WireModel):
     cleared: bool
 
 
-class ThreadGoalClearedNotification(WireModel, defer_build=True):
+class ThreadGoalClearedNotification(WireModel):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadGoalGetParams(WireModel, defer_build=True):
+class ThreadGoalGetParams(WireModel):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadGoalGetResponse(WireModel, defer_build=True):
+class ThreadGoalGetResponse(WireModel):
     goal: ThreadGoal | None = None
 
 
-class ThreadGoalSetParams(WireModel, defer_build=True):
+class ThreadGoalSetParams(WireModel):
     objective: str | None = None
     origin: ThreadGoalMutationOrigin | None = None
     "Missing provenance does not supply user authorization."
@@ -1052,43 +1053,43 @@ class ThreadGoalSetParams(WireModel, defer_build=True):
     token_budget: Annotated[int | None, Field(alias="tokenBudget")] = None
 
 
-class ThreadGoalSetResponse(WireModel, defer_build=True):
+class ThreadGoalSetResponse(WireModel):
     goal: ThreadGoal
 
 
-class ThreadGoalUpdatedNotification(WireModel, defer_build=True):
+class ThreadGoalUpdatedNotification(WireModel):
     goal: ThreadGoal
     thread_id: Annotated[str, Field(alias="threadId")]
     turn_id: Annotated[str | None, Field(alias="turnId")] = None
 
 
-class ThreadGuardianAssessment(WireModel, defer_build=True):
+class ThreadGuardianAssessment(WireModel):
     outcome: GuardianAssessmentOutcome
     rationale: str
     risk_level: Annotated[GuardianRiskLevel, Field(alias="riskLevel")]
     user_authorization: Annotated[GuardianUserAuthorization, Field(alias="userAuthorization")]
 
 
-class ThreadGuardianReviewParams(WireModel, defer_build=True):
+class ThreadGuardianReviewParams(WireModel):
     """Calling `thread/guardianReview` subscribes the connection to the thread. The subscription remains after the review completes, keeping the thread loaded until the client calls `thread/unsubscribe` or disconnects."""
 
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadGuardianReviewResponse(WireModel, defer_build=True):
+class ThreadGuardianReviewResponse(WireModel):
     assessment: ThreadGuardianAssessment | None = None
     "Null when current policy or a remembered approval skips review."
     call_id: Annotated[str, Field(alias="callId")]
 
 
-class ThreadIncrementElicitationParams(WireModel, defer_build=True):
+class ThreadIncrementElicitationParams(WireModel):
     """Parameters for `thread/increment_elicitation`."""
 
     thread_id: Annotated[str, Field(alias="threadId")]
     "Thread whose out-of-band elicitation counter should be incremented."
 
 
-class ThreadIncrementElicitationResponse(WireModel, defer_build=True):
+class ThreadIncrementElicitationResponse(WireModel):
     """Response for `thread/increment_elicitation`."""
 
     count: int
@@ -1097,17 +1098,17 @@ class ThreadIncrementElicitationResponse(WireModel, defer_build=True):
     "Whether timeout accounting is paused after applying the increment."
 
 
-class ThreadInjectItemsParams(WireModel, defer_build=True):
+class ThreadInjectItemsParams(WireModel):
     items: list[Any]
     "Raw Responses API items to append to the thread's model-visible history."
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadInjectItemsResponse(WireModel, defer_build=True):
+class ThreadInjectItemsResponse(WireModel):
     pass
 
 
-class ThreadItemEntry(WireModel, defer_build=True):
+class ThreadItemEntry(WireModel):
     completed_at_ms: Annotated[int | None, Field(alias="completedAtMs")] = None
     "Unix timestamp (milliseconds) when the item completed, if recorded by the producer."
     item: ThreadItem
@@ -1119,7 +1120,7 @@ class ThreadItemEntry(WireModel, defer_build=True):
     "Turn containing this item."
 
 
-class ThreadItemOutputDeferral(WireModel, defer_build=True):
+class ThreadItemOutputDeferral(WireModel):
     command_execution: Annotated[bool, Field(alias="commandExecution")] = False
     "Defer nonempty output from successful commands."
     mcp_tool_call: Annotated[bool, Field(alias="mcpToolCall")] = False
@@ -1135,7 +1136,7 @@ ThreadItemsListCursor: TypeAlias = ThreadItemsListAnchor | str
 "Starting position for an item-history page."
 
 
-class ThreadItemsListParams(WireModel, defer_build=True):
+class ThreadItemsListParams(WireModel):
     cursor: ThreadItemsListCursor | None = None
     "Opaque continuation cursor or an exclusive item anchor in the requested visible turn. An item anchor requires a non-empty `turnId`; ascending (the default) returns items after it, and descending returns items before it. Continue with the returned string cursor."
     defer_output: Annotated[ThreadItemOutputDeferral | None, Field(alias="deferOutput")] = None
@@ -1149,7 +1150,7 @@ class ThreadItemsListParams(WireModel, defer_build=True):
     "Optional turn id to filter by. When omitted, returns items across the thread."
 
 
-class ThreadItemsListResponse(WireModel, defer_build=True):
+class ThreadItemsListResponse(WireModel):
     backwards_cursor: Annotated[str | None, Field(alias="backwardsCursor")] = None
     "Opaque cursor to pass as `cursor` when reversing `sortDirection`. This is only populated when the page contains at least one item."
     data: list[ThreadItemEntry]
@@ -1157,7 +1158,7 @@ class ThreadItemsListResponse(WireModel, defer_build=True):
     "Opaque cursor to pass to the next call to continue after the last item. if None, there are no more items to return."
 
 
-class ThreadItemsReadParams(WireModel, defer_build=True):
+class ThreadItemsReadParams(WireModel):
     """EXPERIMENTAL - retrieve a bounded set of persisted items from one turn."""
 
     item_ids: Annotated[list[str], Field(alias="itemIds")]
@@ -1166,7 +1167,7 @@ class ThreadItemsReadParams(WireModel, defer_build=True):
     turn_id: Annotated[str, Field(alias="turnId")]
 
 
-class ThreadItemsReadResponse(WireModel, defer_build=True):
+class ThreadItemsReadResponse(WireModel):
     """EXPERIMENTAL - persisted items returned in canonical stored order."""
 
     data: list[ThreadItemEntry]
@@ -1196,7 +1197,7 @@ ThreadSourceKind: TypeAlias = Annotated[
 ]
 
 
-class ThreadListParams(WireModel, defer_build=True):
+class ThreadListParams(WireModel):
     ancestor_thread_id: Annotated[str | None, Field(alias="ancestorThreadId")] = None
     "Optional ancestor thread filter. Returns spawned descendants at any depth, excluding the ancestor itself. Mutually exclusive with `parentThreadId`."
     archived: bool | None = None
@@ -1237,14 +1238,14 @@ class ThreadListParams(WireModel, defer_build=True):
     "If true, return from the state DB without scanning JSONL rollouts to repair thread metadata. Omitted or false preserves scan-and-repair behavior."
 
 
-class ThreadStartThreadUnreadPosition(WireModel, defer_build=True):
+class ThreadStartThreadUnreadPosition(WireModel):
     """Explicitly marked unread, including when the thread has no turns."""
 
     wire_tags = ("type",)
     type: Literal["threadStart"] = "threadStart"
 
 
-class TurnThreadUnreadPosition(WireModel, defer_build=True):
+class TurnThreadUnreadPosition(WireModel):
     """The earliest completed result needing attention."""
 
     wire_tags = ("type",)
@@ -1264,14 +1265,14 @@ ThreadUnreadPosition: TypeAlias = Annotated[
 ]
 
 
-class ThreadReadState(WireModel, defer_build=True):
+class ThreadReadState(WireModel):
     """The first unread position in a durable local thread. A null position means read. The opaque revision guards edits against activity or marks the caller has not seen."""
 
     first_unread: Annotated[ThreadUnreadPosition | None, Field(alias="firstUnread")] = None
     revision: str
 
 
-class ThreadListResponse(WireModel, defer_build=True):
+class ThreadListResponse(WireModel):
     backwards_cursor: Annotated[str | None, Field(alias="backwardsCursor")] = None
     "Opaque cursor to pass as `cursor` when reversing `sortDirection`. This is only populated when the page contains at least one thread. Use it with the opposite `sortDirection`; for timestamp sorts it anchors at the start of the page timestamp so same-second updates are not skipped."
     data: list[Thread]
@@ -1281,14 +1282,14 @@ class ThreadListResponse(WireModel, defer_build=True):
     "Local receipts for eligible threads on this page, keyed by thread ID. Null means durable read state is unavailable; an absent key means that row is ineligible."
 
 
-class ThreadLoadedListParams(WireModel, defer_build=True):
+class ThreadLoadedListParams(WireModel):
     cursor: str | None = None
     "Opaque pagination cursor returned by a previous call."
     limit: Annotated[int | None, Field(ge=0)] = None
     "Optional page size; defaults to no limit."
 
 
-class ThreadLoadedListResponse(WireModel, defer_build=True):
+class ThreadLoadedListResponse(WireModel):
     data: list[str]
     "Thread ids for sessions currently loaded in memory."
     next_cursor: Annotated[str | None, Field(alias="nextCursor")] = None
@@ -1298,26 +1299,26 @@ class ThreadLoadedListResponse(WireModel, defer_build=True):
 ThreadMemoryMode: TypeAlias = Annotated[Literal["enabled", "disabled"] | UnknownValue, OpenEnum()]
 
 
-class ThreadMemoryModeSetParams(WireModel, defer_build=True):
+class ThreadMemoryModeSetParams(WireModel):
     mode: ThreadMemoryMode
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadMemoryModeSetResponse(WireModel, defer_build=True):
+class ThreadMemoryModeSetResponse(WireModel):
     pass
 
 
-class ThreadMemoryReadParams(WireModel, defer_build=True):
+class ThreadMemoryReadParams(WireModel):
     thread_id: Annotated[str, Field(alias="threadId")]
     "The thread must already be started or resumed."
 
 
-class ThreadMemoryReadResponse(WireModel, defer_build=True):
+class ThreadMemoryReadResponse(WireModel):
     summary: str | None = None
     "Summary from the thread's selected memory version. Null when memory use is disabled or the selected summary is missing, unreadable, or blank."
 
 
-class ThreadMetadataGitInfoUpdateParams(WireModel, defer_build=True):
+class ThreadMetadataGitInfoUpdateParams(WireModel):
     branch: str | None = None
     "Omit to leave the stored branch unchanged, set to `null` to clear it, or provide a non-empty string to replace it."
     origin_url: Annotated[str | None, Field(alias="originUrl")] = None
@@ -1326,7 +1327,7 @@ class ThreadMetadataGitInfoUpdateParams(WireModel, defer_build=True):
     "Omit to leave the stored commit unchanged, set to `null` to clear it, or provide a non-empty string to replace it."
 
 
-class ThreadMetadataUpdateParams(WireModel, defer_build=True):
+class ThreadMetadataUpdateParams(WireModel):
     daybreak_enabled: Annotated[bool | None, Field(alias="daybreakEnabled")] = None
     "Save the client's Daybreak choice for this persistent thread. Omitted or null leaves it unchanged. This does not select a turn's `cyberAccessProgram` or grant access."
     git_info: Annotated[ThreadMetadataGitInfoUpdateParams | None, Field(alias="gitInfo")] = None
@@ -1336,21 +1337,21 @@ class ThreadMetadataUpdateParams(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadMetadataUpdateResponse(WireModel, defer_build=True):
+class ThreadMetadataUpdateResponse(WireModel):
     thread: Thread
 
 
-class ThreadNameUpdatedNotification(WireModel, defer_build=True):
+class ThreadNameUpdatedNotification(WireModel):
     thread_id: Annotated[str, Field(alias="threadId")]
     thread_name: Annotated[str | None, Field(alias="threadName")] = None
 
 
-class ThreadPredictionRequestParams(WireModel, defer_build=True):
+class ThreadPredictionRequestParams(WireModel):
     source_turn_id: Annotated[str, Field(alias="sourceTurnId")]
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadPredictionRequestResponse(WireModel, defer_build=True):
+class ThreadPredictionRequestResponse(WireModel):
     pass
 
 
@@ -1366,13 +1367,13 @@ ThreadPredictionResult: TypeAlias = Annotated[
 ]
 
 
-class ThreadPredictionUpdatedNotification(WireModel, defer_build=True):
+class ThreadPredictionUpdatedNotification(WireModel):
     result: ThreadPredictionResult
     source_turn_id: Annotated[str, Field(alias="sourceTurnId")]
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadPrepareApprovedPlanParams(WireModel, defer_build=True):
+class ThreadPrepareApprovedPlanParams(WireModel):
     """Prepare an approved plan for the first turn of a fresh thread."""
 
     attachment_path: Annotated[str | None, Field(alias="attachmentPath")] = None
@@ -1381,17 +1382,17 @@ class ThreadPrepareApprovedPlanParams(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadPrepareApprovedPlanResponse(WireModel, defer_build=True):
+class ThreadPrepareApprovedPlanResponse(WireModel):
     prompt: str
     "Initial user prompt. If no attachment is readable, the plan is already in the thread's context."
 
 
-class ThreadProjectUpdatedNotification(WireModel, defer_build=True):
+class ThreadProjectUpdatedNotification(WireModel):
     project_id: Annotated[str | None, Field(alias="projectId")]
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadQueueAddParams(WireModel, defer_build=True):
+class ThreadQueueAddParams(WireModel):
     client_user_message_id: Annotated[str, Field(alias="clientUserMessageId")]
     input: list[UserInput]
     responsesapi_client_metadata: Annotated[
@@ -1401,24 +1402,24 @@ class ThreadQueueAddParams(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadQueueAddResponse(WireModel, defer_build=True):
+class ThreadQueueAddResponse(WireModel):
     queued_submission: Annotated[QueuedSubmission, Field(alias="queuedSubmission")]
 
 
-class ThreadQueueChangedNotification(WireModel, defer_build=True):
+class ThreadQueueChangedNotification(WireModel):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadQueueDeleteParams(WireModel, defer_build=True):
+class ThreadQueueDeleteParams(WireModel):
     queued_submission_id: Annotated[str, Field(alias="queuedSubmissionId")]
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadQueueDeleteResponse(WireModel, defer_build=True):
+class ThreadQueueDeleteResponse(WireModel):
     deleted: bool
 
 
-class ThreadQueueListParams(WireModel, defer_build=True):
+class ThreadQueueListParams(WireModel):
     cursor: str | None = None
     "Opaque pagination cursor returned by a previous call."
     limit: Annotated[int | None, Field(ge=0)] = None
@@ -1426,31 +1427,31 @@ class ThreadQueueListParams(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadQueueListResponse(WireModel, defer_build=True):
+class ThreadQueueListResponse(WireModel):
     data: list[QueuedSubmission]
     next_cursor: Annotated[str | None, Field(alias="nextCursor")] = None
     "Opaque cursor for the next page, or `null` when no submissions remain."
 
 
-class ThreadQueueReorderParams(WireModel, defer_build=True):
+class ThreadQueueReorderParams(WireModel):
     queued_submission_ids: Annotated[list[str], Field(alias="queuedSubmissionIds")]
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadQueueReorderResponse(WireModel, defer_build=True):
+class ThreadQueueReorderResponse(WireModel):
     pass
 
 
-class ThreadQueueStartParams(WireModel, defer_build=True):
+class ThreadQueueStartParams(WireModel):
     queued_submission_id: Annotated[str | None, Field(alias="queuedSubmissionId")] = None
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadQueueStartResponse(WireModel, defer_build=True):
+class ThreadQueueStartResponse(WireModel):
     turn: Turn
 
 
-class ThreadQueueUpdateParams(WireModel, defer_build=True):
+class ThreadQueueUpdateParams(WireModel):
     input: list[UserInput]
     queued_submission_id: Annotated[str, Field(alias="queuedSubmissionId")]
     responsesapi_client_metadata: Annotated[
@@ -1460,28 +1461,28 @@ class ThreadQueueUpdateParams(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadQueueUpdateResponse(WireModel, defer_build=True):
+class ThreadQueueUpdateResponse(WireModel):
     queued_submission: Annotated[QueuedSubmission, Field(alias="queuedSubmission")]
 
 
-class ThreadReadParams(WireModel, defer_build=True):
+class ThreadReadParams(WireModel):
     include_turns: Annotated[bool, Field(alias="includeTurns")] = False
     "When true, include turns and their items from rollout history. Full-history hydration is deprecated for paginated threads; prefer a metadata-only read and page with `thread/turns/list` and `thread/items/list`."
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadReadResponse(WireModel, defer_build=True):
+class ThreadReadResponse(WireModel):
     read_state: Annotated[ThreadReadState | None, Field(alias="readState")] = None
     "Local receipt. Null means this thread's durable read state is unavailable."
     thread: Thread
 
 
-class ThreadReadStateChangedNotification(WireModel, defer_build=True):
+class ThreadReadStateChangedNotification(WireModel):
     read_state: Annotated[ThreadReadState, Field(alias="readState")]
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class UnreadThreadReadStateOperation(WireModel, defer_build=True):
+class UnreadThreadReadStateOperation(WireModel):
     wire_tags = ("type",)
     type: Literal["unread"] = "unread"
 
@@ -1498,18 +1499,18 @@ ThreadReadStateOperation: TypeAlias = Annotated[
 ]
 
 
-class ThreadReadStateUpdateParams(WireModel, defer_build=True):
+class ThreadReadStateUpdateParams(WireModel):
     expected_revision: Annotated[str, Field(alias="expectedRevision")]
     "Revision of the row or transcript actually seen. Conflicts require a fresh user action."
     operation: ThreadReadStateOperation
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadReadStateUpdateResponse(WireModel, defer_build=True):
+class ThreadReadStateUpdateResponse(WireModel):
     read_state: Annotated[ThreadReadState, Field(alias="readState")]
 
 
-class ThreadRealtimeAudioChunk(WireModel, defer_build=True):
+class ThreadRealtimeAudioChunk(WireModel):
     """EXPERIMENTAL - thread realtime audio chunk."""
 
     data: str
@@ -1519,29 +1520,29 @@ class ThreadRealtimeAudioChunk(WireModel, defer_build=True):
     samples_per_channel: Annotated[int | None, Field(alias="samplesPerChannel", ge=0)] = None
 
 
-class ThreadRealtimeAppendAudioParams(WireModel, defer_build=True):
+class ThreadRealtimeAppendAudioParams(WireModel):
     """EXPERIMENTAL - append audio input to thread realtime."""
 
     audio: ThreadRealtimeAudioChunk
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadRealtimeAppendAudioResponse(WireModel, defer_build=True):
+class ThreadRealtimeAppendAudioResponse(WireModel):
     """EXPERIMENTAL - response for appending realtime audio input."""
 
 
-class ThreadRealtimeAppendSpeechParams(WireModel, defer_build=True):
+class ThreadRealtimeAppendSpeechParams(WireModel):
     """EXPERIMENTAL - append speakable text to thread realtime."""
 
     text: str
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadRealtimeAppendSpeechResponse(WireModel, defer_build=True):
+class ThreadRealtimeAppendSpeechResponse(WireModel):
     """EXPERIMENTAL - response for appending realtime speech."""
 
 
-class ThreadRealtimeAppendTextParams(WireModel, defer_build=True):
+class ThreadRealtimeAppendTextParams(WireModel):
     """EXPERIMENTAL - append text input to thread realtime."""
 
     role: ConversationTextRole = "user"
@@ -1549,53 +1550,53 @@ class ThreadRealtimeAppendTextParams(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadRealtimeAppendTextResponse(WireModel, defer_build=True):
+class ThreadRealtimeAppendTextResponse(WireModel):
     """EXPERIMENTAL - response for appending realtime text input."""
 
 
-class ThreadRealtimeClosedNotification(WireModel, defer_build=True):
+class ThreadRealtimeClosedNotification(WireModel):
     """EXPERIMENTAL - emitted when thread realtime transport closes."""
 
     reason: str | None = None
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadRealtimeErrorNotification(WireModel, defer_build=True):
+class ThreadRealtimeErrorNotification(WireModel):
     """EXPERIMENTAL - emitted when thread realtime encounters an error."""
 
     message: str
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadRealtimeInitialItem(WireModel, defer_build=True):
+class ThreadRealtimeInitialItem(WireModel):
     """EXPERIMENTAL - role-bearing text item included when a realtime V3 session starts."""
 
     role: ConversationTextRole
     text: str
 
 
-class ThreadRealtimeItemAddedNotification(WireModel, defer_build=True):
+class ThreadRealtimeItemAddedNotification(WireModel):
     """EXPERIMENTAL - raw non-audio thread realtime item emitted by the backend."""
 
     item: Any
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadRealtimeItemCompletedNotification(WireModel, defer_build=True):
+class ThreadRealtimeItemCompletedNotification(WireModel):
     """EXPERIMENTAL - a realtime timeline item published after canonical commit."""
 
     item: ThreadRealtimeItem
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadRealtimeItemStartedNotification(WireModel, defer_build=True):
+class ThreadRealtimeItemStartedNotification(WireModel):
     """EXPERIMENTAL - a realtime timeline item started before its content streams."""
 
     item: ThreadRealtimeItem
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadRealtimeItemTranscriptDeltaNotification(WireModel, defer_build=True):
+class ThreadRealtimeItemTranscriptDeltaNotification(WireModel):
     """EXPERIMENTAL - text appended to an active realtime transcript item."""
 
     delta: str
@@ -1603,38 +1604,38 @@ class ThreadRealtimeItemTranscriptDeltaNotification(WireModel, defer_build=True)
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadRealtimeListVoicesParams(WireModel, defer_build=True):
+class ThreadRealtimeListVoicesParams(WireModel):
     """EXPERIMENTAL - list voices supported by thread realtime."""
 
 
-class ThreadRealtimeListVoicesResponse(WireModel, defer_build=True):
+class ThreadRealtimeListVoicesResponse(WireModel):
     """EXPERIMENTAL - response for listing supported realtime voices."""
 
     voices: RealtimeVoicesList
 
 
-class ThreadRealtimeOutputAudioDeltaNotification(WireModel, defer_build=True):
+class ThreadRealtimeOutputAudioDeltaNotification(WireModel):
     """EXPERIMENTAL - streamed output audio emitted by thread realtime."""
 
     audio: ThreadRealtimeAudioChunk
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadRealtimeSdpNotification(WireModel, defer_build=True):
+class ThreadRealtimeSdpNotification(WireModel):
     """EXPERIMENTAL - emitted with the remote SDP for a WebRTC realtime session."""
 
     sdp: str
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class WebrtcThreadRealtimeStartTransport(WireModel, defer_build=True):
+class WebrtcThreadRealtimeStartTransport(WireModel):
     wire_tags = ("type",)
     sdp: str
     "SDP offer generated by a WebRTC RTCPeerConnection after configuring audio and the realtime events data channel."
     type: Literal["webrtc"] = "webrtc"
 
 
-class WebsocketThreadRealtimeStartTransport(WireModel, defer_build=True):
+class WebsocketThreadRealtimeStartTransport(WireModel):
     wire_tags = ("type",)
     type: Literal["websocket"] = "websocket"
 
@@ -1656,7 +1657,7 @@ ThreadRealtimeStartTransport: TypeAlias = Annotated[
 "EXPERIMENTAL - transport used by thread realtime."
 
 
-class ThreadRealtimeStartParams(WireModel, defer_build=True):
+class ThreadRealtimeStartParams(WireModel):
     """EXPERIMENTAL - start a thread-scoped realtime session."""
 
     backend_reasoning_status: Annotated[bool, Field(alias="backendReasoningStatus")] = False
@@ -1708,11 +1709,11 @@ class ThreadRealtimeStartParams(WireModel, defer_build=True):
     "Client-generated identifier for the product voice session. This is distinct from `realtimeSessionId`."
 
 
-class ThreadRealtimeStartResponse(WireModel, defer_build=True):
+class ThreadRealtimeStartResponse(WireModel):
     """EXPERIMENTAL - response for starting thread realtime."""
 
 
-class ThreadRealtimeStartedNotification(WireModel, defer_build=True):
+class ThreadRealtimeStartedNotification(WireModel):
     """EXPERIMENTAL - emitted when thread realtime startup is accepted."""
 
     realtime_session_id: Annotated[str | None, Field(alias="realtimeSessionId")] = None
@@ -1720,17 +1721,17 @@ class ThreadRealtimeStartedNotification(WireModel, defer_build=True):
     version: RealtimeConversationVersion
 
 
-class ThreadRealtimeStopParams(WireModel, defer_build=True):
+class ThreadRealtimeStopParams(WireModel):
     """EXPERIMENTAL - stop thread realtime."""
 
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadRealtimeStopResponse(WireModel, defer_build=True):
+class ThreadRealtimeStopResponse(WireModel):
     """EXPERIMENTAL - response for stopping thread realtime."""
 
 
-class ThreadRealtimeTranscriptDeltaNotification(WireModel, defer_build=True):
+class ThreadRealtimeTranscriptDeltaNotification(WireModel):
     """EXPERIMENTAL - flat transcript delta emitted whenever realtime transcript text changes."""
 
     delta: str
@@ -1739,7 +1740,7 @@ class ThreadRealtimeTranscriptDeltaNotification(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadRealtimeTranscriptDoneNotification(WireModel, defer_build=True):
+class ThreadRealtimeTranscriptDoneNotification(WireModel):
     """EXPERIMENTAL - final transcript text emitted when realtime completes a transcript part."""
 
     role: str
@@ -1748,7 +1749,7 @@ class ThreadRealtimeTranscriptDoneNotification(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadResumeInitialTurnsPageParams(WireModel, defer_build=True):
+class ThreadResumeInitialTurnsPageParams(WireModel):
     items_view: Annotated[TurnItemsView | None, Field(alias="itemsView")] = None
     "How much item detail to include for each returned turn; defaults to summary."
     limit: Annotated[int | None, Field(ge=0)] = None
@@ -1757,7 +1758,7 @@ class ThreadResumeInitialTurnsPageParams(WireModel, defer_build=True):
     "Optional turn pagination direction; defaults to descending."
 
 
-class ThreadResumeParams(WireModel, defer_build=True):
+class ThreadResumeParams(WireModel):
     """There are three ways to resume a thread: 1. By thread_id: load the thread from disk by thread_id and resume it. 2. By history: instantiate the thread from memory and resume it. 3. By path: load the thread from disk by path and resume it.
 
     For non-running threads, the precedence is: history > non-empty path > thread_id. If using history or a non-empty path for a non-running thread, the thread_id param will be ignored.
@@ -1799,13 +1800,13 @@ class ThreadResumeParams(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class TurnsPage(WireModel, defer_build=True):
+class TurnsPage(WireModel):
     backwards_cursor: Annotated[str | None, Field(alias="backwardsCursor")] = None
     data: list[Turn]
     next_cursor: Annotated[str | None, Field(alias="nextCursor")] = None
 
 
-class ThreadResumeResponse(WireModel, defer_build=True):
+class ThreadResumeResponse(WireModel):
     active_permission_profile: Annotated[
         ActivePermissionProfile | None, Field(alias="activePermissionProfile")
     ] = None
@@ -1845,7 +1846,7 @@ class ThreadResumeResponse(WireModel, defer_build=True):
     'Opaque cursor for hydrating paginated turns backwards.\n\nPass this as `cursor` to `thread/turns/list` with `sortDirection: "desc"`. The first page includes the turn identified by the cursor.'
 
 
-class ThreadRevertParams(WireModel, defer_build=True):
+class ThreadRevertParams(WireModel):
     """Replace a paginated thread's durable history with the prefix before one turn.
 
     This only changes persisted conversation history. It does not revert local file changes."""
@@ -1855,7 +1856,7 @@ class ThreadRevertParams(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadRevertResponse(WireModel, defer_build=True):
+class ThreadRevertResponse(WireModel):
     items_backwards_cursor: Annotated[str | None, Field(alias="itemsBackwardsCursor")] = None
     'Opaque cursor for hydrating paginated items backwards.\n\nPass this as `cursor` to `thread/items/list` with `sortDirection: "desc"`. The first page includes the item identified by the cursor.'
     thread: Thread
@@ -1864,19 +1865,19 @@ class ThreadRevertResponse(WireModel, defer_build=True):
     'Opaque cursor for hydrating paginated turns backwards.\n\nPass this as `cursor` to `thread/turns/list` with `sortDirection: "desc"`. The first page includes the turn identified by the cursor.'
 
 
-class ThreadRevertedNotification(WireModel, defer_build=True):
+class ThreadRevertedNotification(WireModel):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadSampleCancelParams(WireModel, defer_build=True):
+class ThreadSampleCancelParams(WireModel):
     request_id: Annotated[RequestId, Field(alias="requestId")]
 
 
-class ThreadSampleCancelResponse(WireModel, defer_build=True):
+class ThreadSampleCancelResponse(WireModel):
     pass
 
 
-class ThreadSampleParams(WireModel, defer_build=True):
+class ThreadSampleParams(WireModel):
     allow_in_progress_turn: Annotated[bool, Field(alias="allowInProgressTurn")] = False
     "Allow sampling the latest turn before it finishes."
     disable_mcp: Annotated[bool, Field(alias="disableMcp")] = False
@@ -1897,7 +1898,7 @@ class ThreadSampleParams(WireModel, defer_build=True):
     turn_trigger: Annotated[str | None, Field(alias="turnTrigger")] = None
 
 
-class ThreadSampleResponse(WireModel, defer_build=True):
+class ThreadSampleResponse(WireModel):
     cached_input_tokens: Annotated[int | None, Field(alias="cachedInputTokens")] = None
     input_tokens: Annotated[int | None, Field(alias="inputTokens")] = None
     output_tokens: Annotated[int | None, Field(alias="outputTokens")] = None
@@ -1907,7 +1908,7 @@ class ThreadSampleResponse(WireModel, defer_build=True):
     "Assistant text from the response, or null if it attempted a tool call or completed without text."
 
 
-class ThreadSearchTextRange(WireModel, defer_build=True):
+class ThreadSearchTextRange(WireModel):
     """UTF-16 code-unit range within `snippet`."""
 
     end: Annotated[int, Field(ge=0)]
@@ -1916,7 +1917,7 @@ class ThreadSearchTextRange(WireModel, defer_build=True):
     "Inclusive UTF-16 code-unit offset."
 
 
-class ThreadSearchOccurrence(WireModel, defer_build=True):
+class ThreadSearchOccurrence(WireModel):
     """One visible message occurrence returned by [`ThreadSearchOccurrencesResponse`]."""
 
     item_id: Annotated[str, Field(alias="itemId")]
@@ -1928,7 +1929,7 @@ class ThreadSearchOccurrence(WireModel, defer_build=True):
     turn_id: Annotated[str, Field(alias="turnId")]
 
 
-class ThreadSearchOccurrencesParams(WireModel, defer_build=True):
+class ThreadSearchOccurrencesParams(WireModel):
     """Parameters for searching visible message occurrences within one paginated thread."""
 
     cursor: str | None = None
@@ -1940,7 +1941,7 @@ class ThreadSearchOccurrencesParams(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadSearchOccurrencesResponse(WireModel, defer_build=True):
+class ThreadSearchOccurrencesResponse(WireModel):
     data: list[ThreadSearchOccurrence]
     "Occurrences in chronological message order."
     next_cursor: Annotated[str | None, Field(alias="nextCursor")] = None
@@ -1952,7 +1953,7 @@ ThreadSearchSortKey: TypeAlias = Annotated[
 ]
 
 
-class ThreadSearchParams(WireModel, defer_build=True):
+class ThreadSearchParams(WireModel):
     archived: bool | None = None
     "Optional archived filter; when set to true, only archived threads are returned. If false or null, only non-archived threads are returned."
     current_account_only: Annotated[bool, Field(alias="currentAccountOnly")] = False
@@ -1973,12 +1974,12 @@ class ThreadSearchParams(WireModel, defer_build=True):
     "Optional source filter; when set, only sessions from these source kinds are returned. When omitted or empty, defaults to interactive sources."
 
 
-class ThreadSearchResult(WireModel, defer_build=True):
+class ThreadSearchResult(WireModel):
     snippet: str
     thread: Thread
 
 
-class ThreadSearchResponse(WireModel, defer_build=True):
+class ThreadSearchResponse(WireModel):
     backwards_cursor: Annotated[str | None, Field(alias="backwardsCursor")] = None
     "Opaque cursor to pass as `cursor` when reversing `sortDirection`. This is only populated when the page contains at least one thread. Use it with the opposite `sortDirection`; for timestamp sorts it anchors at the start of the page timestamp so same-second updates are not skipped."
     data: list[ThreadSearchResult]
@@ -1986,7 +1987,7 @@ class ThreadSearchResponse(WireModel, defer_build=True):
     "Opaque cursor to pass to the next call to continue after the last item. if None, there are no more items to return."
 
 
-class ThreadSectionChangedNotification(WireModel, defer_build=True):
+class ThreadSectionChangedNotification(WireModel):
     """Broadcast after a successful move into, within, or out of a section."""
 
     section_id: Annotated[str | None, Field(alias="sectionId")]
@@ -1994,7 +1995,7 @@ class ThreadSectionChangedNotification(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadSectionMoveParams(WireModel, defer_build=True):
+class ThreadSectionMoveParams(WireModel):
     """Parameters for moving a thread within a server-owned section ordering."""
 
     before_thread_id: Annotated[str | None, Field(alias="beforeThreadId")] = None
@@ -2005,20 +2006,20 @@ class ThreadSectionMoveParams(WireModel, defer_build=True):
     "Thread to move into, within, or out of a section."
 
 
-class ThreadSectionMoveResponse(WireModel, defer_build=True):
+class ThreadSectionMoveResponse(WireModel):
     pass
 
 
-class ThreadSetNameParams(WireModel, defer_build=True):
+class ThreadSetNameParams(WireModel):
     name: str
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadSetNameResponse(WireModel, defer_build=True):
+class ThreadSetNameResponse(WireModel):
     pass
 
 
-class ThreadSettings(WireModel, defer_build=True):
+class ThreadSettings(WireModel):
     active_permission_profile: Annotated[
         ActivePermissionProfile | None, Field(alias="activePermissionProfile")
     ] = None
@@ -2044,7 +2045,7 @@ class ThreadSettings(WireModel, defer_build=True):
     summary: ReasoningSummary | None = None
 
 
-class ThreadSettingsUpdateParams(WireModel, defer_build=True):
+class ThreadSettingsUpdateParams(WireModel):
     approval_policy: Annotated[AskForApproval | None, Field(alias="approvalPolicy")] = None
     "Override the approval policy for subsequent turns."
     approvals_reviewer: Annotated[ApprovalsReviewer | None, Field(alias="approvalsReviewer")] = None
@@ -2076,16 +2077,16 @@ class ThreadSettingsUpdateParams(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadSettingsUpdateResponse(WireModel, defer_build=True):
+class ThreadSettingsUpdateResponse(WireModel):
     pass
 
 
-class ThreadSettingsUpdatedNotification(WireModel, defer_build=True):
+class ThreadSettingsUpdatedNotification(WireModel):
     thread_id: Annotated[str, Field(alias="threadId")]
     thread_settings: Annotated[ThreadSettings, Field(alias="threadSettings")]
 
 
-class ThreadShellCommandParams(WireModel, defer_build=True):
+class ThreadShellCommandParams(WireModel):
     command: str
     "Shell command string evaluated by the thread's configured shell. Unlike `command/exec`, this intentionally preserves shell syntax such as pipes, redirects, and quoting. This runs unsandboxed with full access rather than inheriting the thread sandbox policy."
     thread_id: Annotated[str, Field(alias="threadId")]
@@ -2093,11 +2094,11 @@ class ThreadShellCommandParams(WireModel, defer_build=True):
     "Maximum execution time in milliseconds. Defaults to one hour when omitted or null. Must be non-negative; zero requests an immediate timeout, not unlimited execution. Does not affect the immediate RPC acknowledgement."
 
 
-class ThreadShellCommandResponse(WireModel, defer_build=True):
+class ThreadShellCommandResponse(WireModel):
     pass
 
 
-class TurnCompletedThreadTimelineEntry(WireModel, defer_build=True):
+class TurnCompletedThreadTimelineEntry(WireModel):
     wire_tags = ("type",)
     completed_at: int | None = None
     duration_ms: int | None = None
@@ -2109,7 +2110,7 @@ class TurnCompletedThreadTimelineEntry(WireModel, defer_build=True):
     type: Literal["turnCompleted"] = "turnCompleted"
 
 
-class TurnStartedThreadTimelineEntry(WireModel, defer_build=True):
+class TurnStartedThreadTimelineEntry(WireModel):
     wire_tags = ("type",)
     position: Annotated[int, Field(ge=0)]
     started_at: int | None = None
@@ -2136,7 +2137,7 @@ ThreadTimelineEntry: TypeAlias = Annotated[
 "EXPERIMENTAL - one item or turn boundary in canonical rollout order."
 
 
-class ThreadTimelineListParams(WireModel, defer_build=True):
+class ThreadTimelineListParams(WireModel):
     """EXPERIMENTAL - list ordinary and realtime thread history in rollout order."""
 
     cursor: str | None = None
@@ -2144,7 +2145,7 @@ class ThreadTimelineListParams(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadTimelineListResponse(WireModel, defer_build=True):
+class ThreadTimelineListResponse(WireModel):
     """EXPERIMENTAL - a bounded timeline page with its resolved opening voice state."""
 
     active_realtime_session_at_page_start: Annotated[
@@ -2154,7 +2155,7 @@ class ThreadTimelineListResponse(WireModel, defer_build=True):
     next_cursor: Annotated[str | None, Field(alias="nextCursor")] = None
 
 
-class ThreadTurnsListParams(WireModel, defer_build=True):
+class ThreadTurnsListParams(WireModel):
     cursor: str | None = None
     "Opaque cursor to pass to the next call to continue after the last turn."
     items_view: Annotated[TurnItemsView | None, Field(alias="itemsView")] = None
@@ -2166,7 +2167,7 @@ class ThreadTurnsListParams(WireModel, defer_build=True):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadTurnsListResponse(WireModel, defer_build=True):
+class ThreadTurnsListResponse(WireModel):
     backwards_cursor: Annotated[str | None, Field(alias="backwardsCursor")] = None
     "Opaque cursor to pass as `cursor` when reversing `sortDirection`. This is only populated when the page contains at least one turn. Use it with the opposite `sortDirection` to include the anchor turn again and catch updates to that turn."
     data: list[Turn]
@@ -2174,19 +2175,19 @@ class ThreadTurnsListResponse(WireModel, defer_build=True):
     "Opaque cursor to pass to the next call to continue after the last turn. if None, there are no more turns to return."
 
 
-class ThreadUnarchiveParams(WireModel, defer_build=True):
+class ThreadUnarchiveParams(WireModel):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadUnarchiveResponse(WireModel, defer_build=True):
+class ThreadUnarchiveResponse(WireModel):
     thread: Thread
 
 
-class ThreadUnarchivedNotification(WireModel, defer_build=True):
+class ThreadUnarchivedNotification(WireModel):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
-class ThreadUnsubscribeParams(WireModel, defer_build=True):
+class ThreadUnsubscribeParams(WireModel):
     thread_id: Annotated[str, Field(alias="threadId")]
 
 
@@ -2195,5 +2196,5 @@ ThreadUnsubscribeStatus: TypeAlias = Annotated[
 ]
 
 
-class ThreadUnsubscribeResponse(WireModel, defer_build=True):
+class ThreadUnsubscribeResponse(WireModel):
     status: ThreadUnsubscribeStatus

@@ -2,18 +2,21 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: thread_section."""
 
-from typing import Annotated
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
 
 from codex_acp.codex._generated.models.begin import (
     ThreadSection,
     ThreadSectionAppearance,
 )
 from codex_acp.wire.model import WireModel
+from codex_acp.wire.reading import (
+    Field,
+)
 
 
-class ThreadSectionCreateParams(WireModel, defer_build=True):
+class ThreadSectionCreateParams(WireModel):
     """Parameters for creating an independently persisted thread section."""
 
     appearance: ThreadSectionAppearance | None = None
@@ -21,24 +24,24 @@ class ThreadSectionCreateParams(WireModel, defer_build=True):
     "The user-visible name of the section."
 
 
-class ThreadSectionCreateResponse(WireModel, defer_build=True):
+class ThreadSectionCreateResponse(WireModel):
     """The independently persisted section created by the server."""
 
     section: ThreadSection
 
 
-class ThreadSectionDeleteParams(WireModel, defer_build=True):
+class ThreadSectionDeleteParams(WireModel):
     """Parameters for deleting an independently persisted thread section."""
 
     section_id: Annotated[str, Field(alias="sectionId")]
     "The stable, server-generated identity of the section to delete."
 
 
-class ThreadSectionDeleteResponse(WireModel, defer_build=True):
+class ThreadSectionDeleteResponse(WireModel):
     """Successful deletion does not return additional section data."""
 
 
-class ThreadSectionListParams(WireModel, defer_build=True):
+class ThreadSectionListParams(WireModel):
     """Parameters for listing independently persisted thread sections."""
 
     cursor: str | None = None
@@ -47,7 +50,7 @@ class ThreadSectionListParams(WireModel, defer_build=True):
     "Maximum number of sections to return."
 
 
-class ThreadSectionListResponse(WireModel, defer_build=True):
+class ThreadSectionListResponse(WireModel):
     """One page of independently persisted thread sections."""
 
     data: list[ThreadSection]
@@ -55,7 +58,7 @@ class ThreadSectionListResponse(WireModel, defer_build=True):
     "Opaque cursor for the next page, or `null` when no sections remain."
 
 
-class ThreadSectionUpdateParams(WireModel, defer_build=True):
+class ThreadSectionUpdateParams(WireModel):
     """Parameters for updating an independently persisted thread section."""
 
     appearance: ThreadSectionAppearance | None = None
@@ -66,7 +69,7 @@ class ThreadSectionUpdateParams(WireModel, defer_build=True):
     "The stable, server-generated identity of the section to update."
 
 
-class ThreadSectionUpdateResponse(WireModel, defer_build=True):
+class ThreadSectionUpdateResponse(WireModel):
     """The independently persisted section after its name is updated."""
 
     section: ThreadSection

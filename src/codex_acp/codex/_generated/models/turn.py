@@ -2,15 +2,17 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: turn."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.handshake import (
     AbsolutePathBuf,
 )
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 from codex_acp.wire.reading import (
+    Bounds,
+    Field,
     KeyedUnion,
     OpenEnum,
     TaggedUnion,
@@ -266,7 +268,7 @@ CollabAgentToolCallStatus: TypeAlias = Annotated[
     Literal["inProgress", "completed", "failed", "interrupted"] | UnknownValue, OpenEnum()
 ]
 
-ReasoningEffort: TypeAlias = Annotated[str, Field(min_length=1)]
+ReasoningEffort: TypeAlias = Annotated[str, Bounds(min_length=1)]
 "A non-empty reasoning effort value advertised by the model."
 
 

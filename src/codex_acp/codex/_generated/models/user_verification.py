@@ -2,42 +2,43 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: user_verification."""
 
-from typing import Annotated, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.requests import (
     RequestId,
 )
 from codex_acp.wire.model import UnknownValue, WireModel
 from codex_acp.wire.reading import (
+    Field,
     OpenEnum,
 )
 
 
-class UserVerificationCancelParams(WireModel, defer_build=True):
+class UserVerificationCancelParams(WireModel):
     """Cancels a native verification RPC issued on this connection, not an elicitation. Use a fresh request ID for each operation and a distinct ID for this cancellation RPC."""
 
     request_id: Annotated[RequestId, Field(alias="requestId")]
 
 
-class UserVerificationCancelResponse(WireModel, defer_build=True):
+class UserVerificationCancelResponse(WireModel):
     """Acknowledges the cancellation signal; native work may still be finishing. Unknown or finished requests are a no-op, and completed effects are not rolled back."""
 
 
-class UserVerificationDeleteParams(WireModel, defer_build=True):
+class UserVerificationDeleteParams(WireModel):
     pass
 
 
-class UserVerificationDeleteResponse(WireModel, defer_build=True):
+class UserVerificationDeleteResponse(WireModel):
     pass
 
 
-class UserVerificationEnrollParams(WireModel, defer_build=True):
+class UserVerificationEnrollParams(WireModel):
     pass
 
 
-class UserVerificationEnrollResponse(WireModel, defer_build=True):
+class UserVerificationEnrollResponse(WireModel):
     """Public metadata for a created or reused local credential. The caller completes backend registration; this response does not establish server enrollment. Older app-servers omit the metadata fields; callers must check both before registration."""
 
     algorithm: str | None = None
@@ -46,7 +47,7 @@ class UserVerificationEnrollResponse(WireModel, defer_build=True):
     "Unpadded base64url of the SubjectPublicKeyInfo DER encoding."
 
 
-class UserVerificationProof(WireModel, defer_build=True):
+class UserVerificationProof(WireModel):
     """A signature over the exact decoded challenge. The verifier validates and consumes it."""
 
     credential_id: Annotated[str, Field(alias="credentialId")]
@@ -54,7 +55,7 @@ class UserVerificationProof(WireModel, defer_build=True):
     "Unpadded base64url DER ECDSA signature using P-256 and SHA-256."
 
 
-class UserVerificationStatusParams(WireModel, defer_build=True):
+class UserVerificationStatusParams(WireModel):
     pass
 
 
@@ -64,7 +65,7 @@ UserVerificationUnavailableReason: TypeAlias = Annotated[
 ]
 
 
-class UserVerificationStatusResponse(WireModel, defer_build=True):
+class UserVerificationStatusResponse(WireModel):
     """Local readiness only; this neither prompts nor queries server registration."""
 
     credential_id: Annotated[str | None, Field(alias="credentialId")] = None
@@ -74,7 +75,7 @@ class UserVerificationStatusResponse(WireModel, defer_build=True):
     ] = None
 
 
-class UserVerificationVerifyParams(WireModel, defer_build=True):
+class UserVerificationVerifyParams(WireModel):
     """Local signing primitive, independent of any pending elicitation."""
 
     challenge: str
@@ -85,5 +86,5 @@ class UserVerificationVerifyParams(WireModel, defer_build=True):
     "Display context already approved by the UI; 1–256 UTF-8 bytes."
 
 
-class UserVerificationVerifyResponse(WireModel, defer_build=True):
+class UserVerificationVerifyResponse(WireModel):
     proof: UserVerificationProof

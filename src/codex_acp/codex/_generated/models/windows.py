@@ -2,14 +2,17 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: windows."""
 
+from __future__ import annotations
+
 from typing import Annotated
 
-from pydantic import Field
-
 from codex_acp.wire.model import WireModel
+from codex_acp.wire.reading import (
+    Field,
+)
 
 
-class WindowsWorldWritableWarningNotification(WireModel, defer_build=True):
+class WindowsWorldWritableWarningNotification(WireModel):
     extra_count: Annotated[int, Field(alias="extraCount", ge=0)]
     failed_scan: Annotated[bool, Field(alias="failedScan")]
     sample_paths: Annotated[list[str], Field(alias="samplePaths")]

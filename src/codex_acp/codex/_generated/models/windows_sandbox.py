@@ -2,6 +2,8 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Codex app-server protocol: windows_sandbox."""
 
+from __future__ import annotations
+
 from typing import Annotated, Literal, TypeAlias
 
 from codex_acp.codex._generated.models.handshake import (
@@ -17,7 +19,7 @@ WindowsSandboxReadiness: TypeAlias = Annotated[
 ]
 
 
-class WindowsSandboxReadinessResponse(WireModel, defer_build=True):
+class WindowsSandboxReadinessResponse(WireModel):
     status: WindowsSandboxReadiness
 
 
@@ -26,16 +28,16 @@ WindowsSandboxSetupMode: TypeAlias = Annotated[
 ]
 
 
-class WindowsSandboxSetupCompletedNotification(WireModel, defer_build=True):
+class WindowsSandboxSetupCompletedNotification(WireModel):
     error: str | None = None
     mode: WindowsSandboxSetupMode
     success: bool
 
 
-class WindowsSandboxSetupStartParams(WireModel, defer_build=True):
+class WindowsSandboxSetupStartParams(WireModel):
     cwd: AbsolutePathBuf | None = None
     mode: WindowsSandboxSetupMode
 
 
-class WindowsSandboxSetupStartResponse(WireModel, defer_build=True):
+class WindowsSandboxSetupStartResponse(WireModel):
     started: bool

@@ -8,708 +8,93 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1.models.authenticate import (
-        AuthenticateRequest as AuthenticateRequest,
-    )
-    from codex_acp.acp._generated.v1.models.authenticate import (
-        AuthenticateResponse as AuthenticateResponse,
-    )
-    from codex_acp.acp._generated.v1.models.begin import (
-        EnvVariable as EnvVariable,
-    )
-    from codex_acp.acp._generated.v1.models.begin import (
-        HttpHeader as HttpHeader,
-    )
-    from codex_acp.acp._generated.v1.models.begin import (
-        HttpMcpServer as HttpMcpServer,
-    )
-    from codex_acp.acp._generated.v1.models.begin import (
-        McpServer as McpServer,
-    )
-    from codex_acp.acp._generated.v1.models.begin import (
-        NewSessionRequest as NewSessionRequest,
-    )
-    from codex_acp.acp._generated.v1.models.begin import (
-        NewSessionResponse as NewSessionResponse,
-    )
-    from codex_acp.acp._generated.v1.models.begin import (
-        SessionMode as SessionMode,
-    )
-    from codex_acp.acp._generated.v1.models.begin import (
-        SessionModeState as SessionModeState,
-    )
-    from codex_acp.acp._generated.v1.models.begin import (
-        SseMcpServer as SseMcpServer,
-    )
-    from codex_acp.acp._generated.v1.models.begin import (
-        StdioMcpServer as StdioMcpServer,
-    )
-    from codex_acp.acp._generated.v1.models.cancel_request import (
-        CancelRequestNotification as CancelRequestNotification,
-    )
-    from codex_acp.acp._generated.v1.models.fs import (
-        ReadTextFileRequest as ReadTextFileRequest,
-    )
-    from codex_acp.acp._generated.v1.models.fs import (
-        ReadTextFileResponse as ReadTextFileResponse,
-    )
-    from codex_acp.acp._generated.v1.models.fs import (
-        WriteTextFileRequest as WriteTextFileRequest,
-    )
-    from codex_acp.acp._generated.v1.models.fs import (
-        WriteTextFileResponse as WriteTextFileResponse,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        AgentAuthCapabilities as AgentAuthCapabilities,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        AgentAuthMethod as AgentAuthMethod,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        AgentCapabilities as AgentCapabilities,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        AuthCapabilities as AuthCapabilities,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        AuthMethod as AuthMethod,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        AuthMethodId as AuthMethodId,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        BooleanConfigOptionCapabilities as BooleanConfigOptionCapabilities,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        ClientCapabilities as ClientCapabilities,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        ClientSessionCapabilities as ClientSessionCapabilities,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        CompactionCapabilities as CompactionCapabilities,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        ElicitationCapabilities as ElicitationCapabilities,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        ElicitationFormCapabilities as ElicitationFormCapabilities,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        ElicitationUrlCapabilities as ElicitationUrlCapabilities,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        FileSystemCapabilities as FileSystemCapabilities,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        Implementation as Implementation,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        InitializeRequest as InitializeRequest,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        InitializeResponse as InitializeResponse,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        LogoutCapabilities as LogoutCapabilities,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        McpCapabilities as McpCapabilities,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        NoticeCapabilities as NoticeCapabilities,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        PromptCapabilities as PromptCapabilities,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        ProtocolVersion as ProtocolVersion,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        SessionAdditionalDirectoriesCapabilities as SessionAdditionalDirectoriesCapabilities,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        SessionCapabilities as SessionCapabilities,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        SessionCloseCapabilities as SessionCloseCapabilities,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        SessionConfigOptionsCapabilities as SessionConfigOptionsCapabilities,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        SessionDeleteCapabilities as SessionDeleteCapabilities,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        SessionListCapabilities as SessionListCapabilities,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        SessionResumeCapabilities as SessionResumeCapabilities,
-    )
-    from codex_acp.acp._generated.v1.models.handshake import (
-        TerminalAuthMethod as TerminalAuthMethod,
-    )
-    from codex_acp.acp._generated.v1.models.logout import (
-        LogoutRequest as LogoutRequest,
-    )
-    from codex_acp.acp._generated.v1.models.logout import (
-        LogoutResponse as LogoutResponse,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        AcceptCreateElicitationResponse as AcceptCreateElicitationResponse,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        ArrayElicitationPropertySchema as ArrayElicitationPropertySchema,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        BooleanElicitationPropertySchema as BooleanElicitationPropertySchema,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        CancelCreateElicitationResponse as CancelCreateElicitationResponse,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        CancelledRequestPermissionOutcome as CancelledRequestPermissionOutcome,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        CompleteElicitationNotification as CompleteElicitationNotification,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        CreateElicitationRequest as CreateElicitationRequest,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        CreateElicitationResponse as CreateElicitationResponse,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        DeclineCreateElicitationResponse as DeclineCreateElicitationResponse,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        ElicitationContentValue as ElicitationContentValue,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        ElicitationId as ElicitationId,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        ElicitationPropertySchema as ElicitationPropertySchema,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        ElicitationSchema as ElicitationSchema,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        ElicitationSchemaType as ElicitationSchemaType,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        EnumOption as EnumOption,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        IntegerElicitationPropertySchema as IntegerElicitationPropertySchema,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        MultiSelectItems as MultiSelectItems,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        NumberElicitationPropertySchema as NumberElicitationPropertySchema,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        PermissionOption as PermissionOption,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        PermissionOptionId as PermissionOptionId,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        PermissionOptionKind as PermissionOptionKind,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        RequestFormCreateElicitationRequest as RequestFormCreateElicitationRequest,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        RequestId as RequestId,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        RequestPermissionOutcome as RequestPermissionOutcome,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        RequestPermissionRequest as RequestPermissionRequest,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        RequestPermissionResponse as RequestPermissionResponse,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        RequestUrlCreateElicitationRequest as RequestUrlCreateElicitationRequest,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        SelectedRequestPermissionOutcome as SelectedRequestPermissionOutcome,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        SessionFormCreateElicitationRequest as SessionFormCreateElicitationRequest,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        SessionUrlCreateElicitationRequest as SessionUrlCreateElicitationRequest,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        StringElicitationPropertySchema as StringElicitationPropertySchema,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        StringFormat as StringFormat,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        StringMultiSelectItems as StringMultiSelectItems,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        TitledMultiSelectItems as TitledMultiSelectItems,
-    )
-    from codex_acp.acp._generated.v1.models.requests import (
-        ToolCallUpdate as ToolCallUpdate,
-    )
-    from codex_acp.acp._generated.v1.models.session import (
-        BooleanSetSessionConfigOptionRequest as BooleanSetSessionConfigOptionRequest,
-    )
-    from codex_acp.acp._generated.v1.models.session import (
-        CloseSessionRequest as CloseSessionRequest,
-    )
-    from codex_acp.acp._generated.v1.models.session import (
-        CloseSessionResponse as CloseSessionResponse,
-    )
-    from codex_acp.acp._generated.v1.models.session import (
-        DeleteSessionRequest as DeleteSessionRequest,
-    )
-    from codex_acp.acp._generated.v1.models.session import (
-        DeleteSessionResponse as DeleteSessionResponse,
-    )
-    from codex_acp.acp._generated.v1.models.session import (
-        ListSessionsRequest as ListSessionsRequest,
-    )
-    from codex_acp.acp._generated.v1.models.session import (
-        ListSessionsResponse as ListSessionsResponse,
-    )
-    from codex_acp.acp._generated.v1.models.session import (
-        LoadSessionRequest as LoadSessionRequest,
-    )
-    from codex_acp.acp._generated.v1.models.session import (
-        LoadSessionResponse as LoadSessionResponse,
-    )
-    from codex_acp.acp._generated.v1.models.session import (
-        ResumeSessionRequest as ResumeSessionRequest,
-    )
-    from codex_acp.acp._generated.v1.models.session import (
-        ResumeSessionResponse as ResumeSessionResponse,
-    )
-    from codex_acp.acp._generated.v1.models.session import (
-        SessionInfo as SessionInfo,
-    )
-    from codex_acp.acp._generated.v1.models.session import (
-        SetSessionConfigOptionRequest as SetSessionConfigOptionRequest,
-    )
-    from codex_acp.acp._generated.v1.models.session import (
-        SetSessionConfigOptionResponse as SetSessionConfigOptionResponse,
-    )
-    from codex_acp.acp._generated.v1.models.session import (
-        SetSessionModeRequest as SetSessionModeRequest,
-    )
-    from codex_acp.acp._generated.v1.models.session import (
-        SetSessionModeResponse as SetSessionModeResponse,
-    )
-    from codex_acp.acp._generated.v1.models.session import (
-        ValueIdSetSessionConfigOptionRequest as ValueIdSetSessionConfigOptionRequest,
-    )
-    from codex_acp.acp._generated.v1.models.terminal import (
-        CreateTerminalRequest as CreateTerminalRequest,
-    )
-    from codex_acp.acp._generated.v1.models.terminal import (
-        CreateTerminalResponse as CreateTerminalResponse,
-    )
-    from codex_acp.acp._generated.v1.models.terminal import (
-        KillTerminalRequest as KillTerminalRequest,
-    )
-    from codex_acp.acp._generated.v1.models.terminal import (
-        KillTerminalResponse as KillTerminalResponse,
-    )
-    from codex_acp.acp._generated.v1.models.terminal import (
-        ReleaseTerminalRequest as ReleaseTerminalRequest,
-    )
-    from codex_acp.acp._generated.v1.models.terminal import (
-        ReleaseTerminalResponse as ReleaseTerminalResponse,
-    )
-    from codex_acp.acp._generated.v1.models.terminal import (
-        TerminalExitStatus as TerminalExitStatus,
-    )
-    from codex_acp.acp._generated.v1.models.terminal import (
-        TerminalOutputRequest as TerminalOutputRequest,
-    )
-    from codex_acp.acp._generated.v1.models.terminal import (
-        TerminalOutputResponse as TerminalOutputResponse,
-    )
-    from codex_acp.acp._generated.v1.models.terminal import (
-        WaitForTerminalExitRequest as WaitForTerminalExitRequest,
-    )
-    from codex_acp.acp._generated.v1.models.terminal import (
-        WaitForTerminalExitResponse as WaitForTerminalExitResponse,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        AgentMessageChunkSessionUpdate as AgentMessageChunkSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        AgentThoughtChunkSessionUpdate as AgentThoughtChunkSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        Annotations as Annotations,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        AudioContentBlock as AudioContentBlock,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        AvailableCommand as AvailableCommand,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        AvailableCommandInput as AvailableCommandInput,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        AvailableCommandsUpdateSessionUpdate as AvailableCommandsUpdateSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        BlobResourceContents as BlobResourceContents,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        BooleanSessionConfigOption as BooleanSessionConfigOption,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        CancelNotification as CancelNotification,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        CompactionId as CompactionId,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        CompactionStatus as CompactionStatus,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        CompactionSummaryChunkSessionUpdate as CompactionSummaryChunkSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        CompactionUpdateSessionUpdate as CompactionUpdateSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        ConfigOptionUpdateSessionUpdate as ConfigOptionUpdateSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        ContentBlock as ContentBlock,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        ContentToolCallContent as ContentToolCallContent,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        Cost as Cost,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        CurrentModeUpdateSessionUpdate as CurrentModeUpdateSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        DiffToolCallContent as DiffToolCallContent,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        EmbeddedResourceResource as EmbeddedResourceResource,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        ImageContentBlock as ImageContentBlock,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        MessageId as MessageId,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        NoticeSessionUpdate as NoticeSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        NoticeSeverity as NoticeSeverity,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        PlanEntry as PlanEntry,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        PlanEntryPriority as PlanEntryPriority,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        PlanEntryStatus as PlanEntryStatus,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        PlanSessionUpdate as PlanSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        PromptRequest as PromptRequest,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        PromptResponse as PromptResponse,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        ResourceContentBlock as ResourceContentBlock,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        ResourceLinkContentBlock as ResourceLinkContentBlock,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        Role as Role,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        SelectSessionConfigOption as SelectSessionConfigOption,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        SessionConfigGroupId as SessionConfigGroupId,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        SessionConfigId as SessionConfigId,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        SessionConfigOption as SessionConfigOption,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        SessionConfigOptionCategory as SessionConfigOptionCategory,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        SessionConfigSelectGroup as SessionConfigSelectGroup,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        SessionConfigSelectOption as SessionConfigSelectOption,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        SessionConfigSelectOptions as SessionConfigSelectOptions,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        SessionConfigValueId as SessionConfigValueId,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        SessionId as SessionId,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        SessionInfoUpdateSessionUpdate as SessionInfoUpdateSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        SessionModeId as SessionModeId,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        SessionNotification as SessionNotification,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        SessionUpdate as SessionUpdate,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        StopReason as StopReason,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        TerminalId as TerminalId,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        TerminalToolCallContent as TerminalToolCallContent,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        TextContentBlock as TextContentBlock,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        TextResourceContents as TextResourceContents,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        ToolCallContent as ToolCallContent,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        ToolCallId as ToolCallId,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        ToolCallLocation as ToolCallLocation,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        ToolCallSessionUpdate as ToolCallSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        ToolCallStatus as ToolCallStatus,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        ToolCallUpdateSessionUpdate as ToolCallUpdateSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        ToolKind as ToolKind,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        UnstructuredCommandInput as UnstructuredCommandInput,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        UsageUpdateSessionUpdate as UsageUpdateSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1.models.turn import (
-        UserMessageChunkSessionUpdate as UserMessageChunkSessionUpdate,
-    )
+    from codex_acp.acp._generated.v1.models.authenticate import *
+    from codex_acp.acp._generated.v1.models.begin import *
+    from codex_acp.acp._generated.v1.models.cancel_request import *
+    from codex_acp.acp._generated.v1.models.fs import *
+    from codex_acp.acp._generated.v1.models.handshake import *
+    from codex_acp.acp._generated.v1.models.logout import *
+    from codex_acp.acp._generated.v1.models.requests import *
+    from codex_acp.acp._generated.v1.models.session import *
+    from codex_acp.acp._generated.v1.models.terminal import *
+    from codex_acp.acp._generated.v1.models.turn import *
+
+_NAMES = {
+    "authenticate": """
+        AuthenticateRequest AuthenticateResponse
+    """,
+    "begin": """
+        EnvVariable HttpHeader HttpMcpServer McpServer NewSessionRequest NewSessionResponse
+        SessionMode SessionModeState SseMcpServer StdioMcpServer
+    """,
+    "cancel_request": """
+        CancelRequestNotification
+    """,
+    "fs": """
+        ReadTextFileRequest ReadTextFileResponse WriteTextFileRequest WriteTextFileResponse
+    """,
+    "handshake": """
+        AgentAuthCapabilities AgentAuthMethod AgentCapabilities AuthCapabilities AuthMethod
+        AuthMethodId BooleanConfigOptionCapabilities ClientCapabilities
+        ClientSessionCapabilities CompactionCapabilities ElicitationCapabilities
+        ElicitationFormCapabilities ElicitationUrlCapabilities FileSystemCapabilities
+        Implementation InitializeRequest InitializeResponse LogoutCapabilities McpCapabilities
+        NoticeCapabilities PromptCapabilities ProtocolVersion
+        SessionAdditionalDirectoriesCapabilities SessionCapabilities SessionCloseCapabilities
+        SessionConfigOptionsCapabilities SessionDeleteCapabilities SessionListCapabilities
+        SessionResumeCapabilities TerminalAuthMethod
+    """,
+    "logout": """
+        LogoutRequest LogoutResponse
+    """,
+    "requests": """
+        AcceptCreateElicitationResponse ArrayElicitationPropertySchema
+        BooleanElicitationPropertySchema CancelCreateElicitationResponse
+        CancelledRequestPermissionOutcome CompleteElicitationNotification
+        CreateElicitationRequest CreateElicitationResponse DeclineCreateElicitationResponse
+        ElicitationContentValue ElicitationId ElicitationPropertySchema ElicitationSchema
+        ElicitationSchemaType EnumOption IntegerElicitationPropertySchema MultiSelectItems
+        NumberElicitationPropertySchema PermissionOption PermissionOptionId PermissionOptionKind
+        RequestFormCreateElicitationRequest RequestId RequestPermissionOutcome
+        RequestPermissionRequest RequestPermissionResponse RequestUrlCreateElicitationRequest
+        SelectedRequestPermissionOutcome SessionFormCreateElicitationRequest
+        SessionUrlCreateElicitationRequest StringElicitationPropertySchema StringFormat
+        StringMultiSelectItems TitledMultiSelectItems ToolCallUpdate
+    """,
+    "session": """
+        BooleanSetSessionConfigOptionRequest CloseSessionRequest CloseSessionResponse
+        DeleteSessionRequest DeleteSessionResponse ListSessionsRequest ListSessionsResponse
+        LoadSessionRequest LoadSessionResponse ResumeSessionRequest ResumeSessionResponse
+        SessionInfo SetSessionConfigOptionRequest SetSessionConfigOptionResponse
+        SetSessionModeRequest SetSessionModeResponse ValueIdSetSessionConfigOptionRequest
+    """,
+    "terminal": """
+        CreateTerminalRequest CreateTerminalResponse KillTerminalRequest KillTerminalResponse
+        ReleaseTerminalRequest ReleaseTerminalResponse TerminalExitStatus TerminalOutputRequest
+        TerminalOutputResponse WaitForTerminalExitRequest WaitForTerminalExitResponse
+    """,
+    "turn": """
+        AgentMessageChunkSessionUpdate AgentThoughtChunkSessionUpdate Annotations
+        AudioContentBlock AvailableCommand AvailableCommandInput
+        AvailableCommandsUpdateSessionUpdate BlobResourceContents BooleanSessionConfigOption
+        CancelNotification CompactionId CompactionStatus CompactionSummaryChunkSessionUpdate
+        CompactionUpdateSessionUpdate ConfigOptionUpdateSessionUpdate ContentBlock
+        ContentToolCallContent Cost CurrentModeUpdateSessionUpdate DiffToolCallContent
+        EmbeddedResourceResource ImageContentBlock MessageId NoticeSessionUpdate NoticeSeverity
+        PlanEntry PlanEntryPriority PlanEntryStatus PlanSessionUpdate PromptRequest
+        PromptResponse ResourceContentBlock ResourceLinkContentBlock Role
+        SelectSessionConfigOption SessionConfigGroupId SessionConfigId SessionConfigOption
+        SessionConfigOptionCategory SessionConfigSelectGroup SessionConfigSelectOption
+        SessionConfigSelectOptions SessionConfigValueId SessionId SessionInfoUpdateSessionUpdate
+        SessionModeId SessionNotification SessionUpdate StopReason TerminalId
+        TerminalToolCallContent TextContentBlock TextResourceContents ToolCallContent ToolCallId
+        ToolCallLocation ToolCallSessionUpdate ToolCallStatus ToolCallUpdateSessionUpdate
+        ToolKind UnstructuredCommandInput UsageUpdateSessionUpdate UserMessageChunkSessionUpdate
+    """,
+}
 
 MODULE_OF: dict[str, str] = {
-    "AcceptCreateElicitationResponse": "requests",
-    "AgentAuthCapabilities": "handshake",
-    "AgentAuthMethod": "handshake",
-    "AgentCapabilities": "handshake",
-    "AgentMessageChunkSessionUpdate": "turn",
-    "AgentThoughtChunkSessionUpdate": "turn",
-    "Annotations": "turn",
-    "ArrayElicitationPropertySchema": "requests",
-    "AudioContentBlock": "turn",
-    "AuthCapabilities": "handshake",
-    "AuthMethod": "handshake",
-    "AuthMethodId": "handshake",
-    "AuthenticateRequest": "authenticate",
-    "AuthenticateResponse": "authenticate",
-    "AvailableCommand": "turn",
-    "AvailableCommandInput": "turn",
-    "AvailableCommandsUpdateSessionUpdate": "turn",
-    "BlobResourceContents": "turn",
-    "BooleanConfigOptionCapabilities": "handshake",
-    "BooleanElicitationPropertySchema": "requests",
-    "BooleanSessionConfigOption": "turn",
-    "BooleanSetSessionConfigOptionRequest": "session",
-    "CancelCreateElicitationResponse": "requests",
-    "CancelNotification": "turn",
-    "CancelRequestNotification": "cancel_request",
-    "CancelledRequestPermissionOutcome": "requests",
-    "ClientCapabilities": "handshake",
-    "ClientSessionCapabilities": "handshake",
-    "CloseSessionRequest": "session",
-    "CloseSessionResponse": "session",
-    "CompactionCapabilities": "handshake",
-    "CompactionId": "turn",
-    "CompactionStatus": "turn",
-    "CompactionSummaryChunkSessionUpdate": "turn",
-    "CompactionUpdateSessionUpdate": "turn",
-    "CompleteElicitationNotification": "requests",
-    "ConfigOptionUpdateSessionUpdate": "turn",
-    "ContentBlock": "turn",
-    "ContentToolCallContent": "turn",
-    "Cost": "turn",
-    "CreateElicitationRequest": "requests",
-    "CreateElicitationResponse": "requests",
-    "CreateTerminalRequest": "terminal",
-    "CreateTerminalResponse": "terminal",
-    "CurrentModeUpdateSessionUpdate": "turn",
-    "DeclineCreateElicitationResponse": "requests",
-    "DeleteSessionRequest": "session",
-    "DeleteSessionResponse": "session",
-    "DiffToolCallContent": "turn",
-    "ElicitationCapabilities": "handshake",
-    "ElicitationContentValue": "requests",
-    "ElicitationFormCapabilities": "handshake",
-    "ElicitationId": "requests",
-    "ElicitationPropertySchema": "requests",
-    "ElicitationSchema": "requests",
-    "ElicitationSchemaType": "requests",
-    "ElicitationUrlCapabilities": "handshake",
-    "EmbeddedResourceResource": "turn",
-    "EnumOption": "requests",
-    "EnvVariable": "begin",
-    "FileSystemCapabilities": "handshake",
-    "HttpHeader": "begin",
-    "HttpMcpServer": "begin",
-    "ImageContentBlock": "turn",
-    "Implementation": "handshake",
-    "InitializeRequest": "handshake",
-    "InitializeResponse": "handshake",
-    "IntegerElicitationPropertySchema": "requests",
-    "KillTerminalRequest": "terminal",
-    "KillTerminalResponse": "terminal",
-    "ListSessionsRequest": "session",
-    "ListSessionsResponse": "session",
-    "LoadSessionRequest": "session",
-    "LoadSessionResponse": "session",
-    "LogoutCapabilities": "handshake",
-    "LogoutRequest": "logout",
-    "LogoutResponse": "logout",
-    "McpCapabilities": "handshake",
-    "McpServer": "begin",
-    "MessageId": "turn",
-    "MultiSelectItems": "requests",
-    "NewSessionRequest": "begin",
-    "NewSessionResponse": "begin",
-    "NoticeCapabilities": "handshake",
-    "NoticeSessionUpdate": "turn",
-    "NoticeSeverity": "turn",
-    "NumberElicitationPropertySchema": "requests",
-    "PermissionOption": "requests",
-    "PermissionOptionId": "requests",
-    "PermissionOptionKind": "requests",
-    "PlanEntry": "turn",
-    "PlanEntryPriority": "turn",
-    "PlanEntryStatus": "turn",
-    "PlanSessionUpdate": "turn",
-    "PromptCapabilities": "handshake",
-    "PromptRequest": "turn",
-    "PromptResponse": "turn",
-    "ProtocolVersion": "handshake",
-    "ReadTextFileRequest": "fs",
-    "ReadTextFileResponse": "fs",
-    "ReleaseTerminalRequest": "terminal",
-    "ReleaseTerminalResponse": "terminal",
-    "RequestFormCreateElicitationRequest": "requests",
-    "RequestId": "requests",
-    "RequestPermissionOutcome": "requests",
-    "RequestPermissionRequest": "requests",
-    "RequestPermissionResponse": "requests",
-    "RequestUrlCreateElicitationRequest": "requests",
-    "ResourceContentBlock": "turn",
-    "ResourceLinkContentBlock": "turn",
-    "ResumeSessionRequest": "session",
-    "ResumeSessionResponse": "session",
-    "Role": "turn",
-    "SelectSessionConfigOption": "turn",
-    "SelectedRequestPermissionOutcome": "requests",
-    "SessionAdditionalDirectoriesCapabilities": "handshake",
-    "SessionCapabilities": "handshake",
-    "SessionCloseCapabilities": "handshake",
-    "SessionConfigGroupId": "turn",
-    "SessionConfigId": "turn",
-    "SessionConfigOption": "turn",
-    "SessionConfigOptionCategory": "turn",
-    "SessionConfigOptionsCapabilities": "handshake",
-    "SessionConfigSelectGroup": "turn",
-    "SessionConfigSelectOption": "turn",
-    "SessionConfigSelectOptions": "turn",
-    "SessionConfigValueId": "turn",
-    "SessionDeleteCapabilities": "handshake",
-    "SessionFormCreateElicitationRequest": "requests",
-    "SessionId": "turn",
-    "SessionInfo": "session",
-    "SessionInfoUpdateSessionUpdate": "turn",
-    "SessionListCapabilities": "handshake",
-    "SessionMode": "begin",
-    "SessionModeId": "turn",
-    "SessionModeState": "begin",
-    "SessionNotification": "turn",
-    "SessionResumeCapabilities": "handshake",
-    "SessionUpdate": "turn",
-    "SessionUrlCreateElicitationRequest": "requests",
-    "SetSessionConfigOptionRequest": "session",
-    "SetSessionConfigOptionResponse": "session",
-    "SetSessionModeRequest": "session",
-    "SetSessionModeResponse": "session",
-    "SseMcpServer": "begin",
-    "StdioMcpServer": "begin",
-    "StopReason": "turn",
-    "StringElicitationPropertySchema": "requests",
-    "StringFormat": "requests",
-    "StringMultiSelectItems": "requests",
-    "TerminalAuthMethod": "handshake",
-    "TerminalExitStatus": "terminal",
-    "TerminalId": "turn",
-    "TerminalOutputRequest": "terminal",
-    "TerminalOutputResponse": "terminal",
-    "TerminalToolCallContent": "turn",
-    "TextContentBlock": "turn",
-    "TextResourceContents": "turn",
-    "TitledMultiSelectItems": "requests",
-    "ToolCallContent": "turn",
-    "ToolCallId": "turn",
-    "ToolCallLocation": "turn",
-    "ToolCallSessionUpdate": "turn",
-    "ToolCallStatus": "turn",
-    "ToolCallUpdate": "requests",
-    "ToolCallUpdateSessionUpdate": "turn",
-    "ToolKind": "turn",
-    "UnstructuredCommandInput": "turn",
-    "UsageUpdateSessionUpdate": "turn",
-    "UserMessageChunkSessionUpdate": "turn",
-    "ValueIdSetSessionConfigOptionRequest": "session",
-    "WaitForTerminalExitRequest": "terminal",
-    "WaitForTerminalExitResponse": "terminal",
-    "WriteTextFileRequest": "fs",
-    "WriteTextFileResponse": "fs",
+    name: module for module, names in _NAMES.items() for name in names.split()
 }
 """Model name → the module below this package that defines it."""
 

@@ -2,9 +2,9 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Agent Client Protocol, version 1: authenticate."""
 
-from typing import Annotated, Any
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any
 
 from codex_acp.acp._generated.v1.models.handshake import (
     AuthMethodId,
@@ -12,10 +12,11 @@ from codex_acp.acp._generated.v1.models.handshake import (
 from codex_acp.wire.model import WireModel
 from codex_acp.wire.reading import (
     OMIT_IF_INVALID,
+    Field,
 )
 
 
-class AuthenticateRequest(WireModel, defer_build=True):
+class AuthenticateRequest(WireModel):
     """Request parameters for the authenticate method.
 
     Specifies which authentication method to use."""
@@ -26,7 +27,7 @@ class AuthenticateRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class AuthenticateResponse(WireModel, defer_build=True):
+class AuthenticateResponse(WireModel):
     """Response to the `authenticate` method."""
 
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None

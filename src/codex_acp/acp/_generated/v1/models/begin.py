@@ -2,9 +2,9 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Agent Client Protocol, version 1: begin."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any, Literal, TypeAlias
 
 from codex_acp.acp._generated.v1.models.turn import (
     SessionConfigOption,
@@ -16,6 +16,7 @@ from codex_acp.wire.reading import (
     EMPTY_IF_INVALID,
     EMPTY_IF_NULL,
     OMIT_IF_INVALID,
+    Field,
     TaggedUnion,
 )
 

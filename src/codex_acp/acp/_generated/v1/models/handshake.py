@@ -2,15 +2,17 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Agent Client Protocol, version 1: handshake."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any, Literal, TypeAlias
 
 from codex_acp.wire.model import WireModel
 from codex_acp.wire.reading import (
     EMPTY_IF_NULL,
     NOT_NULL,
     OMIT_IF_INVALID,
+    Bounds,
+    Field,
     TaggedUnion,
 )
 
@@ -351,7 +353,7 @@ class Implementation(WireModel):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-ProtocolVersion: TypeAlias = Annotated[int, Field(ge=0, le=65535)]
+ProtocolVersion: TypeAlias = Annotated[int, Bounds(ge=0, le=65535)]
 "Protocol version identifier.\n\nThis version is only bumped for breaking changes.\nNon-breaking changes should be introduced via capabilities."
 
 

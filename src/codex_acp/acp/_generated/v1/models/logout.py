@@ -2,17 +2,18 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Agent Client Protocol, version 1: logout."""
 
-from typing import Annotated, Any
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any
 
 from codex_acp.wire.model import WireModel
 from codex_acp.wire.reading import (
     OMIT_IF_INVALID,
+    Field,
 )
 
 
-class LogoutRequest(WireModel, defer_build=True):
+class LogoutRequest(WireModel):
     """Request parameters for the logout method.
 
     Terminates the current authenticated session."""
@@ -21,7 +22,7 @@ class LogoutRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class LogoutResponse(WireModel, defer_build=True):
+class LogoutResponse(WireModel):
     """Response to the `logout` method."""
 
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None

@@ -2,9 +2,9 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Agent Client Protocol, version 1: session."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any, Literal, TypeAlias
 
 from codex_acp.acp._generated.v1.models.begin import (
     McpServer,
@@ -22,11 +22,12 @@ from codex_acp.wire.reading import (
     EMPTY_IF_INVALID,
     EMPTY_IF_NULL,
     OMIT_IF_INVALID,
+    Field,
     TaggedUnion,
 )
 
 
-class BooleanSetSessionConfigOptionRequest(WireModel, defer_build=True):
+class BooleanSetSessionConfigOptionRequest(WireModel):
     """A boolean value (`type: "boolean"`)."""
 
     wire_tags = ("type",)
@@ -41,7 +42,7 @@ class BooleanSetSessionConfigOptionRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class CloseSessionRequest(WireModel, defer_build=True):
+class CloseSessionRequest(WireModel):
     """Request parameters for closing an active session.
 
     If supported, the agent **must** cancel any ongoing work related to the session
@@ -56,14 +57,14 @@ class CloseSessionRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class CloseSessionResponse(WireModel, defer_build=True):
+class CloseSessionResponse(WireModel):
     """Response from closing a session."""
 
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class DeleteSessionRequest(WireModel, defer_build=True):
+class DeleteSessionRequest(WireModel):
     """Request parameters for deleting an existing session from `session/list`.
 
     Only available if the Agent supports the `sessionCapabilities.delete` capability."""
@@ -74,14 +75,14 @@ class DeleteSessionRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class DeleteSessionResponse(WireModel, defer_build=True):
+class DeleteSessionResponse(WireModel):
     """Response from deleting a session."""
 
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class ListSessionsRequest(WireModel, defer_build=True):
+class ListSessionsRequest(WireModel):
     """Request parameters for listing existing sessions.
 
     Only available if the Agent supports the `sessionCapabilities.list` capability."""
@@ -94,7 +95,7 @@ class ListSessionsRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class SessionInfo(WireModel, defer_build=True):
+class SessionInfo(WireModel):
     """Information about a session returned by session/list"""
 
     session_id: Annotated[SessionId, Field(alias="sessionId")]
@@ -113,7 +114,7 @@ class SessionInfo(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class ListSessionsResponse(WireModel, defer_build=True):
+class ListSessionsResponse(WireModel):
     """Response from listing sessions."""
 
     sessions: Annotated[list[Annotated[SessionInfo, OMIT_IF_INVALID]], EMPTY_IF_INVALID]
@@ -124,7 +125,7 @@ class ListSessionsResponse(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class LoadSessionRequest(WireModel, defer_build=True):
+class LoadSessionRequest(WireModel):
     """Request parameters for loading an existing session.
 
     Only available if the Agent supports the `loadSession` capability.
@@ -145,7 +146,7 @@ class LoadSessionRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class LoadSessionResponse(WireModel, defer_build=True):
+class LoadSessionResponse(WireModel):
     """Response from loading an existing session."""
 
     modes: Annotated[SessionModeState | None, OMIT_IF_INVALID] = None
@@ -160,7 +161,7 @@ class LoadSessionResponse(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class ResumeSessionRequest(WireModel, defer_build=True):
+class ResumeSessionRequest(WireModel):
     """Request parameters for resuming an existing session.
 
     Resumes an existing session without returning previous messages (unlike `session/load`).
@@ -182,7 +183,7 @@ class ResumeSessionRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class ResumeSessionResponse(WireModel, defer_build=True):
+class ResumeSessionResponse(WireModel):
     """Response from resuming an existing session."""
 
     modes: Annotated[SessionModeState | None, OMIT_IF_INVALID] = None
@@ -197,7 +198,7 @@ class ResumeSessionResponse(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class ValueIdSetSessionConfigOptionRequest(WireModel, defer_build=True):
+class ValueIdSetSessionConfigOptionRequest(WireModel):
     """A `SessionConfigValueId` string value.
 
     This is the default when `type` is absent on the wire. Unknown `type`
@@ -221,7 +222,7 @@ SetSessionConfigOptionRequest: TypeAlias = Annotated[
 "Request parameters for setting a session configuration option."
 
 
-class SetSessionConfigOptionResponse(WireModel, defer_build=True):
+class SetSessionConfigOptionResponse(WireModel):
     """Response to `session/set_config_option` method."""
 
     config_options: Annotated[
@@ -234,7 +235,7 @@ class SetSessionConfigOptionResponse(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class SetSessionModeRequest(WireModel, defer_build=True):
+class SetSessionModeRequest(WireModel):
     """Request parameters for setting a session mode."""
 
     session_id: Annotated[SessionId, Field(alias="sessionId")]
@@ -245,7 +246,7 @@ class SetSessionModeRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class SetSessionModeResponse(WireModel, defer_build=True):
+class SetSessionModeResponse(WireModel):
     """Response to `session/set_mode` method."""
 
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None

@@ -2,9 +2,9 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Agent Client Protocol, version 1: terminal."""
 
-from typing import Annotated, Any
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any
 
 from codex_acp.acp._generated.v1.models.begin import (
     EnvVariable,
@@ -17,10 +17,11 @@ from codex_acp.wire.model import WireModel
 from codex_acp.wire.reading import (
     EMPTY_IF_NULL,
     OMIT_IF_INVALID,
+    Field,
 )
 
 
-class CreateTerminalRequest(WireModel, defer_build=True):
+class CreateTerminalRequest(WireModel):
     """Request to create a new terminal and execute a command."""
 
     session_id: Annotated[SessionId, Field(alias="sessionId")]
@@ -39,7 +40,7 @@ class CreateTerminalRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class CreateTerminalResponse(WireModel, defer_build=True):
+class CreateTerminalResponse(WireModel):
     """Response containing the ID of the created terminal."""
 
     terminal_id: Annotated[TerminalId, Field(alias="terminalId")]
@@ -48,7 +49,7 @@ class CreateTerminalResponse(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class KillTerminalRequest(WireModel, defer_build=True):
+class KillTerminalRequest(WireModel):
     """Request to kill a terminal without releasing it."""
 
     session_id: Annotated[SessionId, Field(alias="sessionId")]
@@ -59,14 +60,14 @@ class KillTerminalRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class KillTerminalResponse(WireModel, defer_build=True):
+class KillTerminalResponse(WireModel):
     """Response to `terminal/kill` method"""
 
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class ReleaseTerminalRequest(WireModel, defer_build=True):
+class ReleaseTerminalRequest(WireModel):
     """Request to release a terminal and free its resources."""
 
     session_id: Annotated[SessionId, Field(alias="sessionId")]
@@ -77,14 +78,14 @@ class ReleaseTerminalRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class ReleaseTerminalResponse(WireModel, defer_build=True):
+class ReleaseTerminalResponse(WireModel):
     """Response to terminal/release method"""
 
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class TerminalExitStatus(WireModel, defer_build=True):
+class TerminalExitStatus(WireModel):
     """Exit status of a terminal command."""
 
     exit_code: Annotated[int | None, Field(alias="exitCode", ge=0), OMIT_IF_INVALID] = None
@@ -95,7 +96,7 @@ class TerminalExitStatus(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class TerminalOutputRequest(WireModel, defer_build=True):
+class TerminalOutputRequest(WireModel):
     """Request to get the current output and status of a terminal."""
 
     session_id: Annotated[SessionId, Field(alias="sessionId")]
@@ -106,7 +107,7 @@ class TerminalOutputRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class TerminalOutputResponse(WireModel, defer_build=True):
+class TerminalOutputResponse(WireModel):
     """Response containing the terminal output and exit status."""
 
     output: str
@@ -121,7 +122,7 @@ class TerminalOutputResponse(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class WaitForTerminalExitRequest(WireModel, defer_build=True):
+class WaitForTerminalExitRequest(WireModel):
     """Request to wait for a terminal command to exit."""
 
     session_id: Annotated[SessionId, Field(alias="sessionId")]
@@ -132,7 +133,7 @@ class WaitForTerminalExitRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/extensibility)"
 
 
-class WaitForTerminalExitResponse(WireModel, defer_build=True):
+class WaitForTerminalExitResponse(WireModel):
     """Response containing the exit status of a terminal command."""
 
     exit_code: Annotated[int | None, Field(alias="exitCode", ge=0), OMIT_IF_INVALID] = None

@@ -2,15 +2,16 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Agent Client Protocol, version 1: turn."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any, Literal, TypeAlias
 
 from codex_acp.wire.model import UnknownValue, WireModel
 from codex_acp.wire.reading import (
     EMPTY_IF_INVALID,
     NOT_NULL,
     OMIT_IF_INVALID,
+    Field,
     OpenEnum,
     TaggedUnion,
 )

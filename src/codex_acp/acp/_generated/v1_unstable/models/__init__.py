@@ -8,976 +8,122 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1_unstable.models.auth import (
-        AuthAccount as AuthAccount,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.auth import (
-        AuthState as AuthState,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.auth import (
-        AuthStatusRequest as AuthStatusRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.auth import (
-        AuthStatusResponse as AuthStatusResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.auth import (
-        AuthStatusUpdateNotification as AuthStatusUpdateNotification,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.authenticate import (
-        AuthenticateRequest as AuthenticateRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.authenticate import (
-        AuthenticateResponse as AuthenticateResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.begin import (
-        AcpMcpServer as AcpMcpServer,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.begin import (
-        EnvVariable as EnvVariable,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.begin import (
-        HttpHeader as HttpHeader,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.begin import (
-        HttpMcpServer as HttpMcpServer,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.begin import (
-        McpServer as McpServer,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.begin import (
-        McpServerAcpId as McpServerAcpId,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.begin import (
-        NewSessionRequest as NewSessionRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.begin import (
-        NewSessionResponse as NewSessionResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.begin import (
-        SessionMode as SessionMode,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.begin import (
-        SessionModeState as SessionModeState,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.begin import (
-        SseMcpServer as SseMcpServer,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.begin import (
-        StdioMcpServer as StdioMcpServer,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.begin import (
-        SystemPrompt as SystemPrompt,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.begin import (
-        SystemPromptMode as SystemPromptMode,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.cancel_request import (
-        CancelRequestNotification as CancelRequestNotification,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.fs import (
-        ReadTextFileRequest as ReadTextFileRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.fs import (
-        ReadTextFileResponse as ReadTextFileResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.fs import (
-        WriteTextFileRequest as WriteTextFileRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.fs import (
-        WriteTextFileResponse as WriteTextFileResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        AgentAuthCapabilities as AgentAuthCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        AgentAuthMethod as AgentAuthMethod,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        AgentCapabilities as AgentCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        AuthCapabilities as AuthCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        AuthMethod as AuthMethod,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        AuthMethodId as AuthMethodId,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        AuthStatusCapabilities as AuthStatusCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        BooleanConfigOptionCapabilities as BooleanConfigOptionCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        ClientCapabilities as ClientCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        ClientSessionCapabilities as ClientSessionCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        CompactionCapabilities as CompactionCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        ElicitationCapabilities as ElicitationCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        ElicitationFormCapabilities as ElicitationFormCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        ElicitationUrlCapabilities as ElicitationUrlCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        FileSystemCapabilities as FileSystemCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        Implementation as Implementation,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        InitializeRequest as InitializeRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        InitializeResponse as InitializeResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        LogoutCapabilities as LogoutCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        McpCapabilities as McpCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        NoticeCapabilities as NoticeCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        PlanCapabilities as PlanCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        PromptCapabilities as PromptCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        ProtocolVersion as ProtocolVersion,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        ProvidersCapabilities as ProvidersCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        SessionAdditionalDirectoriesCapabilities as SessionAdditionalDirectoriesCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        SessionArchiveCapabilities as SessionArchiveCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        SessionCapabilities as SessionCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        SessionCloseCapabilities as SessionCloseCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        SessionConfigOptionsCapabilities as SessionConfigOptionsCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        SessionDeleteCapabilities as SessionDeleteCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        SessionForkCapabilities as SessionForkCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        SessionListCapabilities as SessionListCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        SessionResumeCapabilities as SessionResumeCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        SessionStatusCapabilities as SessionStatusCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        SessionSystemPromptCapabilities as SessionSystemPromptCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        SessionSystemPromptModeCapabilities as SessionSystemPromptModeCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        SessionSystemPromptOverrideCapabilities as SessionSystemPromptOverrideCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        SessionTitleCapabilities as SessionTitleCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        SubagentCapabilities as SubagentCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.handshake import (
-        TerminalAuthMethod as TerminalAuthMethod,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.logout import (
-        LogoutRequest as LogoutRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.logout import (
-        LogoutResponse as LogoutResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.mcp import (
-        ErrorMessageMcpResponse as ErrorMessageMcpResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.mcp import (
-        McpError as McpError,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.mcp import (
-        McpRequestId as McpRequestId,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.mcp import (
-        MessageMcpNotification as MessageMcpNotification,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.mcp import (
-        MessageMcpRequest as MessageMcpRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.mcp import (
-        MessageMcpResponse as MessageMcpResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.mcp import (
-        ResultMessageMcpResponse as ResultMessageMcpResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.providers import (
-        DisableProviderRequest as DisableProviderRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.providers import (
-        DisableProviderResponse as DisableProviderResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.providers import (
-        ListProvidersRequest as ListProvidersRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.providers import (
-        ListProvidersResponse as ListProvidersResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.providers import (
-        LlmProtocol as LlmProtocol,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.providers import (
-        ProviderCurrentConfig as ProviderCurrentConfig,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.providers import (
-        ProviderId as ProviderId,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.providers import (
-        ProviderInfo as ProviderInfo,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.providers import (
-        SetProviderRequest as SetProviderRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.providers import (
-        SetProviderResponse as SetProviderResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        AcceptCreateElicitationResponse as AcceptCreateElicitationResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        ArrayElicitationPropertySchema as ArrayElicitationPropertySchema,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        BooleanElicitationPropertySchema as BooleanElicitationPropertySchema,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        CancelCreateElicitationResponse as CancelCreateElicitationResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        CancelledRequestPermissionOutcome as CancelledRequestPermissionOutcome,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        CompleteElicitationNotification as CompleteElicitationNotification,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        CreateElicitationRequest as CreateElicitationRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        CreateElicitationResponse as CreateElicitationResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        DeclineCreateElicitationResponse as DeclineCreateElicitationResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        ElicitationContentValue as ElicitationContentValue,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        ElicitationId as ElicitationId,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        ElicitationPropertySchema as ElicitationPropertySchema,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        ElicitationSchema as ElicitationSchema,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        ElicitationSchemaType as ElicitationSchemaType,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        EnumOption as EnumOption,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        IntegerElicitationPropertySchema as IntegerElicitationPropertySchema,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        MultiSelectItems as MultiSelectItems,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        NumberElicitationPropertySchema as NumberElicitationPropertySchema,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        PermissionOption as PermissionOption,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        PermissionOptionId as PermissionOptionId,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        PermissionOptionKind as PermissionOptionKind,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        RequestFormCreateElicitationRequest as RequestFormCreateElicitationRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        RequestId as RequestId,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        RequestPermissionOutcome as RequestPermissionOutcome,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        RequestPermissionRequest as RequestPermissionRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        RequestPermissionResponse as RequestPermissionResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        RequestUrlCreateElicitationRequest as RequestUrlCreateElicitationRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        SelectedRequestPermissionOutcome as SelectedRequestPermissionOutcome,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        SessionFormCreateElicitationRequest as SessionFormCreateElicitationRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        SessionUrlCreateElicitationRequest as SessionUrlCreateElicitationRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        StringElicitationPropertySchema as StringElicitationPropertySchema,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        StringFormat as StringFormat,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        StringMultiSelectItems as StringMultiSelectItems,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        TitledMultiSelectItems as TitledMultiSelectItems,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.requests import (
-        ToolCallUpdate as ToolCallUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        ArchiveSessionRequest as ArchiveSessionRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        ArchiveSessionResponse as ArchiveSessionResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        BooleanSetSessionConfigOptionRequest as BooleanSetSessionConfigOptionRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        CloseSessionRequest as CloseSessionRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        CloseSessionResponse as CloseSessionResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        DeleteSessionRequest as DeleteSessionRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        DeleteSessionResponse as DeleteSessionResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        ForkSessionRequest as ForkSessionRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        ForkSessionResponse as ForkSessionResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        ListSessionsRequest as ListSessionsRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        ListSessionsResponse as ListSessionsResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        LoadSessionRequest as LoadSessionRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        LoadSessionResponse as LoadSessionResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        ResumeSessionRequest as ResumeSessionRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        ResumeSessionResponse as ResumeSessionResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        SessionArchiveFilter as SessionArchiveFilter,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        SessionInfo as SessionInfo,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        SessionStatus as SessionStatus,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        SessionStatusRequest as SessionStatusRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        SessionStatusResponse as SessionStatusResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        SetSessionConfigOptionRequest as SetSessionConfigOptionRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        SetSessionConfigOptionResponse as SetSessionConfigOptionResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        SetSessionModeRequest as SetSessionModeRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        SetSessionModeResponse as SetSessionModeResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        SetSessionTitleRequest as SetSessionTitleRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        SetSessionTitleResponse as SetSessionTitleResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        UnarchiveSessionRequest as UnarchiveSessionRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        UnarchiveSessionResponse as UnarchiveSessionResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.session import (
-        ValueIdSetSessionConfigOptionRequest as ValueIdSetSessionConfigOptionRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.terminal import (
-        CreateTerminalRequest as CreateTerminalRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.terminal import (
-        CreateTerminalResponse as CreateTerminalResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.terminal import (
-        KillTerminalRequest as KillTerminalRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.terminal import (
-        KillTerminalResponse as KillTerminalResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.terminal import (
-        ReleaseTerminalRequest as ReleaseTerminalRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.terminal import (
-        ReleaseTerminalResponse as ReleaseTerminalResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.terminal import (
-        TerminalExitStatus as TerminalExitStatus,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.terminal import (
-        TerminalOutputRequest as TerminalOutputRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.terminal import (
-        TerminalOutputResponse as TerminalOutputResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.terminal import (
-        WaitForTerminalExitRequest as WaitForTerminalExitRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.terminal import (
-        WaitForTerminalExitResponse as WaitForTerminalExitResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        AgentMessageChunkSessionUpdate as AgentMessageChunkSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        AgentThoughtChunkSessionUpdate as AgentThoughtChunkSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        Annotations as Annotations,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        AudioContentBlock as AudioContentBlock,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        AvailableCommand as AvailableCommand,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        AvailableCommandInput as AvailableCommandInput,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        AvailableCommandsUpdateSessionUpdate as AvailableCommandsUpdateSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        BlobResourceContents as BlobResourceContents,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        BooleanSessionConfigOption as BooleanSessionConfigOption,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        CancelNotification as CancelNotification,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        CompactionId as CompactionId,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        CompactionStatus as CompactionStatus,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        CompactionSummaryChunkSessionUpdate as CompactionSummaryChunkSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        CompactionUpdateSessionUpdate as CompactionUpdateSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        ConfigOptionUpdateSessionUpdate as ConfigOptionUpdateSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        ContentBlock as ContentBlock,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        ContentToolCallContent as ContentToolCallContent,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        Cost as Cost,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        CurrentModeUpdateSessionUpdate as CurrentModeUpdateSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        DiffToolCallContent as DiffToolCallContent,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        EmbeddedResourceResource as EmbeddedResourceResource,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        FilePlanUpdateContent as FilePlanUpdateContent,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        IdleStateUpdate as IdleStateUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        ImageContentBlock as ImageContentBlock,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        ItemsPlanUpdateContent as ItemsPlanUpdateContent,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        MarkdownPlanUpdateContent as MarkdownPlanUpdateContent,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        MessageId as MessageId,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        NoticeSessionUpdate as NoticeSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        NoticeSeverity as NoticeSeverity,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        PlanEntry as PlanEntry,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        PlanEntryPriority as PlanEntryPriority,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        PlanEntryStatus as PlanEntryStatus,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        PlanId as PlanId,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        PlanRemovedSessionUpdate as PlanRemovedSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        PlanSessionUpdate as PlanSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        PlanUpdateContent as PlanUpdateContent,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        PlanUpdateSessionUpdate as PlanUpdateSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        PromptRequest as PromptRequest,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        PromptResponse as PromptResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        RequiresActionStateUpdate as RequiresActionStateUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        ResourceContentBlock as ResourceContentBlock,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        ResourceLinkContentBlock as ResourceLinkContentBlock,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        Role as Role,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        RunningStateUpdate as RunningStateUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SelectSessionConfigOption as SelectSessionConfigOption,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SessionCancelCapabilities as SessionCancelCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SessionConfigGroupId as SessionConfigGroupId,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SessionConfigId as SessionConfigId,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SessionConfigOption as SessionConfigOption,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SessionConfigOptionCategory as SessionConfigOptionCategory,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SessionConfigSelectGroup as SessionConfigSelectGroup,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SessionConfigSelectOption as SessionConfigSelectOption,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SessionConfigSelectOptions as SessionConfigSelectOptions,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SessionConfigValueId as SessionConfigValueId,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SessionId as SessionId,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SessionInfoUpdateSessionUpdate as SessionInfoUpdateSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SessionMessageChunkSessionUpdate as SessionMessageChunkSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SessionMessageSessionUpdate as SessionMessageSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SessionModeId as SessionModeId,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SessionNotification as SessionNotification,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SessionUpdate as SessionUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        StateUpdate as StateUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        StopReason as StopReason,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SubagentSessionCapabilities as SubagentSessionCapabilities,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        SubagentUpdateSessionUpdate as SubagentUpdateSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        TerminalId as TerminalId,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        TerminalToolCallContent as TerminalToolCallContent,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        TextContentBlock as TextContentBlock,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        TextResourceContents as TextResourceContents,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        ToolCallContent as ToolCallContent,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        ToolCallId as ToolCallId,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        ToolCallLocation as ToolCallLocation,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        ToolCallSessionUpdate as ToolCallSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        ToolCallStatus as ToolCallStatus,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        ToolCallUpdateSessionUpdate as ToolCallUpdateSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        ToolKind as ToolKind,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        UnknownStateUpdate as UnknownStateUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        UnstructuredCommandInput as UnstructuredCommandInput,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        Usage as Usage,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        UsageUpdateSessionUpdate as UsageUpdateSessionUpdate,
-    )
-    from codex_acp.acp._generated.v1_unstable.models.turn import (
-        UserMessageChunkSessionUpdate as UserMessageChunkSessionUpdate,
-    )
+    from codex_acp.acp._generated.v1_unstable.models.auth import *
+    from codex_acp.acp._generated.v1_unstable.models.authenticate import *
+    from codex_acp.acp._generated.v1_unstable.models.begin import *
+    from codex_acp.acp._generated.v1_unstable.models.cancel_request import *
+    from codex_acp.acp._generated.v1_unstable.models.fs import *
+    from codex_acp.acp._generated.v1_unstable.models.handshake import *
+    from codex_acp.acp._generated.v1_unstable.models.logout import *
+    from codex_acp.acp._generated.v1_unstable.models.mcp import *
+    from codex_acp.acp._generated.v1_unstable.models.providers import *
+    from codex_acp.acp._generated.v1_unstable.models.requests import *
+    from codex_acp.acp._generated.v1_unstable.models.session import *
+    from codex_acp.acp._generated.v1_unstable.models.terminal import *
+    from codex_acp.acp._generated.v1_unstable.models.turn import *
+
+_NAMES = {
+    "auth": """
+        AuthAccount AuthState AuthStatusRequest AuthStatusResponse AuthStatusUpdateNotification
+    """,
+    "authenticate": """
+        AuthenticateRequest AuthenticateResponse
+    """,
+    "begin": """
+        AcpMcpServer EnvVariable HttpHeader HttpMcpServer McpServer McpServerAcpId
+        NewSessionRequest NewSessionResponse SessionMode SessionModeState SseMcpServer
+        StdioMcpServer SystemPrompt SystemPromptMode
+    """,
+    "cancel_request": """
+        CancelRequestNotification
+    """,
+    "fs": """
+        ReadTextFileRequest ReadTextFileResponse WriteTextFileRequest WriteTextFileResponse
+    """,
+    "handshake": """
+        AgentAuthCapabilities AgentAuthMethod AgentCapabilities AuthCapabilities AuthMethod
+        AuthMethodId AuthStatusCapabilities BooleanConfigOptionCapabilities ClientCapabilities
+        ClientSessionCapabilities CompactionCapabilities ElicitationCapabilities
+        ElicitationFormCapabilities ElicitationUrlCapabilities FileSystemCapabilities
+        Implementation InitializeRequest InitializeResponse LogoutCapabilities McpCapabilities
+        NoticeCapabilities PlanCapabilities PromptCapabilities ProtocolVersion
+        ProvidersCapabilities SessionAdditionalDirectoriesCapabilities
+        SessionArchiveCapabilities SessionCapabilities SessionCloseCapabilities
+        SessionConfigOptionsCapabilities SessionDeleteCapabilities SessionForkCapabilities
+        SessionListCapabilities SessionResumeCapabilities SessionStatusCapabilities
+        SessionSystemPromptCapabilities SessionSystemPromptModeCapabilities
+        SessionSystemPromptOverrideCapabilities SessionTitleCapabilities SubagentCapabilities
+        TerminalAuthMethod
+    """,
+    "logout": """
+        LogoutRequest LogoutResponse
+    """,
+    "mcp": """
+        ErrorMessageMcpResponse McpError McpRequestId MessageMcpNotification MessageMcpRequest
+        MessageMcpResponse ResultMessageMcpResponse
+    """,
+    "providers": """
+        DisableProviderRequest DisableProviderResponse ListProvidersRequest
+        ListProvidersResponse LlmProtocol ProviderCurrentConfig ProviderId ProviderInfo
+        SetProviderRequest SetProviderResponse
+    """,
+    "requests": """
+        AcceptCreateElicitationResponse ArrayElicitationPropertySchema
+        BooleanElicitationPropertySchema CancelCreateElicitationResponse
+        CancelledRequestPermissionOutcome CompleteElicitationNotification
+        CreateElicitationRequest CreateElicitationResponse DeclineCreateElicitationResponse
+        ElicitationContentValue ElicitationId ElicitationPropertySchema ElicitationSchema
+        ElicitationSchemaType EnumOption IntegerElicitationPropertySchema MultiSelectItems
+        NumberElicitationPropertySchema PermissionOption PermissionOptionId PermissionOptionKind
+        RequestFormCreateElicitationRequest RequestId RequestPermissionOutcome
+        RequestPermissionRequest RequestPermissionResponse RequestUrlCreateElicitationRequest
+        SelectedRequestPermissionOutcome SessionFormCreateElicitationRequest
+        SessionUrlCreateElicitationRequest StringElicitationPropertySchema StringFormat
+        StringMultiSelectItems TitledMultiSelectItems ToolCallUpdate
+    """,
+    "session": """
+        ArchiveSessionRequest ArchiveSessionResponse BooleanSetSessionConfigOptionRequest
+        CloseSessionRequest CloseSessionResponse DeleteSessionRequest DeleteSessionResponse
+        ForkSessionRequest ForkSessionResponse ListSessionsRequest ListSessionsResponse
+        LoadSessionRequest LoadSessionResponse ResumeSessionRequest ResumeSessionResponse
+        SessionArchiveFilter SessionInfo SessionStatus SessionStatusRequest
+        SessionStatusResponse SetSessionConfigOptionRequest SetSessionConfigOptionResponse
+        SetSessionModeRequest SetSessionModeResponse SetSessionTitleRequest
+        SetSessionTitleResponse UnarchiveSessionRequest UnarchiveSessionResponse
+        ValueIdSetSessionConfigOptionRequest
+    """,
+    "terminal": """
+        CreateTerminalRequest CreateTerminalResponse KillTerminalRequest KillTerminalResponse
+        ReleaseTerminalRequest ReleaseTerminalResponse TerminalExitStatus TerminalOutputRequest
+        TerminalOutputResponse WaitForTerminalExitRequest WaitForTerminalExitResponse
+    """,
+    "turn": """
+        AgentMessageChunkSessionUpdate AgentThoughtChunkSessionUpdate Annotations
+        AudioContentBlock AvailableCommand AvailableCommandInput
+        AvailableCommandsUpdateSessionUpdate BlobResourceContents BooleanSessionConfigOption
+        CancelNotification CompactionId CompactionStatus CompactionSummaryChunkSessionUpdate
+        CompactionUpdateSessionUpdate ConfigOptionUpdateSessionUpdate ContentBlock
+        ContentToolCallContent Cost CurrentModeUpdateSessionUpdate DiffToolCallContent
+        EmbeddedResourceResource FilePlanUpdateContent IdleStateUpdate ImageContentBlock
+        ItemsPlanUpdateContent MarkdownPlanUpdateContent MessageId NoticeSessionUpdate
+        NoticeSeverity PlanEntry PlanEntryPriority PlanEntryStatus PlanId
+        PlanRemovedSessionUpdate PlanSessionUpdate PlanUpdateContent PlanUpdateSessionUpdate
+        PromptRequest PromptResponse RequiresActionStateUpdate ResourceContentBlock
+        ResourceLinkContentBlock Role RunningStateUpdate SelectSessionConfigOption
+        SessionCancelCapabilities SessionConfigGroupId SessionConfigId SessionConfigOption
+        SessionConfigOptionCategory SessionConfigSelectGroup SessionConfigSelectOption
+        SessionConfigSelectOptions SessionConfigValueId SessionId SessionInfoUpdateSessionUpdate
+        SessionMessageChunkSessionUpdate SessionMessageSessionUpdate SessionModeId
+        SessionNotification SessionUpdate StateUpdate StopReason SubagentSessionCapabilities
+        SubagentUpdateSessionUpdate TerminalId TerminalToolCallContent TextContentBlock
+        TextResourceContents ToolCallContent ToolCallId ToolCallLocation ToolCallSessionUpdate
+        ToolCallStatus ToolCallUpdateSessionUpdate ToolKind UnknownStateUpdate
+        UnstructuredCommandInput Usage UsageUpdateSessionUpdate UserMessageChunkSessionUpdate
+    """,
+}
 
 MODULE_OF: dict[str, str] = {
-    "AcceptCreateElicitationResponse": "requests",
-    "AcpMcpServer": "begin",
-    "AgentAuthCapabilities": "handshake",
-    "AgentAuthMethod": "handshake",
-    "AgentCapabilities": "handshake",
-    "AgentMessageChunkSessionUpdate": "turn",
-    "AgentThoughtChunkSessionUpdate": "turn",
-    "Annotations": "turn",
-    "ArchiveSessionRequest": "session",
-    "ArchiveSessionResponse": "session",
-    "ArrayElicitationPropertySchema": "requests",
-    "AudioContentBlock": "turn",
-    "AuthAccount": "auth",
-    "AuthCapabilities": "handshake",
-    "AuthMethod": "handshake",
-    "AuthMethodId": "handshake",
-    "AuthState": "auth",
-    "AuthStatusCapabilities": "handshake",
-    "AuthStatusRequest": "auth",
-    "AuthStatusResponse": "auth",
-    "AuthStatusUpdateNotification": "auth",
-    "AuthenticateRequest": "authenticate",
-    "AuthenticateResponse": "authenticate",
-    "AvailableCommand": "turn",
-    "AvailableCommandInput": "turn",
-    "AvailableCommandsUpdateSessionUpdate": "turn",
-    "BlobResourceContents": "turn",
-    "BooleanConfigOptionCapabilities": "handshake",
-    "BooleanElicitationPropertySchema": "requests",
-    "BooleanSessionConfigOption": "turn",
-    "BooleanSetSessionConfigOptionRequest": "session",
-    "CancelCreateElicitationResponse": "requests",
-    "CancelNotification": "turn",
-    "CancelRequestNotification": "cancel_request",
-    "CancelledRequestPermissionOutcome": "requests",
-    "ClientCapabilities": "handshake",
-    "ClientSessionCapabilities": "handshake",
-    "CloseSessionRequest": "session",
-    "CloseSessionResponse": "session",
-    "CompactionCapabilities": "handshake",
-    "CompactionId": "turn",
-    "CompactionStatus": "turn",
-    "CompactionSummaryChunkSessionUpdate": "turn",
-    "CompactionUpdateSessionUpdate": "turn",
-    "CompleteElicitationNotification": "requests",
-    "ConfigOptionUpdateSessionUpdate": "turn",
-    "ContentBlock": "turn",
-    "ContentToolCallContent": "turn",
-    "Cost": "turn",
-    "CreateElicitationRequest": "requests",
-    "CreateElicitationResponse": "requests",
-    "CreateTerminalRequest": "terminal",
-    "CreateTerminalResponse": "terminal",
-    "CurrentModeUpdateSessionUpdate": "turn",
-    "DeclineCreateElicitationResponse": "requests",
-    "DeleteSessionRequest": "session",
-    "DeleteSessionResponse": "session",
-    "DiffToolCallContent": "turn",
-    "DisableProviderRequest": "providers",
-    "DisableProviderResponse": "providers",
-    "ElicitationCapabilities": "handshake",
-    "ElicitationContentValue": "requests",
-    "ElicitationFormCapabilities": "handshake",
-    "ElicitationId": "requests",
-    "ElicitationPropertySchema": "requests",
-    "ElicitationSchema": "requests",
-    "ElicitationSchemaType": "requests",
-    "ElicitationUrlCapabilities": "handshake",
-    "EmbeddedResourceResource": "turn",
-    "EnumOption": "requests",
-    "EnvVariable": "begin",
-    "ErrorMessageMcpResponse": "mcp",
-    "FilePlanUpdateContent": "turn",
-    "FileSystemCapabilities": "handshake",
-    "ForkSessionRequest": "session",
-    "ForkSessionResponse": "session",
-    "HttpHeader": "begin",
-    "HttpMcpServer": "begin",
-    "IdleStateUpdate": "turn",
-    "ImageContentBlock": "turn",
-    "Implementation": "handshake",
-    "InitializeRequest": "handshake",
-    "InitializeResponse": "handshake",
-    "IntegerElicitationPropertySchema": "requests",
-    "ItemsPlanUpdateContent": "turn",
-    "KillTerminalRequest": "terminal",
-    "KillTerminalResponse": "terminal",
-    "ListProvidersRequest": "providers",
-    "ListProvidersResponse": "providers",
-    "ListSessionsRequest": "session",
-    "ListSessionsResponse": "session",
-    "LlmProtocol": "providers",
-    "LoadSessionRequest": "session",
-    "LoadSessionResponse": "session",
-    "LogoutCapabilities": "handshake",
-    "LogoutRequest": "logout",
-    "LogoutResponse": "logout",
-    "MarkdownPlanUpdateContent": "turn",
-    "McpCapabilities": "handshake",
-    "McpError": "mcp",
-    "McpRequestId": "mcp",
-    "McpServer": "begin",
-    "McpServerAcpId": "begin",
-    "MessageId": "turn",
-    "MessageMcpNotification": "mcp",
-    "MessageMcpRequest": "mcp",
-    "MessageMcpResponse": "mcp",
-    "MultiSelectItems": "requests",
-    "NewSessionRequest": "begin",
-    "NewSessionResponse": "begin",
-    "NoticeCapabilities": "handshake",
-    "NoticeSessionUpdate": "turn",
-    "NoticeSeverity": "turn",
-    "NumberElicitationPropertySchema": "requests",
-    "PermissionOption": "requests",
-    "PermissionOptionId": "requests",
-    "PermissionOptionKind": "requests",
-    "PlanCapabilities": "handshake",
-    "PlanEntry": "turn",
-    "PlanEntryPriority": "turn",
-    "PlanEntryStatus": "turn",
-    "PlanId": "turn",
-    "PlanRemovedSessionUpdate": "turn",
-    "PlanSessionUpdate": "turn",
-    "PlanUpdateContent": "turn",
-    "PlanUpdateSessionUpdate": "turn",
-    "PromptCapabilities": "handshake",
-    "PromptRequest": "turn",
-    "PromptResponse": "turn",
-    "ProtocolVersion": "handshake",
-    "ProviderCurrentConfig": "providers",
-    "ProviderId": "providers",
-    "ProviderInfo": "providers",
-    "ProvidersCapabilities": "handshake",
-    "ReadTextFileRequest": "fs",
-    "ReadTextFileResponse": "fs",
-    "ReleaseTerminalRequest": "terminal",
-    "ReleaseTerminalResponse": "terminal",
-    "RequestFormCreateElicitationRequest": "requests",
-    "RequestId": "requests",
-    "RequestPermissionOutcome": "requests",
-    "RequestPermissionRequest": "requests",
-    "RequestPermissionResponse": "requests",
-    "RequestUrlCreateElicitationRequest": "requests",
-    "RequiresActionStateUpdate": "turn",
-    "ResourceContentBlock": "turn",
-    "ResourceLinkContentBlock": "turn",
-    "ResultMessageMcpResponse": "mcp",
-    "ResumeSessionRequest": "session",
-    "ResumeSessionResponse": "session",
-    "Role": "turn",
-    "RunningStateUpdate": "turn",
-    "SelectSessionConfigOption": "turn",
-    "SelectedRequestPermissionOutcome": "requests",
-    "SessionAdditionalDirectoriesCapabilities": "handshake",
-    "SessionArchiveCapabilities": "handshake",
-    "SessionArchiveFilter": "session",
-    "SessionCancelCapabilities": "turn",
-    "SessionCapabilities": "handshake",
-    "SessionCloseCapabilities": "handshake",
-    "SessionConfigGroupId": "turn",
-    "SessionConfigId": "turn",
-    "SessionConfigOption": "turn",
-    "SessionConfigOptionCategory": "turn",
-    "SessionConfigOptionsCapabilities": "handshake",
-    "SessionConfigSelectGroup": "turn",
-    "SessionConfigSelectOption": "turn",
-    "SessionConfigSelectOptions": "turn",
-    "SessionConfigValueId": "turn",
-    "SessionDeleteCapabilities": "handshake",
-    "SessionForkCapabilities": "handshake",
-    "SessionFormCreateElicitationRequest": "requests",
-    "SessionId": "turn",
-    "SessionInfo": "session",
-    "SessionInfoUpdateSessionUpdate": "turn",
-    "SessionListCapabilities": "handshake",
-    "SessionMessageChunkSessionUpdate": "turn",
-    "SessionMessageSessionUpdate": "turn",
-    "SessionMode": "begin",
-    "SessionModeId": "turn",
-    "SessionModeState": "begin",
-    "SessionNotification": "turn",
-    "SessionResumeCapabilities": "handshake",
-    "SessionStatus": "session",
-    "SessionStatusCapabilities": "handshake",
-    "SessionStatusRequest": "session",
-    "SessionStatusResponse": "session",
-    "SessionSystemPromptCapabilities": "handshake",
-    "SessionSystemPromptModeCapabilities": "handshake",
-    "SessionSystemPromptOverrideCapabilities": "handshake",
-    "SessionTitleCapabilities": "handshake",
-    "SessionUpdate": "turn",
-    "SessionUrlCreateElicitationRequest": "requests",
-    "SetProviderRequest": "providers",
-    "SetProviderResponse": "providers",
-    "SetSessionConfigOptionRequest": "session",
-    "SetSessionConfigOptionResponse": "session",
-    "SetSessionModeRequest": "session",
-    "SetSessionModeResponse": "session",
-    "SetSessionTitleRequest": "session",
-    "SetSessionTitleResponse": "session",
-    "SseMcpServer": "begin",
-    "StateUpdate": "turn",
-    "StdioMcpServer": "begin",
-    "StopReason": "turn",
-    "StringElicitationPropertySchema": "requests",
-    "StringFormat": "requests",
-    "StringMultiSelectItems": "requests",
-    "SubagentCapabilities": "handshake",
-    "SubagentSessionCapabilities": "turn",
-    "SubagentUpdateSessionUpdate": "turn",
-    "SystemPrompt": "begin",
-    "SystemPromptMode": "begin",
-    "TerminalAuthMethod": "handshake",
-    "TerminalExitStatus": "terminal",
-    "TerminalId": "turn",
-    "TerminalOutputRequest": "terminal",
-    "TerminalOutputResponse": "terminal",
-    "TerminalToolCallContent": "turn",
-    "TextContentBlock": "turn",
-    "TextResourceContents": "turn",
-    "TitledMultiSelectItems": "requests",
-    "ToolCallContent": "turn",
-    "ToolCallId": "turn",
-    "ToolCallLocation": "turn",
-    "ToolCallSessionUpdate": "turn",
-    "ToolCallStatus": "turn",
-    "ToolCallUpdate": "requests",
-    "ToolCallUpdateSessionUpdate": "turn",
-    "ToolKind": "turn",
-    "UnarchiveSessionRequest": "session",
-    "UnarchiveSessionResponse": "session",
-    "UnknownStateUpdate": "turn",
-    "UnstructuredCommandInput": "turn",
-    "Usage": "turn",
-    "UsageUpdateSessionUpdate": "turn",
-    "UserMessageChunkSessionUpdate": "turn",
-    "ValueIdSetSessionConfigOptionRequest": "session",
-    "WaitForTerminalExitRequest": "terminal",
-    "WaitForTerminalExitResponse": "terminal",
-    "WriteTextFileRequest": "fs",
-    "WriteTextFileResponse": "fs",
+    name: module for module, names in _NAMES.items() for name in names.split()
 }
 """Model name → the module below this package that defines it."""
 

@@ -2,18 +2,19 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Agent Client Protocol, version 1 with unstable parts: auth."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any, Literal, TypeAlias
 
 from codex_acp.wire.model import UnknownValue, WireModel
 from codex_acp.wire.reading import (
     OMIT_IF_INVALID,
+    Field,
     OpenEnum,
 )
 
 
-class AuthAccount(WireModel, defer_build=True):
+class AuthAccount(WireModel):
     """**UNSTABLE**
 
     This capability is not part of the spec yet, and may be removed or changed at any point.
@@ -46,7 +47,7 @@ AuthState: TypeAlias = Annotated[
 "**UNSTABLE**\n\nThis capability is not part of the spec yet, and may be removed or changed at any point.\n\nThe agent's overall authentication state."
 
 
-class AuthStatusRequest(WireModel, defer_build=True):
+class AuthStatusRequest(WireModel):
     """**UNSTABLE**
 
     This capability is not part of the spec yet, and may be removed or changed at any point.
@@ -62,7 +63,7 @@ class AuthStatusRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class AuthStatusResponse(WireModel, defer_build=True):
+class AuthStatusResponse(WireModel):
     """**UNSTABLE**
 
     This capability is not part of the spec yet, and may be removed or changed at any point.
@@ -77,7 +78,7 @@ class AuthStatusResponse(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class AuthStatusUpdateNotification(WireModel, defer_build=True):
+class AuthStatusUpdateNotification(WireModel):
     """**UNSTABLE**
 
     This capability is not part of the spec yet, and may be removed or changed at any point.

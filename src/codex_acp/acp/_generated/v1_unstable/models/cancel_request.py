@@ -2,9 +2,9 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Agent Client Protocol, version 1 with unstable parts: cancel_request."""
 
-from typing import Annotated, Any
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any
 
 from codex_acp.acp._generated.v1_unstable.models.requests import (
     RequestId,
@@ -12,10 +12,11 @@ from codex_acp.acp._generated.v1_unstable.models.requests import (
 from codex_acp.wire.model import WireModel
 from codex_acp.wire.reading import (
     OMIT_IF_INVALID,
+    Field,
 )
 
 
-class CancelRequestNotification(WireModel, defer_build=True):
+class CancelRequestNotification(WireModel):
     """Notification to cancel an ongoing request.
 
     See protocol docs: [Cancellation](https://agentclientprotocol.com/protocol/v1/draft/cancellation)"""

@@ -2,9 +2,9 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Agent Client Protocol, version 1 with unstable parts: fs."""
 
-from typing import Annotated, Any
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any
 
 from codex_acp.acp._generated.v1_unstable.models.turn import (
     SessionId,
@@ -12,10 +12,11 @@ from codex_acp.acp._generated.v1_unstable.models.turn import (
 from codex_acp.wire.model import WireModel
 from codex_acp.wire.reading import (
     OMIT_IF_INVALID,
+    Field,
 )
 
 
-class ReadTextFileRequest(WireModel, defer_build=True):
+class ReadTextFileRequest(WireModel):
     """Request to read content from a text file.
 
     Only available if the client supports the `fs.readTextFile` capability."""
@@ -32,7 +33,7 @@ class ReadTextFileRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class ReadTextFileResponse(WireModel, defer_build=True):
+class ReadTextFileResponse(WireModel):
     """Response containing the contents of a text file."""
 
     content: str
@@ -41,7 +42,7 @@ class ReadTextFileResponse(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class WriteTextFileRequest(WireModel, defer_build=True):
+class WriteTextFileRequest(WireModel):
     """Request to write content to a text file.
 
     Only available if the client supports the `fs.writeTextFile` capability."""
@@ -56,7 +57,7 @@ class WriteTextFileRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class WriteTextFileResponse(WireModel, defer_build=True):
+class WriteTextFileResponse(WireModel):
     """Response to `fs/write_text_file`"""
 
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None

@@ -2,9 +2,9 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Agent Client Protocol, version 1 with unstable parts: requests."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any, Literal, TypeAlias
 
 from codex_acp.acp._generated.v1_unstable.models.turn import (
     SessionId,
@@ -17,6 +17,7 @@ from codex_acp.acp._generated.v1_unstable.models.turn import (
 from codex_acp.wire.model import UnknownVariant, WireModel
 from codex_acp.wire.reading import (
     OMIT_IF_INVALID,
+    Field,
     TaggedUnion,
 )
 

@@ -2,9 +2,9 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """Models of the Agent Client Protocol, version 1 with unstable parts: session."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any, Literal, TypeAlias
 
 from codex_acp.acp._generated.v1_unstable.models.begin import (
     McpServer,
@@ -23,12 +23,13 @@ from codex_acp.wire.reading import (
     EMPTY_IF_INVALID,
     EMPTY_IF_NULL,
     OMIT_IF_INVALID,
+    Field,
     OpenEnum,
     TaggedUnion,
 )
 
 
-class ArchiveSessionRequest(WireModel, defer_build=True):
+class ArchiveSessionRequest(WireModel):
     """**UNSTABLE**
 
     This capability is not part of the spec yet, and may be removed or changed at any point.
@@ -48,7 +49,7 @@ class ArchiveSessionRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class ArchiveSessionResponse(WireModel, defer_build=True):
+class ArchiveSessionResponse(WireModel):
     """**UNSTABLE**
 
     This capability is not part of the spec yet, and may be removed or changed at any point.
@@ -59,7 +60,7 @@ class ArchiveSessionResponse(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class BooleanSetSessionConfigOptionRequest(WireModel, defer_build=True):
+class BooleanSetSessionConfigOptionRequest(WireModel):
     """A boolean value (`type: "boolean"`)."""
 
     wire_tags = ("type",)
@@ -74,7 +75,7 @@ class BooleanSetSessionConfigOptionRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class CloseSessionRequest(WireModel, defer_build=True):
+class CloseSessionRequest(WireModel):
     """Request parameters for closing an active session.
 
     If supported, the agent **must** cancel any ongoing work related to the session
@@ -89,14 +90,14 @@ class CloseSessionRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class CloseSessionResponse(WireModel, defer_build=True):
+class CloseSessionResponse(WireModel):
     """Response from closing a session."""
 
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class DeleteSessionRequest(WireModel, defer_build=True):
+class DeleteSessionRequest(WireModel):
     """Request parameters for deleting an existing session from `session/list`.
 
     Only available if the Agent supports the `sessionCapabilities.delete` capability."""
@@ -107,14 +108,14 @@ class DeleteSessionRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class DeleteSessionResponse(WireModel, defer_build=True):
+class DeleteSessionResponse(WireModel):
     """Response from deleting a session."""
 
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class ForkSessionRequest(WireModel, defer_build=True):
+class ForkSessionRequest(WireModel):
     """**UNSTABLE**
 
     This capability is not part of the spec yet, and may be removed or changed at any point.
@@ -142,7 +143,7 @@ class ForkSessionRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class ForkSessionResponse(WireModel, defer_build=True):
+class ForkSessionResponse(WireModel):
     """**UNSTABLE**
 
     This capability is not part of the spec yet, and may be removed or changed at any point.
@@ -169,7 +170,7 @@ SessionArchiveFilter: TypeAlias = Annotated[
 "**UNSTABLE**\n\nThis capability is not part of the spec yet, and may be removed or changed at any point.\n\nWhich sessions `session/list` returns based on their archive state.\n\nUnknown values are preserved so they can be stored, proxied, or forwarded. An Agent MUST\nreturn `-32602` for a value it does not support rather than treating it as `exclude`."
 
 
-class ListSessionsRequest(WireModel, defer_build=True):
+class ListSessionsRequest(WireModel):
     """Request parameters for listing existing sessions.
 
     Only available if the Agent supports the `sessionCapabilities.list` capability."""
@@ -184,7 +185,7 @@ class ListSessionsRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class SessionInfo(WireModel, defer_build=True):
+class SessionInfo(WireModel):
     """Information about a session returned by session/list"""
 
     session_id: Annotated[SessionId, Field(alias="sessionId")]
@@ -205,7 +206,7 @@ class SessionInfo(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class ListSessionsResponse(WireModel, defer_build=True):
+class ListSessionsResponse(WireModel):
     """Response from listing sessions."""
 
     sessions: Annotated[list[Annotated[SessionInfo, OMIT_IF_INVALID]], EMPTY_IF_INVALID]
@@ -216,7 +217,7 @@ class ListSessionsResponse(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class LoadSessionRequest(WireModel, defer_build=True):
+class LoadSessionRequest(WireModel):
     """Request parameters for loading an existing session.
 
     Only available if the Agent supports the `loadSession` capability.
@@ -239,7 +240,7 @@ class LoadSessionRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class LoadSessionResponse(WireModel, defer_build=True):
+class LoadSessionResponse(WireModel):
     """Response from loading an existing session."""
 
     modes: Annotated[SessionModeState | None, OMIT_IF_INVALID] = None
@@ -254,7 +255,7 @@ class LoadSessionResponse(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class ResumeSessionRequest(WireModel, defer_build=True):
+class ResumeSessionRequest(WireModel):
     """Request parameters for resuming an existing session.
 
     Resumes an existing session without returning previous messages (unlike `session/load`).
@@ -278,7 +279,7 @@ class ResumeSessionRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class ResumeSessionResponse(WireModel, defer_build=True):
+class ResumeSessionResponse(WireModel):
     """Response from resuming an existing session."""
 
     modes: Annotated[SessionModeState | None, OMIT_IF_INVALID] = None
@@ -297,7 +298,7 @@ SessionStatus: TypeAlias = Annotated[Literal["open", "saved"] | UnknownValue, Op
 "**UNSTABLE**\n\nThis capability is not part of the spec yet, and may be removed or changed at any point.\n\nWhether the Agent has a session in memory, as reported by `session/status`."
 
 
-class SessionStatusRequest(WireModel, defer_build=True):
+class SessionStatusRequest(WireModel):
     """**UNSTABLE**
 
     This capability is not part of the spec yet, and may be removed or changed at any point.
@@ -316,7 +317,7 @@ class SessionStatusRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class SessionStatusResponse(WireModel, defer_build=True):
+class SessionStatusResponse(WireModel):
     """**UNSTABLE**
 
     This capability is not part of the spec yet, and may be removed or changed at any point.
@@ -332,7 +333,7 @@ class SessionStatusResponse(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class ValueIdSetSessionConfigOptionRequest(WireModel, defer_build=True):
+class ValueIdSetSessionConfigOptionRequest(WireModel):
     """A `SessionConfigValueId` string value.
 
     This is the default when `type` is absent on the wire. Unknown `type`
@@ -356,7 +357,7 @@ SetSessionConfigOptionRequest: TypeAlias = Annotated[
 "Request parameters for setting a session configuration option."
 
 
-class SetSessionConfigOptionResponse(WireModel, defer_build=True):
+class SetSessionConfigOptionResponse(WireModel):
     """Response to `session/set_config_option` method."""
 
     config_options: Annotated[
@@ -369,7 +370,7 @@ class SetSessionConfigOptionResponse(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class SetSessionModeRequest(WireModel, defer_build=True):
+class SetSessionModeRequest(WireModel):
     """Request parameters for setting a session mode."""
 
     session_id: Annotated[SessionId, Field(alias="sessionId")]
@@ -380,14 +381,14 @@ class SetSessionModeRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class SetSessionModeResponse(WireModel, defer_build=True):
+class SetSessionModeResponse(WireModel):
     """Response to `session/set_mode` method."""
 
     meta: Annotated[dict[str, Any] | None, Field(alias="_meta"), OMIT_IF_INVALID] = None
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class SetSessionTitleRequest(WireModel, defer_build=True):
+class SetSessionTitleRequest(WireModel):
     """**UNSTABLE**
 
     This capability is not part of the spec yet, and may be removed or changed at any point.
@@ -410,7 +411,7 @@ class SetSessionTitleRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class SetSessionTitleResponse(WireModel, defer_build=True):
+class SetSessionTitleResponse(WireModel):
     """**UNSTABLE**
 
     This capability is not part of the spec yet, and may be removed or changed at any point.
@@ -423,7 +424,7 @@ class SetSessionTitleResponse(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class UnarchiveSessionRequest(WireModel, defer_build=True):
+class UnarchiveSessionRequest(WireModel):
     """**UNSTABLE**
 
     This capability is not part of the spec yet, and may be removed or changed at any point.
@@ -444,7 +445,7 @@ class UnarchiveSessionRequest(WireModel, defer_build=True):
     "The _meta property is reserved by ACP to allow clients and agents to attach additional\nmetadata to their interactions. Implementations MUST NOT make assumptions about values at\nthese keys.\n\nSee protocol docs: [Extensibility](https://agentclientprotocol.com/protocol/v1/draft/extensibility)"
 
 
-class UnarchiveSessionResponse(WireModel, defer_build=True):
+class UnarchiveSessionResponse(WireModel):
     """**UNSTABLE**
 
     This capability is not part of the spec yet, and may be removed or changed at any point.

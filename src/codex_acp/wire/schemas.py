@@ -1,0 +1,136 @@
+"""Core schemas of generated definitions: made by their functions, once, when first needed.
+
+Owns how a name becomes a schema and how a class gets its validator and serializer from one.
+Knows no word of the vocabulary (`codex_acp.wire.words`) and no protocol.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from pydantic import BaseModel
+from pydantic_core import SchemaSerializer, SchemaValidator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "Definitions",
+    "Fields",
+    "Ref",
+    "Schema",
+    "definitions",
+    "is_flat",
+    "model_schema",
+    "schema_of",
+    "tree_of",
+]
+
+Schema: TypeAlias = dict[str, Any]
+"""What pydantic-core builds a validator and a serializer from."""
+
+Fields: TypeAlias = dict[str, Schema]
+"""Attribute → the schema of one field of a class."""
+
+Ref: TypeAlias = "Callable[[str], Schema]"
+"""Gives the schema of another definition of the same tree."""
+
+CONFIG = {
+    "extra_fields_behavior": "allow",
+    "serialize_by_alias": True,
+    "validate_by_alias": True,
+    "validate_by_name": True,
+}
+"""What pydantic makes of the base class's ``model_config``."""
+
+
+class Definitions:
+    """The definitions of one generated tree (``codex_acp.codex._generated``), by name."""
+
+    def __init__(self, tree: str) -> None:
+        self._tree = tree
+        self._schemas: dict[str, Schema] = {}
+
+    def __call__(self, name: str) -> Schema:
+        """The schema of a class, union, enum or alias."""
+        found = self._schemas.get(name)
+        if found is None:
+            models = import_module(f"{self._tree}.models")
+            words = import_module(f"{self._tree}.schemas.{models.MODULE_OF[name]}")
+            found = getattr(words, name)(self)
+            model = getattr(models, name)
+            if getattr(model, "__name__", None) == name and issubclass(model, BaseModel):
+                found = completed(model, found)
+            self._schemas[name] = found
+        return found
+
+    def validator(self, name: str) -> SchemaValidator:
+        """A new validator of a definition that is no class."""
+        return SchemaValidator(cast("Any", self(name)))
+
+
+@cache
+def definitions(tree: str) -> Definitions:
+    """The one `Definitions` of a tree."""
+    return Definitions(tree)
+
+
+def tree_of(module: str) -> str | None:
+    """The generated tree of a module of models; empty for the base classes' own module."""
+    if module == "codex_acp.wire.model":
+        return ""
+    tree, is_of_models, _ = module.partition(".models.")
+    is_ours = tree.startswith("codex_acp.") and "._generated" in tree and is_of_models
+    return tree if is_ours else None
+
+
+@cache
+def schema_of(cls: type[BaseModel]) -> Schema:
+    """The schema of a class that the generated way makes; gives it what it validates with."""
+    tree = tree_of(cls.__module__)
+    return definitions(tree)(cls.__name__) if tree else completed(cls, {})
+
+
+def model_schema(cls: type, fields: Fields) -> Schema:
+    """The schema of a class with these fields."""
+    name = cls.__name__
+    return {
+        "type": "model",
+        "cls": cls,
+        "schema": {
+            "type": "model-fields",
+            "fields": fields,
+            "model_name": name,
+            "computed_fields": [],
+        },
+        "custom_init": False,
+        "root_model": False,
+        "config": {"title": name, **CONFIG},
+    }
+
+
+def completed(cls: type[BaseModel], fields: Fields) -> Schema:
+    """The class's schema; gives the class its validator and its serializer.
+
+    Each class gets its own before any that embeds it: pydantic-core then shares them.
+    """
+    schema: Any = model_schema(cls, fields)
+    if "__pydantic_complete__" not in cls.__dict__:
+        cls.__pydantic_validator__ = SchemaValidator(schema, schema["config"])
+        cls.__pydantic_serializer__ = SchemaSerializer(schema, schema["config"])
+        # Last, for pydantic-core takes a complete class's validator and serializer as they are.
+        cls.__pydantic_complete__ = True
+    return cast("Schema", schema)
+
+
+def is_flat(cls: type[BaseModel]) -> bool:
+    """Whether no field of a generated class can hold a model, a list, a map or an unknown value."""
+    return all(map(_is_scalar, schema_of(cls)["schema"]["fields"].values()))
+
+
+def _is_scalar(schema: Schema) -> bool:
+    while "schema" in schema:
+        schema = schema["schema"]
+    return schema["type"] in ("bool", "float", "int", "literal", "str")

@@ -1,0 +1,64 @@
+"""What mypy and pyright must see of generated classes: checked by both, and run by nobody.
+
+An ``assert_type`` that does not hold is an error, and so is an ignored error that is not there.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never, assert_type
+
+from codex_acp.acp._generated.v1.models import SessionUpdate, TextContentBlock
+from codex_acp.codex import types
+from codex_acp.codex._generated import models
+from codex_acp.wire.model import UnknownVariant
+
+
+class Louder(types.WarningNotification):
+    """A subclass has the fields of its base."""
+
+    volume: int = 1
+
+
+def models_are_typed() -> None:
+    turn = models.Turn(id="t", items=[], status="completed")
+    assert_type(turn, types.Turn)
+    assert_type(turn.id, str)
+    assert_type(turn.duration_ms, int | None)
+    assert_type(Louder(message="m", volume=2).message, str)
+    assert_type(models.Turn.model_validate({}), models.Turn)
+    TextContentBlock()  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+    TextContentBlock(text=3)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    models.Nothing  # type: ignore[attr-defined] # pyright: ignore  # noqa: B018
+
+
+def unions_are_told_apart(item: types.ThreadItem, update: SessionUpdate) -> str:
+    if isinstance(item, types.AgentMessageThreadItem):
+        assert_type(item.text, str)
+    match update.session_update:
+        case "agent_message_chunk":
+            return "said"
+        case _:
+            pass
+    if isinstance(item, UnknownVariant):
+        assert_type(item, UnknownVariant)
+    return ""
+
+
+def events_are_told_apart(event: types.WarningEvent | types.UnknownNotification) -> str:
+    match event:
+        case types.WarningEvent(params, method):
+            assert_type(params, types.WarningNotification)
+            return method
+        case types.UnknownNotification(method=name, problem=problem):
+            assert_type(name, str)
+            assert_type(problem, str | None)
+            return name
+        case _:
+            assert_never(event)
+
+
+def events_are_made_of_their_params(params: types.WarningNotification) -> None:
+    event = types.WarningEvent(params)
+    assert_type(event.params, types.WarningNotification)
+    types.WarningEvent(3)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    event.params = params  # type: ignore[misc] # pyright: ignore[reportAttributeAccessIssue]
