@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from codex_acp.codex.action_ids import ActionIds, Collision
-from codex_acp.codex.actions import same_action
+from codex_acp.codex.approvals.action_ids import ActionIds, Collision
+from codex_acp.codex.approvals.actions import same_action
 from codex_acp.codex.approvals.classify import Approval
 from tests.support.routing_samples import (
     approval_of,

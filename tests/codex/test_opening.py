@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from codex_acp.codex.opening import (
+from codex_acp.codex.threads.opening import (
     Opening,
     brought,
     configured_choice,

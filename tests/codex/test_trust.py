@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from codex_acp.codex.trust import (
+from codex_acp.codex.threads.trust import (
     left_out_here,
     trust_arguments,
     trust_edit,

@@ -13,7 +13,7 @@ import pytest
 
 from codex_acp.codex import CodexClient, LaunchOptions
 from codex_acp.codex.sync import Codex
-from codex_acp.codex.trust import trust_arguments
+from codex_acp.codex.threads.trust import trust_arguments
 from codex_acp.codex.types import ReadOnlySandboxPolicy
 from codex_acp.errors import ErrorReply, MisuseError, UnknownOption
 from codex_acp.testing import ModelResponse, Text, exec_command

@@ -19,14 +19,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "acp": {"jsonrpc", "wire", "transport"},
     "routing": {
         "jsonrpc.message", "wire", "codex._generated", "acp._generated", "acp.capabilities",
-        "acp.form_answers", "codex.action_ids", "codex.actions",
+        "acp.form_answers", "codex.approvals.action_ids", "codex.approvals.actions",
         "codex.approvals.classify", "codex.approvals.grants", "codex.approvals.refusals",
         "codex.approvals.running_items", "transcript.events",
     },
     "mapping": {
         "jsonrpc.message", "wire", "codex._generated", "acp._generated", "acp.capabilities",
         "codex.approvals.classify", "codex.approvals.grants", "codex.approvals.refusals",
-        "codex.approvals.running_items", "codex.opening", "transcript.events",
+        "codex.approvals.running_items", "codex.threads.opening", "transcript.events",
         # What an approval and the item it asks about show is the same text, made the same way.
         "routing.changes", "routing.content", "routing.display",
     },

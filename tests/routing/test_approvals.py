@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from codex_acp.codex.actions import place_of
+from codex_acp.codex.approvals.actions import place_of
 from codex_acp.codex.approvals.classify import Approval
 from codex_acp.codex.approvals.grants import Once, RememberHost, Session
 from codex_acp.routing.announce import tool_call_id

@@ -10,7 +10,7 @@ import pytest
 from codex_acp.codex._generated.discriminators import COMMAND_KINDS, ELICITATION_MODES
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
 from codex_acp.codex._generated.server_requests import ServerRequest
-from codex_acp.codex.actions import refreshed
+from codex_acp.codex.approvals.actions import refreshed
 from codex_acp.codex.approvals.classify import (
     Approval,
     Classified,

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pytest
 
-from codex_acp.codex.actions import refreshed
+from codex_acp.codex.approvals.actions import refreshed
 from codex_acp.routing.ledger import (
     Answer,
     Entry,

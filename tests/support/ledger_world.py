@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final, Literal
 
-from codex_acp.codex.action_ids import ActionIds
-from codex_acp.codex.actions import refreshed
+from codex_acp.codex.approvals.action_ids import ActionIds
+from codex_acp.codex.approvals.actions import refreshed
 from codex_acp.codex.approvals.running_items import Items
 from codex_acp.errors import RpcError
 from codex_acp.routing.ledger import Answer, Entry, Key, Ledger, Settlement

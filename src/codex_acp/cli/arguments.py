@@ -80,7 +80,7 @@ def run(argv: Sequence[str]) -> int:
         parser.error("run has options of its own; write them behind it: run [options] PROMPT")
     from codex_acp.cli.serve import serve
     from codex_acp.codex.connection.launch import LaunchOptions
-    from codex_acp.codex.trust import trust_arguments
+    from codex_acp.codex.threads.trust import trust_arguments
 
     settings = [*_settings(options.config), *trust_arguments(options.trust)]
     return serve(

@@ -19,8 +19,8 @@ from codex_acp.codex._generated.discriminators import (
     REVIEW_DECISIONS,
 )
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
-from codex_acp.codex.actions import place_of
 from codex_acp.codex.approvals import classify as kinds
+from codex_acp.codex.approvals.actions import place_of
 from codex_acp.codex.approvals.classify import classify
 from codex_acp.codex.approvals.grants import allows, digest_of, offered
 from codex_acp.routing.announce import announcement, tool_call_id

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codex_acp.codex.opening import configured_choice
-from codex_acp.codex.trust import undecided_root
+from codex_acp.codex.threads.opening import configured_choice
+from codex_acp.codex.threads.trust import undecided_root
 from codex_acp.errors import CodexAcpError, ErrorReply
 from codex_acp.jsonrpc.message import METHOD_NOT_FOUND
 from codex_acp.mapping.config.values import (

@@ -14,7 +14,7 @@ import anyio
 from codex_acp.acp._generated.v1.methods import MODELS
 from codex_acp.adapter.config.catalogues import Catalogues
 from codex_acp.adapter.config.session import ConfigSession
-from codex_acp.codex.trust import trust_edit
+from codex_acp.codex.threads.trust import trust_edit
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.jsonrpc.message import RESOURCE_NOT_FOUND
 from codex_acp.mapping.config.changes import difference
@@ -102,7 +102,7 @@ class Config:
     ) -> Place:
         """Ask for what the options of a session in ``cwd`` need; does not wait.
 
-        ``read`` is what Codex has told of the configuration there: see `codex.opening`.
+        ``read`` is what Codex has told of the configuration there: see `codex.threads.opening`.
         """
         return self._of(codex).place(cwd, with_config=how != "new", read=read)
 
@@ -121,8 +121,8 @@ class Config:
 
         ``result`` is that of ``thread/start``, ``thread/resume`` or ``thread/fork``; ``place`` what
         `opening` gave. A fork takes over what its ``source`` has, if that is open. ``restore`` is
-        what a new thread was not started with, see `codex.opening`; `unrestored` says why Codex
-        refused it. Waits a little for lists that are late; they follow as an update.
+        what a new thread was not started with, see `codex.threads.opening`; `unrestored` says why
+        Codex refused it. Waits a little for lists that are late; they follow as an update.
         """
         if place is None:
             place = self.opening(codex, text_of(object_of(result), "cwd") or "", how)

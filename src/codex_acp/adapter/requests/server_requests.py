@@ -21,9 +21,9 @@ from codex_acp.acp._generated.v1.models import (
     SelectedRequestPermissionOutcome,
 )
 from codex_acp.adapter.requests.elicitations import ElicitationRunner
-from codex_acp.codex.action_ids import ALLOWED_IN_DOUBT, SHARED_ID
-from codex_acp.codex.actions import refreshed
 from codex_acp.codex.approvals import refusals
+from codex_acp.codex.approvals.action_ids import ALLOWED_IN_DOUBT, SHARED_ID
+from codex_acp.codex.approvals.actions import refreshed
 from codex_acp.codex.approvals.classify import PermissionsApproval
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.routing import records

@@ -17,8 +17,8 @@ import anyio
 from codex_acp.adapter.logins.check import LoginCheck
 from codex_acp.adapter.sessions.directories import check_directories
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
-from codex_acp.codex.opening import opening, read_params
-from codex_acp.codex.trust import left_out_here
+from codex_acp.codex.threads.opening import opening, read_params
+from codex_acp.codex.threads.trust import left_out_here
 from codex_acp.errors import CodexAcpError, ErrorReply, InvalidPayload, RpcError, TransportError
 from codex_acp.jsonrpc.message import (
     AUTHENTICATION_REQUIRED,

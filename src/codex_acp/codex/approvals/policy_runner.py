@@ -18,8 +18,8 @@ from codex_acp.codex._generated.notifications import (
     ItemStartedEvent,
     UnknownNotification,
 )
-from codex_acp.codex.action_ids import ALLOWED_IN_DOUBT, SHARED_ID, ActionIds
-from codex_acp.codex.actions import answer_id_of, place_of, refreshed
+from codex_acp.codex.approvals.action_ids import ALLOWED_IN_DOUBT, SHARED_ID, ActionIds
+from codex_acp.codex.approvals.actions import answer_id_of, place_of, refreshed
 from codex_acp.codex.approvals.callbacks import END_OF_CALLBACK_SECONDS, end_task
 from codex_acp.codex.approvals.classify import (
     CommandApproval,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.codex._generated.server_requests import ServerRequest
-    from codex_acp.codex.action_ids import Collision
+    from codex_acp.codex.approvals.action_ids import Collision
     from codex_acp.codex.approvals.classify import Approval
     from codex_acp.codex.approvals.policies import Decision, Policy
     from codex_acp.codex.approvals.policy_warnings import StartedThread

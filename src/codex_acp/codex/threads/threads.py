@@ -12,7 +12,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.codex.opening import (
+from codex_acp.codex.threads.opening import (
     needs_no_configuration,
     opening,
     read_params,
@@ -27,7 +27,7 @@ from codex_acp.codex.threads.options import (
     params_of,
 )
 from codex_acp.codex.threads.thread import Thread
-from codex_acp.codex.trust import left_out_here, trust_root, undecided_root
+from codex_acp.codex.threads.trust import left_out_here, trust_root, undecided_root
 from codex_acp.errors import CodexAcpError, InvalidPayload, MisuseError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from codex_acp.codex.opening import FULL_ACCESS, sandbox_policy
+from codex_acp.codex.threads.opening import FULL_ACCESS, sandbox_policy
 from codex_acp.mapping.config.changes import access_patch
 from codex_acp.mapping.config.values import Access, object_of, reviewer_of, sandbox_of, text_of
 

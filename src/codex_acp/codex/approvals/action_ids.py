@@ -23,7 +23,7 @@ from codex_acp.codex._generated.notifications import (
     TurnCompletedEvent,
     TurnStartedEvent,
 )
-from codex_acp.codex.actions import (
+from codex_acp.codex.approvals.actions import (
     answer_id_of,
     has_item,
     is_network,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import ThreadItem
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
-    from codex_acp.codex.actions import Place
+    from codex_acp.codex.approvals.actions import Place
     from codex_acp.codex.approvals.classify import Approval
 
 __all__ = ["ALLOWED_IN_DOUBT", "SHARED_ID", "ActionIds", "Collision"]

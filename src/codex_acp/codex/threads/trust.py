@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from codex_acp.codex.opening import brought, left_out
+from codex_acp.codex.threads.opening import brought, left_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
