@@ -43,7 +43,7 @@ async def probed_in(thread: Thread, bench: CodexBench) -> set[str]:
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-async def test_contract_7_1_and_7_2_a_new_thread(name: str) -> None:
+async def test_7_1_and_7_2_a_new_thread(name: str) -> None:
     config, may = CONFIGURATIONS[name]
     with probe() as command, anyio.fail_after(WAIT_SECONDS):
         script = [ModelResponse(exec_command(command)), *SAYS_NO_MORE]
@@ -80,7 +80,7 @@ async def test_contract_7_1_and_7_2_a_new_thread(name: str) -> None:
     ],
     ids=["workspace-write", "profile", "full", "config", "config-table"],
 )
-async def test_contract_7_1_and_7_2_a_sandbox_that_the_program_gives(
+async def test_7_1_and_7_2_a_sandbox_that_the_program_gives(
     given: dict[str, Any], may: set[str]
 ) -> None:
     with probe() as command, anyio.fail_after(WAIT_SECONDS):
@@ -93,7 +93,7 @@ async def test_contract_7_1_and_7_2_a_sandbox_that_the_program_gives(
 
 
 @pytest.mark.parametrize("begin", ["resume", "fork"])
-async def test_contract_7_1_a_stored_thread(begin: str) -> None:
+async def test_7_1_a_stored_thread(begin: str) -> None:
     with anyio.fail_after(WAIT_SECONDS):
         async with CodexBench(SAYS_NO_MORE, {"config": EVERYTHING}) as bench:
             repository, other = Repository(bench.home), Repository(bench.home, "other")
@@ -114,7 +114,7 @@ async def test_contract_7_1_a_stored_thread(begin: str) -> None:
     [{}, {"permissions": ":workspace"}, {"sandbox_policy": {"type": "dangerFullAccess"}}],
     ids=str,
 )
-async def test_contract_7_1_a_turn_in_another_directory(given: dict[str, Any]) -> None:
+async def test_7_1_a_turn_in_another_directory(given: dict[str, Any]) -> None:
     with anyio.fail_after(WAIT_SECONDS):
         async with CodexBench(SAYS_NO_MORE, {"config": EVERYTHING}) as bench:
             repository, other = Repository(bench.home), Repository(bench.home, "other")
@@ -188,7 +188,7 @@ async def test_a_sandbox_that_codex_does_not_give_is_an_error_and_no_thread() ->
             assert repository.ran == set()
 
 
-def test_contract_7_1_from_synchronous_code() -> None:
+def test_7_1_from_synchronous_code() -> None:
     from codex_acp.testing import CodexHome, ScriptedModel
 
     with ScriptedModel(SAYS_NO_MORE) as model, CodexHome(model.base_url, config=EVERYTHING) as home:

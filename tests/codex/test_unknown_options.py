@@ -40,26 +40,26 @@ def thread() -> Thread:
 
 
 CALLS: dict[str, tuple[Callable[..., Any], str, str]] = {
-    "codex.threads:Threads.start": (Threads(NOTHING).start, "sandbox_mode", "sandbox"),
-    "codex.threads:Threads.resume": (
+    "codex.threads.threads:Threads.start": (Threads(NOTHING).start, "sandbox_mode", "sandbox"),
+    "codex.threads.threads:Threads.resume": (
         lambda **o: Threads(NOTHING).resume("t", **o),
         "aproval_policy",
         "approval_policy",
     ),
-    "codex.threads:Threads.fork": (
+    "codex.threads.threads:Threads.fork": (
         lambda **o: Threads(NOTHING).fork("t", **o),
         "exclude_turn",
         "exclude_turns",
     ),
-    "codex.threads:Threads.list": (Threads(NOTHING).list, "sort", "sort_key"),
-    "codex.thread:Thread.run": (lambda **o: thread().run("Go.", **o), "modell", "model"),
-    "codex.thread:Thread.turn": (
+    "codex.threads.threads:Threads.list": (Threads(NOTHING).list, "sort", "sort_key"),
+    "codex.threads.thread:Thread.run": (lambda **o: thread().run("Go.", **o), "modell", "model"),
+    "codex.threads.thread:Thread.turn": (
         lambda **o: thread().turn("Go.", **o),
         "sandbox",
         "sandbox_policy",
     ),
-    "codex.thread:Thread.resume": (thread().resume, "cwdd", "cwd"),
-    "codex.thread:Thread.fork": (thread().fork, "permission", "permissions"),
+    "codex.threads.thread:Thread.resume": (thread().resume, "cwdd", "cwd"),
+    "codex.threads.thread:Thread.fork": (thread().fork, "permission", "permissions"),
     "codex.client:CodexClient.start": (CodexClient.start, "policies", "policy"),
     "codex.client:CodexClient.connect_to": (
         lambda **o: CodexClient.connect_to("ws://127.0.0.1:9", **o),
@@ -103,9 +103,14 @@ CALLS: dict[str, tuple[Callable[..., Any], str, str]] = {
 """Every public call with keyword options: how to make it, a wrong name, and the one it meant."""
 
 NO_OPTIONS = {
+    "mapping.calls.call:structured": "the members of a raw output",
     "routing.form_losses:no_more": "names of fields, from one module of ours",
     "testing.record_file:RecordWriter.write": "the members of a record, whatever they are",
-    "wire.model:WireModel.__init__": "the fields of a model; unknown ones are kept",
+    "wire.model:ModelBase.__init__": "the fields of a model; unknown ones are kept",
+    "wire.reading:Bounds.__init__": "what pydantic names the bounds of a field",
+    "wire.reading:Field": "what pydantic names the settings of a field",
+    "wire.words:integer": "what pydantic-core names the bounds of a number",
+    "wire.words:string": "what pydantic-core names the bounds of a text",
 }
 """What takes any keyword because any is meant."""
 

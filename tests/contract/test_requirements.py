@@ -51,6 +51,8 @@ RULES = {
     "6.1": "Without a handler or policy the reply is the negative one, with one warning.",
     "6.2": "Policies are values, combine, and none accepts everything without naming what.",
     "6.3": "A silent turn is reported.",
+    "7.1": "Opening a session runs nothing of its directory and writes no trust.",
+    "7.2": "The person's own sandbox, policy, roots and network hold from the first turn on.",
     "7.3": "While a question is open on our terminal nothing else is written; all of it is seen.",
 }
 

@@ -46,7 +46,7 @@ def run(adapter: RawAdapter, session_id: str) -> Message:
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_contract_7_1_and_7_2_a_new_session(name: str) -> None:
+def test_7_1_and_7_2_a_new_session(name: str) -> None:
     config, may = CONFIGURATIONS[name]
     with probe() as command:
         script = [ModelResponse(exec_command(command)), *SAYS_NO_MORE]
@@ -64,7 +64,7 @@ def test_contract_7_1_and_7_2_a_new_session(name: str) -> None:
             assert repository.ran == set()
 
 
-def test_contract_7_1_with_directories_and_servers_of_the_client() -> None:
+def test_7_1_with_directories_and_servers_of_the_client() -> None:
     with SessionBench(SAYS_NO_MORE, config=EVERYTHING) as bench, bench.adapter() as adapter:
         repository = Repository(bench.home)
         extra = bench.home.root / "extra"
@@ -85,7 +85,7 @@ def test_contract_7_1_with_directories_and_servers_of_the_client() -> None:
 
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume", "session/fork"])
-def test_contract_7_1_and_7_2_a_stored_session(method: str) -> None:
+def test_7_1_and_7_2_a_stored_session(method: str) -> None:
     config, may = CONFIGURATIONS["everything"]
     with probe() as command:
         script = [

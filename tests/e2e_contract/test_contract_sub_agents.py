@@ -71,7 +71,7 @@ async def test_3_9_a_form_for_a_sub_agent_names_the_child(bench: ContractBench) 
     assert asked.form.session_id == session
     first, *words = asked.form.message.split("\n")
     assert first == f"Asked by the sub-agent {child}."
-    assert words[:2] == ['The MCP server "paints" says:', "> Which color?"]
+    assert words[:3] == ['The MCP server "paints" says:', "```", "> Which color?"]
     asked.accept({"color": "red"})
 
     assert await prompt.end() == "end_turn"

@@ -77,7 +77,7 @@ else:
         "resume": ("Opened",),
         "session": ("Session",),
         "session_store": ("SessionStore", "StoredSession"),
-        "supervision": ("RestartLimit",),
+        "restart_limit": ("RestartLimit",),
         "terminals": ("TerminalAccess",),
         "updates": ("Update", "kind_of"),
     }

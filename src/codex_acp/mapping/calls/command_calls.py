@@ -22,7 +22,6 @@ from codex_acp.codex._generated.models import (
     UnknownCommandAction,
 )
 from codex_acp.mapping.calls.call import UNFINISHED, Call, Ending, ending, named, structured
-from codex_acp.mapping.calls.output import whole_text
 from codex_acp.mapping.prompt.content_blocks import output_block
 from codex_acp.routing.content import CONTENT_LIMIT, code_content, text_content
 from codex_acp.routing.display import TITLE_LIMIT, inline, listed, visible
@@ -57,7 +56,7 @@ def command_call(
     the output in a terminal of its own.
     """
     whole = item.aggregated_output
-    output = streamed if whole is None else whole_text(whole)
+    output = streamed if whole is None else whole
     end = _ending(item, phase)
     content = command_content(item, terminal=terminal)
     if output and not terminal:
