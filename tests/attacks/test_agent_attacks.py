@@ -178,7 +178,8 @@ async def test_answers_and_updates_behind_the_answer(tmp_path: Path) -> None:
             {"id": 99, "result": {}},
         ]
         assert await told(session, afterwards=late) == []
-        assert await told(session) == []
+        # An update names no prompt: one that comes late may be taken for the next one's.
+        assert (await session.run("{}")).text in ("[]", "too late[]")
         assert (await session.run("{}")).stop_reason == "end_turn"
 
 
