@@ -20,7 +20,19 @@ Json = Any
 RAW: Final = "\ufdd0"
 """Marks a string whose text goes into the line as it is: what `json` would not write."""
 
-_RAW: Final = ("NaN", "-Infinity", "1" * 4000, "1" * 5000, "-0", "1E5", "0.1e-400", "01", "1.")
+_RAW: Final = (
+    "NaN",
+    "-Infinity",
+    "1" * 4000,
+    "1" * 5000,
+    "-0",
+    "1E5",
+    "1e400",
+    "-1e400",
+    "0.1e-400",
+    "01",
+    "1.",
+)
 
 _PLAIN: Final[tuple[Json, ...]] = (
     None, True, False, 0, -1, 1.5, 1e308, 2**31, 2**53 + 1, 2**63, 2**64, -(2**63) - 1, 10**40,

@@ -224,7 +224,13 @@ def test_an_absent_params_member_is_left_out() -> None:
     assert encode_notification("m", None, version=False) == b'{"method":"m"}\n'
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_what_json_cannot_hold_is_not_encoded(value: float) -> None:
+@pytest.mark.parametrize("value", [float("nan"), [float("inf"), float("nan")]])
+def test_what_json_cannot_hold_is_not_encoded(value: JsonValue) -> None:
     with pytest.raises(ValueError, match="JSON compliant"):
         encode_json(value)
+
+
+@pytest.mark.parametrize("text", ["1e400", "-1E+0400", "1" * 400 + ".0"])
+def test_a_number_that_reads_as_an_infinity_is_written_as_null(text: str) -> None:
+    value = json.loads(f'{{"a":[1,{text}],"b":{text}}}')
+    assert encode_json(value) == b'{"a":[1,null],"b":null}'

@@ -105,6 +105,32 @@ def test_what_is_no_text_or_no_file_is_refused(root: Path) -> None:
         write(root, root / "sub", "x")
 
 
+@pytest.mark.attack("agent")
+@pytest.mark.parametrize(
+    "way", ["x/" * 3000, f"{'d' * 200}/" * 30, "x/../" * 300, "x/" * 150], ids=len
+)
+def test_a_path_that_is_too_long_or_too_deep_is_refused_before_anything_is_made(
+    root: Path, way: str
+) -> None:
+    path = f"{root}/new/{way}f"
+    with pytest.raises(RpcError, match=r"limit of 4096|more than 100") as refused:
+        write(root, path, "x")
+    assert refused.value.code == -32602
+    assert len(refused.value.message) < 5000
+    with pytest.raises(RpcError, match=r"limit of 4096|more than 100"):
+        read(root, path)
+    assert not (root / "new").exists()
+
+
+@pytest.mark.attack("agent")
+def test_links_that_lengthen_a_path_are_bounded_as_well(root: Path) -> None:
+    (root / "l").symlink_to("sub/" + "y/" * 60)
+    with pytest.raises(RpcError, match="more than 100"):
+        write(root, f"{root}/l/{'z/' * 60}f", "x")
+    write(root, f"{root}/l/{'z/' * 30}f", "x")
+    assert read(root, f"{root}/l/{'z/' * 30}f") == "x"
+
+
 def outside(root: Path, how: str) -> str:
     """The path of a file outside, as an agent might name it."""
     secret = root.parent / "secret.txt"

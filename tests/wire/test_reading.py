@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from codex_acp.acp._generated.v1 import methods as acp_methods
 from codex_acp.acp._generated.v1 import models as acp
 from codex_acp.codex._generated import models as codex
 from codex_acp.errors import InvalidPayload
+from codex_acp.transport.json_decoding import fast_loads, standard_loads
 from codex_acp.wire.codec import decode, encode
 from codex_acp.wire.model import UnknownValue, UnknownVariant
 
@@ -67,6 +69,15 @@ def test_a_wrong_type_is_never_converted(flag: object) -> None:
             codex.ErrorNotification,
             {"error": {"message": "m"}, "threadId": "t", "turnId": "u", "willRetry": flag},
         )
+
+
+@pytest.mark.parametrize("loads", [fast_loads, standard_loads])
+def test_a_number_above_what_a_float_holds_is_a_wrong_field(
+    loads: Callable[[bytes], object],
+) -> None:
+    value = loads(b'{"amount":1e400,"currency":"USD"}')
+    with pytest.raises(InvalidPayload, match="finite"):
+        decode(acp.Cost, value)
 
 
 def test_the_wire_cannot_use_python_names() -> None:

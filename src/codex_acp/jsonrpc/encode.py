@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
+from math import isinf
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.jsonrpc.message import EncodedJson
@@ -22,12 +23,25 @@ _METHOD_CACHE_SIZE: Final = 512
 
 
 def encode_json(value: JsonValue) -> EncodedJson:
-    """Serialise a value that no model serialised before.
+    """Serialise a value that no model serialised before; never raises for what was read.
 
-    Raises ValueError for NaN and infinities, TypeError for what is not JSON.
+    A number as large as 1e400 reads as an infinity, which JSON cannot hold: it becomes null, as
+    in a model. Raises ValueError for NaN, TypeError for what is not JSON.
     """
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    try:
+        text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(value), separators=(",", ":"), allow_nan=False)
     return EncodedJson(text.encode())
+
+
+def _finite(value: JsonValue) -> JsonValue:
+    """``value`` with null in place of infinities."""
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and isinf(value) else value
 
 
 def encode_request(

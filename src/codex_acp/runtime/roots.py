@@ -37,7 +37,10 @@ MAX_LINKS: Final = 40
 """Links followed for one path; as many as Linux follows."""
 
 MAX_DEPTH: Final = 100
-"""Directories between a root and a file: each takes a descriptor while it is passed."""
+"""Names from a root to a file: each takes a descriptor while it is passed."""
+
+MAX_PATH: Final = 4096
+"""Bytes of a path: Linux takes no more, so that who cleans up could not reach what lies deeper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +82,16 @@ class Roots:
         The descriptor is the stack's. ``make``: directories that are missing are made. Raises
         RpcError for what is outside and for a directory, and OSError.
         """
+        _must_be_short(path)
         if not path.startswith("/"):
             raise RpcError(INVALID_PARAMS, f"{path!r} is not an absolute path")
         root, names = self._start(stack, path, path)
         folders = [root.fd]
         links = 0
         while names:
+            if len(folders) + len(names) - 1 > MAX_DEPTH:  # before any of them is made
+                message = f"{path} goes through more than {MAX_DEPTH} directories"
+                raise RpcError(INVALID_PARAMS, message)
             name = names.popleft()
             if name == ".." and len(folders) > 1:
                 folders.pop()
@@ -130,6 +137,13 @@ class Roots:
         raise RpcError(INVALID_PARAMS, f"{path} is outside the directories of this session")
 
 
+def _must_be_short(path: str) -> None:
+    size = len(path.encode("utf-8", "surrogatepass"))
+    if size >= MAX_PATH:  # shown by its beginning only
+        message = f"{path[:80]!r}… is no path: its {size} bytes are above the limit of {MAX_PATH}"
+        raise RpcError(INVALID_PARAMS, message)
+
+
 def _names(path: str) -> tuple[str, ...]:
     return tuple(name for name in path.split("/") if name not in ("", "."))
 
@@ -147,8 +161,6 @@ def _target(folder: int, name: str) -> str | None:
 
 
 def _descend(stack: ExitStack, folders: list[int], name: str, *, make: bool) -> int:
-    if len(folders) > MAX_DEPTH:
-        raise OSError(errno.ENAMETOOLONG, f"it is deeper than {MAX_DEPTH} directories")
     if make:
         with suppress(FileExistsError):
             os.mkdir(name, _NEW_DIRECTORY_MODE, dir_fd=folders[-1])

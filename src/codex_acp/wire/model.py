@@ -35,6 +35,7 @@ class ModelBase(BaseModel, metaclass=ModelMetaclass):
         validate_by_alias=True,
         serialize_by_alias=True,
         protected_namespaces=(),
+        allow_inf_nan=False,  # 1e400 reads as an infinity, and would be written as null
     )
 
     wire_tags: ClassVar[tuple[str, ...]] = ()
