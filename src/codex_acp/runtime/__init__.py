@@ -73,11 +73,11 @@ else:
         "manager": ("AgentDescription", "AgentRuntime"),
         "permissions": ("Permission", "PermissionPolicy", "allow_kinds", "reject_all"),
         "prompt": ("Prompt",),
+        "restart_limit": ("RestartLimit",),
         "results": ("PromptResult", "ToolCall"),
         "resume": ("Opened",),
         "session": ("Session",),
         "session_store": ("SessionStore", "StoredSession"),
-        "restart_limit": ("RestartLimit",),
         "terminals": ("TerminalAccess",),
         "updates": ("Update", "kind_of"),
     }

@@ -252,7 +252,7 @@ class AgentProcess:
         )
         self._connection = connection
         self.gate = ReadingGate(connection.pause_reading, connection.resume_reading)
-        handlers = Handlers(self.services, self._sessions.get, self._take)
+        handlers = Handlers(self.services, self._sessions.get, self._take, connection.drain)
         self.client = _Client(
             connection,
             handlers.requests(),

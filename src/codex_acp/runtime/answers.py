@@ -51,6 +51,7 @@ class Answers:
     """The answers of one session.
 
     ``tool_call`` gives the tool call of a permission request as it is known, the request included.
+    ``drained`` waits until the agent has taken most of what it was sent.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Answers:
         cwd: str,
         directories: Sequence[str | os.PathLike[str]],
         tool_call: Callable[[RequestPermissionRequest], ToolCall],
+        drained: Callable[[], Awaitable[None]],
     ) -> None:
         self._services = services
         self._policy = policy or services.permissions
@@ -67,7 +69,7 @@ class Answers:
         roots = (cwd, *directories, *self._files.roots)
         offered = self._files.read or self._files.write
         self._roots = Roots(os.path.abspath(root) for root in roots if offered)  # noqa: PTH100
-        self._threads = Threads()
+        self._threads = Threads(drained=drained)
         self._terminals = None if services.terminals is None else Terminals(services.terminals, cwd)
         self._tool_call = tool_call
         self._open: set[CancelScope] = set()

@@ -26,7 +26,7 @@ from codex_acp.jsonrpc.message import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from codex_acp.runtime.elicitations import ask_form, ask_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from codex_acp.acp import ClientNotificationHandlers, ClientRequestHandlers
     from codex_acp.acp.types import (
@@ -83,14 +83,19 @@ class Answerer(Protocol):
 
 
 class Handlers:
-    """The tables for one connection. ``find`` gives the session with an id, or None."""
+    """The tables for one connection. ``find`` gives the session with an id, or None.
+
+    ``drained`` waits until the agent has taken most of what it was sent.
+    """
 
     def __init__(
         self,
         services: Services,
         find: Callable[[str], Answerer | None],
         on_update: Callable[[SessionNotification], None],
+        drained: Callable[[], Awaitable[None]],
     ) -> None:
+        self._drained = drained
         self._services = services
         self._find = find
         self._on_update = on_update
@@ -143,6 +148,7 @@ class Handlers:
         return await self._session(request.session_id).terminals.create(request)
 
     async def _terminal_output(self, request: TerminalOutputRequest) -> TerminalOutputResponse:
+        await self._drained()  # an output that nobody takes would be kept for each time
         return self._session(request.session_id).terminals.output(request.terminal_id)
 
     async def _wait_for_exit(

@@ -65,7 +65,9 @@ class SessionState:
         self.session_id = session_id
         self.cwd = cwd
         self.options = ConfigOptions(session_id, _SettingCalls(process))
-        self.answers = Answers(process.services, policy, cwd, directories, self._tool_call)
+        self.answers = Answers(
+            process.services, policy, cwd, directories, self._tool_call, process.client.drain
+        )
         self.replaying = replaying
         self.history: list[Update] = []
         self.commands: tuple[AvailableCommand, ...] = ()

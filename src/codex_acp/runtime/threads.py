@@ -15,7 +15,7 @@ from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
 __all__ = ["Threads"]
 
@@ -29,10 +29,20 @@ MAX_THREADS: Final = 4
 
 
 class Threads:
-    """``seconds`` bound each call; a thread that is given up goes on unseen until it can end."""
+    """``seconds`` bound each call; a thread that is given up goes on unseen until it can end.
 
-    def __init__(self, seconds: float = CALL_SECONDS, count: int = MAX_THREADS) -> None:
+    ``drained`` is waited for before a call, in its turn: who does not take the answers that are
+    there is given no further ones to be kept.
+    """
+
+    def __init__(
+        self,
+        seconds: float = CALL_SECONDS,
+        count: int = MAX_THREADS,
+        drained: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self._seconds = seconds
+        self._drained = drained
         self._slots = asyncio.Semaphore(count)
 
     async def run(self, work: Callable[[Callable[[], None]], T]) -> T:
@@ -70,6 +80,7 @@ class Threads:
         try:
             with anyio.fail_after(self._seconds):
                 await self._slots.acquire()
+                await self._may_start()
                 # A daemon: what hangs in it must not keep this program from ending.
                 threading.Thread(target=call, name="acp file", daemon=True).start()
                 return await done
@@ -78,3 +89,12 @@ class Threads:
             raise RpcError(INTERNAL_ERROR, message) from None
         finally:
             given_up.set()
+
+    async def _may_start(self) -> None:
+        """Gives the turn back if it may not: no thread does it then."""
+        try:
+            if self._drained is not None:
+                await self._drained()
+        except BaseException:
+            self._slots.release()
+            raise

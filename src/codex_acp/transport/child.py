@@ -94,6 +94,7 @@ class ChildProcess:
         self._exit: ExitWatch | None = None
         self._exited: Future[None] | None = None
         self._reading_paused = False
+        self._writing_paused = False
         self._stdin_broken = False
         self._grace: TimerHandle | None = None
         self._told = False
@@ -207,7 +208,7 @@ class ChildProcess:
             loop, self._stdin.fileno(), self._pause, self._resume, self._writing_broke
         )
         self._reader = DescriptorReader(
-            loop, self._stdout.fileno(), self._data_received, self._stdout_ended
+            loop, self._stdout.fileno(), self._data_received, self._stdout_ended, self._resume
         )
         self._stderr_reader = DescriptorReader(
             loop, self._stderr.fileno(), self._tail.feed, self._stderr_ended
@@ -263,11 +264,14 @@ class ChildProcess:
             self._tree.root_collected()  # else even SIGKILL waits for it: it hangs in the kernel
 
     def _pause(self) -> None:
+        self._writing_paused = True
         if self._receiver is not None:
             self._receiver.pause_writing()
 
     def _resume(self) -> None:
-        if self._receiver is not None:
+        """It has caught up, or is gone."""
+        if self._receiver is not None and self._writing_paused:
+            self._writing_paused = False
             self._receiver.resume_writing()
 
     def _data_received(self, data: bytes) -> None:
@@ -282,6 +286,7 @@ class ChildProcess:
 
     def _writing_broke(self, _error: OSError) -> None:
         self._stdin_broken = True
+        self._resume()
         self._look_for_end()
 
     def _process_exited(self, collected: bool) -> None:
@@ -291,6 +296,7 @@ class ChildProcess:
             self._tree.root_collected()
         if self._exited is not None and not self._exited.done():
             self._exited.set_result(None)
+        self._resume()
         self._look_for_end()
 
     def _look_for_end(self) -> None:

@@ -179,11 +179,11 @@ class Connection:
 
     def pause_reading(self) -> None:
         """Read no more from the link; what was read already is still delivered."""
-        self._link.pause_reading()
+        self._outbox.want_messages(False)
 
     def resume_reading(self) -> None:
         """Read again."""
-        self._link.resume_reading()
+        self._outbox.want_messages(True)
 
     async def aclose(self) -> None:
         """Send what is waiting, fail what is in flight, and close the link; bounded by the link."""
@@ -216,7 +216,7 @@ class Connection:
     def send_answer(self, request_id: RequestId, line: bytes) -> bool:
         """See `AnswerSink.send_answer`."""
         self._incoming.settle(request_id)
-        return self._send(line)
+        return self._send(line, self._outbox.add_answer)
 
     def _must_be_started(self) -> None:
         if self._handler is None and self._why is None:
@@ -228,12 +228,12 @@ class Connection:
         if self._why is not None:
             raise self._why.with_traceback(None)
 
-    def _send(self, line: bytes) -> bool:
+    def _send(self, line: bytes, add: Callable[[bytes], None] | None = None) -> bool:
         if self._why is not None:
             return False
         if self._on_line is not None:
             self._on_line("sent", line)
-        self._outbox.add(line)
+        (add or self._outbox.add)(line)
         return True
 
     def _deliver(self, lines: list[bytes | TooLong]) -> None:
@@ -349,7 +349,8 @@ class Connection:
             self._send_error(whose.id, code, reason)
 
     def _send_error(self, request_id: RequestId | None, code: int, message: str) -> None:
-        self._send(encode_error(request_id, code, message, version=self._version))
+        line = encode_error(request_id, code, message, version=self._version)
+        self._send(line, self._outbox.add_answer)
 
     def _settle(
         self, request_id: RequestId, message: Response | ErrorResponse | Malformed | LineTooLong

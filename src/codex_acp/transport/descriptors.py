@@ -13,7 +13,7 @@ import sys
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
+    from asyncio import AbstractEventLoop, TimerHandle
     from collections.abc import Callable
 
 __all__ = ["DescriptorReader", "DescriptorWriter", "unread_bytes"]
@@ -27,13 +27,16 @@ HIGH_WATER = 64 * 1024
 LOW_WATER = 16 * 1024
 """Unsent bytes at which it reports that the peer has caught up."""
 
+HANG_UP_SECONDS = 0.2
+"""How often a reader that is paused looks whether anybody can still write."""
+
 
 class DescriptorReader:
     """Pushes what can be read to ``on_data``, then calls ``on_end`` once, with the error if any.
 
     Also reads what an event loop cannot watch (regular files, ``/dev/null``), a chunk an
     iteration. Does not own the descriptor and does not change its blocking mode: a read follows
-    only on readiness.
+    only on readiness. ``on_hang_up`` is called when it is paused and nobody can write any more.
     """
 
     def __init__(
@@ -42,11 +45,14 @@ class DescriptorReader:
         fd: int,
         on_data: Callable[[bytes], None],
         on_end: Callable[[OSError | None], None],
+        on_hang_up: Callable[[], None] | None = None,
     ) -> None:
         self._loop = loop
         self._fd = fd
         self._on_data = on_data
         self._on_end = on_end
+        self._on_hang_up = on_hang_up
+        self._look: TimerHandle | None = None
         self._watchable = not stat.S_ISREG(os.fstat(fd).st_mode)
         self._watching = False
         self._scheduled = False
@@ -59,6 +65,7 @@ class DescriptorReader:
         if self._stopped or self._watching:
             return
         self._watching = True
+        self._look_no_more()
         if self._watchable:
             try:
                 self._loop.add_reader(self._fd, self._ready)
@@ -74,11 +81,13 @@ class DescriptorReader:
             self._watching = False
             if self._watchable:
                 self._loop.remove_reader(self._fd)
+            self._look_later()
 
     def stop(self) -> None:
         """Read no more at all; ``on_end`` is not called."""
         self.pause()
         self._stopped = True
+        self._look_no_more()
 
     def drain(self, limit: int) -> None:
         """Deliver what is there now, up to about ``limit`` bytes; the descriptor must not block."""
@@ -111,6 +120,22 @@ class DescriptorReader:
         if self._watching and not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._read_on)
+
+    def _look_later(self) -> None:
+        if self._on_hang_up is not None:
+            self._look = self._loop.call_later(HANG_UP_SECONDS, self._look_for_hang_up)
+
+    def _look_no_more(self) -> None:
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+
+    def _look_for_hang_up(self) -> None:
+        self._look = None
+        if not _hung_up(self._fd):
+            self._look_later()
+        elif self._on_hang_up is not None:
+            self._on_hang_up()
 
     def _end(self, error: OSError | None) -> None:
         self.stop()
@@ -217,6 +242,17 @@ class DescriptorWriter:
             self._on_resume()
         if not self._unsent and self.on_empty is not None:
             self.on_empty()
+
+
+def _hung_up(fd: int) -> bool:
+    """Whether nobody can write any more, though what was written may not be read yet."""
+    import select
+
+    half = getattr(select, "POLLRDHUP", 0)  # a socket whose peer has shut down writing; Linux
+    asked = select.poll()
+    asked.register(fd, half)
+    ended = select.POLLHUP | select.POLLERR | select.POLLNVAL | half
+    return any(events & ended for _, events in asked.poll(0))
 
 
 def unread_bytes(fd: int) -> int | None:

@@ -27,7 +27,7 @@ class Receiver(Protocol):
         """The peer is slower than this side; what is written from now on piles up."""
 
     def resume_writing(self) -> None:
-        """The peer has caught up."""
+        """The peer has caught up, or is gone: nothing is gained by waiting for it."""
 
 
 class Link(Protocol):

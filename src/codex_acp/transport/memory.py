@@ -118,6 +118,7 @@ class MemoryLink:
         self._inbound.clear()
         self._inbound_size = 0
         self._tell_end(error)
+        self.peer._resume_writer()  # what it writes is dropped from now on
 
     def _tell_end(self, error: TransportError | None) -> None:
         if self._receiver is not None and not self._told:

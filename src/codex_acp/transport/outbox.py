@@ -1,28 +1,46 @@
 """What a connection has to write: coalesced per iteration of the loop, and paced.
 
-All messages of one iteration become one write, in order. Must not know what the messages are.
+All messages of one iteration become one write, in order. Answers that the peer does not take are
+bounded: above that its further messages are not read, so that who asks without end and never
+listens is held up, not kept. What else is written does not count: a peer that is only slow, and
+wants to say so, is heard. Must not know what the messages are.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.transport.link import Link
 
-__all__ = ["Outbox"]
+__all__ = ["UNREAD_ANSWERS_LIMIT", "Outbox"]
+
+UNREAD_ANSWERS_LIMIT: Final = 16 * 1024 * 1024
+"""Bytes of answers that the peer has not taken, above which it is not read: more than one large
+answer, which a peer may be too busy to read while it sends."""
 
 
 class Outbox:
     """Collects lines for a link, and holds those who wait for the peer to take them."""
 
-    __slots__ = ("_lines", "_link", "_waiters", "paused")
+    __slots__ = (
+        "_lines",
+        "_link",
+        "_not_wanted",
+        "_reads",
+        "_unread_answers",
+        "_waiters",
+        "paused",
+    )
 
     def __init__(self, link: Link) -> None:
         self._link = link
         self._lines: list[bytes] = []
+        self._unread_answers = 0
+        self._not_wanted = False
+        self._reads = True
         self._waiters: list[asyncio.Future[TransportError | None]] = []
         self.paused = False
         """Whether the link said that the peer is slow."""
@@ -33,17 +51,40 @@ class Outbox:
             asyncio.get_running_loop().call_soon(self.flush)
         self._lines.append(line)
 
+    def add_answer(self, line: bytes) -> None:
+        """As `add`, for an answer; the peer is not read while too many of them wait for it."""
+        self.add(line)
+        self._unread_answers += len(line)
+        if self._unread_answers > UNREAD_ANSWERS_LIMIT:
+            self.flush()
+            self._update_reading()
+
     def flush(self) -> None:
         """Send now what was added."""
         lines = self._lines
         if lines:
             self._lines = []
             self._link.write(lines[0] if len(lines) == 1 else b"".join(lines))
+        if not self.paused:
+            self._unread_answers = 0
 
     def resume(self) -> None:
-        """The peer has caught up."""
+        """The peer has caught up, or is gone and will take nothing more."""
         self.paused = False
+        self._unread_answers = 0
+        self._update_reading()
         self._wake(None)
+
+    def want_messages(self, wanted: bool) -> None:
+        """Whether the owner can take more from the link."""
+        self._not_wanted = not wanted
+        self._update_reading()
+
+    def _update_reading(self) -> None:
+        reads = not self._not_wanted and self._unread_answers <= UNREAD_ANSWERS_LIMIT
+        if reads != self._reads:
+            self._reads = reads
+            (self._link.resume_reading if reads else self._link.pause_reading)()
 
     def close(self, error: TransportError) -> None:
         """Nothing can be written any more; whoever waits gets the error."""

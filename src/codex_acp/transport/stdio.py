@@ -80,7 +80,11 @@ class StdioLink:
         loop = asyncio.get_running_loop()
         try:
             self._reader = DescriptorReader(
-                loop, self._stdin_fd, receiver.data_received, self._reading_ended
+                loop,
+                self._stdin_fd,
+                receiver.data_received,
+                self._reading_ended,
+                receiver.resume_writing,
             )
             self._writer = DescriptorWriter(
                 loop,

@@ -188,6 +188,7 @@ class WebSocketLink:
             while True:
                 await self._to_send.wait()
                 await self._send_unsent(connection)
+        self._resume_writer()
 
     async def _send_unsent(self, connection: ClientConnection) -> None:
         while self._unsent:
@@ -202,6 +203,9 @@ class WebSocketLink:
             self._unsent_size -= len(line)
         self._to_send.clear()
         self._all_sent.set()
+        self._resume_writer()
+
+    def _resume_writer(self) -> None:
         if self._writing_paused:
             self._writing_paused = False
             if self._receiver is not None:
