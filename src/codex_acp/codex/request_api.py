@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated import models
     from codex_acp.codex._generated import server_requests as asked
     from codex_acp.codex._generated.server_requests import RequestHandlers, ServerRequest
+    from codex_acp.codex.approvals.handler_guard import HandlerGuard
     from codex_acp.codex.approvals.policies import Policy
     from codex_acp.codex.approvals.policy_runner import PolicyRunner
     from codex_acp.codex.threads.tool_calls import ToolCalls
@@ -48,11 +49,25 @@ __all__ = ["RequestApi"]
 
 TOOL_CALL: Final = "item/tool/call"
 
+APPROVALS: Final = frozenset(
+    {
+        "applyPatchApproval",
+        "execCommandApproval",
+        "item/commandExecution/requestApproval",
+        "item/fileChange/requestApproval",
+        "item/permissions/requestApproval",
+        "item/tool/requestUserInput",
+        "mcpServer/elicitation/request",
+    }
+)
+"""The methods that may ask whether an action may run."""
+
 
 class RequestApi(AppServerConnection):
     """The side of `CodexClient` that answers."""
 
     _policy: PolicyRunner | None = None
+    _handler_guard: HandlerGuard | None = None
     _handles_others = False
     _handles_tool_calls = False
     _tool_calls: ToolCalls | None = None
@@ -210,7 +225,10 @@ class RequestApi(AppServerConnection):
         the same read was delivered to the sinks; any other one in a thread of its own: neither
         holds up the reader, and both may call back into the client. It raises RpcError to answer
         with that error; whatever else it raises becomes the method's refusal, or ``-32000`` where
-        there is none. Without a handler a request is refused at once.
+        there is none. Without a handler a request is refused at once. So are, without the handler
+        being asked, approvals that share thread and item id with one that is open or was allowed:
+        the model chooses these ids, and Codex would take one answer for the other (the handler of
+        the open one is cancelled, a turn with an allowed one is interrupted).
 
         Raises MisuseError for an unknown method, and for ``item/tool/call`` if tools are in use.
         """
@@ -236,8 +254,27 @@ class RequestApi(AppServerConnection):
                 message = f"tools are in use: they answer {TOOL_CALL}"
                 raise MisuseError(message)
             self._handles_tool_calls = True
-        rows: Any = {method: as_async(handler)}
+        handler = as_async(handler)
+        rows: Any = {method: self._guarded(handler) if method in APPROVALS else handler}
         self._requests.handle(rows)
+
+    def _guarded(self, handler: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
+        guard = self._guard
+
+        async def handle(request: Any) -> Any:
+            return await guard.guarded(request, handler)
+
+        return handle
+
+    @property
+    def _guard(self) -> HandlerGuard:
+        if self._handler_guard is None:
+            from codex_acp.codex.approvals.handler_guard import HandlerGuard
+            from codex_acp.codex.approvals.policies import deny_all
+
+            self._handler_guard = HandlerGuard(self, deny_all, self._on_refused)
+            self.subscribe_all(self._handler_guard)
+        return self._handler_guard
 
     def handle_others(
         self, handler: Callable[[ServerRequest], Awaitable[WireModel]] | None
@@ -250,7 +287,7 @@ class RequestApi(AppServerConnection):
             message = "a policy handles the other methods; register handlers by method"
             raise MisuseError(message)
         self._handles_others = handler is not None
-        super().handle_others(handler)
+        super().handle_others(None if handler is None else self._guarded(handler))
 
     def use_policy(self, policy: Policy) -> None:
         """Let ``policy`` decide approvals; a later one replaces it, see `codex_acp.codex.Policy`.
@@ -267,10 +304,8 @@ class RequestApi(AppServerConnection):
         if self._handles_others:
             message = "handle_others is in use; a policy would take its place"
             raise MisuseError(message)
-        from codex_acp.codex.approvals.policy_runner import PolicyRunner
-
-        self._policy = PolicyRunner(self, policy, self._on_refused)
-        self.subscribe_all(self._policy)
+        self._policy = self._guard
+        self._policy.policy = policy
         super().handle_others(self._policy.handle)
 
     @overload

@@ -55,6 +55,7 @@ from codex_acp.wire.codec import plain
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals.action_ids import Collision
     from codex_acp.codex.approvals.classify import Approval
@@ -165,16 +166,9 @@ class PolicyRunner:
             return self._refuse(request, "the request's id is open already")
         if key in self._resolved_early:
             return self._refuse(request, "Codex settled it itself")
-        collision = self._ids.asked(key, approval, question.turn_id)
-        if collision is not None:
-            self._fail_closed(collision, question.thread_id, question.turn_id)
-            await asyncio.sleep(0)  # an interrupt is written before this refusal
+        open_ = await self._enter(key, question)
+        if open_ is None:
             return self._refuse(request, SHARED_ID)
-        running = self._items.get(question.thread_id, question.item_id)
-        if running is not None:
-            running.asked = True  # no second request can claim to be about this item
-        loop = asyncio.get_running_loop()
-        open_ = self._open[key] = _Open(question, loop.create_future())
         try:
             return self._reply(key, question, await self._decided(open_))
         except BaseException:
@@ -182,6 +176,20 @@ class PolicyRunner:
             raise
         finally:
             del self._open[key]
+
+    async def _enter(self, key: _Key, question: ApprovalQuestion) -> _Open | None:
+        """Open the question; None if Codex could take its action for another, so that none runs."""
+        collision = self._ids.asked(key, question.approval, question.turn_id)
+        if collision is not None:
+            self._fail_closed(collision, question.thread_id, question.turn_id)
+            await asyncio.sleep(0)  # an interrupt is written before this refusal
+            return None
+        running = self._items.get(question.thread_id, question.item_id)
+        if running is not None:
+            running.asked = True  # no second request can claim to be about this item
+        loop = asyncio.get_running_loop()
+        open_ = self._open[key] = _Open(question, loop.create_future())
+        return open_
 
     def _question(self, approval: Approval) -> ApprovalQuestion | Deny:
         grants = offered(approval).grants
@@ -251,12 +259,17 @@ class PolicyRunner:
 
     async def _refuse_unasked(self, request: ServerRequest, reason: str) -> WireModel:
         """No policy is asked; what shares the request's id fails closed with it."""
-        collision, shared = self._ids.declined(request), answer_id_of(request)
-        if collision is not None and shared is not None:
-            turn_id = getattr(request.params, "turn_id", "")
-            self._fail_closed(collision, shared[0], turn_id)
-            await asyncio.sleep(0)
+        await self._declines_others(request)
         return self._refuse(request, reason)
+
+    async def _declines_others(self, request: ServerRequest) -> bool:
+        """Whether something shared the request's id; it has failed closed."""
+        collision, shared = self._ids.declined(request), answer_id_of(request)
+        if collision is None or shared is None:
+            return False
+        self._fail_closed(collision, shared[0], getattr(request.params, "turn_id", ""))
+        await asyncio.sleep(0)
+        return True
 
     async def _interrupt(self, thread_id: str, turn_id: str) -> None:
         """Codex never answers the interrupt of a turn that has just ended."""
@@ -302,11 +315,14 @@ class PolicyRunner:
             event = self._client.decode_notification(method, params)
             if isinstance(event, UnknownNotification):
                 return
-            self._items.apply(event)
-            collision = self._ids.apply(event)
-            if collision is not None and isinstance(event, ItemStartedEvent | ItemCompletedEvent):
-                self._fail_closed(collision, event.params.thread_id, event.params.turn_id)
-            self._withdraw_what_is_over()
+            self._learn(event)
+
+    def _learn(self, event: ServerNotification) -> None:
+        self._items.apply(event)
+        collision = self._ids.apply(event)
+        if collision is not None and isinstance(event, ItemStartedEvent | ItemCompletedEvent):
+            self._fail_closed(collision, event.params.thread_id, event.params.turn_id)
+        self._withdraw_what_is_over()
 
     def on_batch_end(self) -> None:
         """See `NotificationSink`."""

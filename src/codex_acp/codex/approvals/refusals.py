@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.server_requests import Refusals
     from codex_acp.wire.model import WireModel
 
-__all__ = ["REFUSALS", "cancelled", "has_negative_form", "refusal"]
+__all__ = ["REFUSALS", "cancelled", "has_negative_form", "is_negative", "refusal"]
 
 
 def _command(
@@ -135,6 +135,26 @@ def cancelled(method: str, params: object, reason: str) -> WireModel | RpcError:
         case "applyPatchApproval":
             return models.ApplyPatchApprovalResponse(decision="abort")
     return refusal(method, params, reason)
+
+
+def is_negative(reply: WireModel) -> bool:
+    """Whether a reply to an approval says no; what cannot be told may be a yes."""
+    match reply:
+        case (
+            models.CommandExecutionRequestApprovalResponse(decision=decision)
+            | models.FileChangeRequestApprovalResponse(decision=decision)
+            | models.ExecCommandApprovalResponse(decision=decision)
+            | models.ApplyPatchApprovalResponse(decision=decision)
+        ):
+            denied = isinstance(decision, models.DeniedReviewDecision)
+            return denied or decision in ("decline", "cancel", "abort", "timed_out")
+        case models.McpServerElicitationRequestResponse(action=action):
+            return action in ("decline", "cancel")
+        case models.PermissionsRequestApprovalResponse(permissions=granted):
+            return granted == models.GrantedPermissionProfile()
+        case models.ToolRequestUserInputResponse(answers=answers):
+            return not answers
+    return False
 
 
 def _rows() -> dict[str, Callable[[object, str], WireModel | RpcError]]:
