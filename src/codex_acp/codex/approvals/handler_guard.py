@@ -17,7 +17,6 @@ from codex_acp.codex._generated.notifications import (
 )
 from codex_acp.codex.action_ids import SHARED_ID, Collision
 from codex_acp.codex.actions import answer_id_of
-from codex_acp.codex.approvals.callbacks import END_OF_CALLBACK_SECONDS, end_task
 from codex_acp.codex.approvals.classify import Approval, classify
 from codex_acp.codex.approvals.policies import ApprovalQuestion, Deny
 from codex_acp.codex.approvals.policy_runner import PolicyRunner
@@ -124,15 +123,23 @@ class HandlerGuard(PolicyRunner):
         self, handler: _Handler, request: ServerRequest, withdrawn: asyncio.Future[Deny]
     ) -> WireModel:
         """What the handler replies; its refusal if another request turned out to share its id."""
-        task = asyncio.ensure_future(handler(request))
-        first: set[asyncio.Future[Any]] = {task, withdrawn}
+        task, waits = asyncio.current_task(), True
+
+        def withdraw(done: asyncio.Future[Deny]) -> None:
+            if waits and task is not None and _is_shared(done):
+                task.cancel()
+
+        withdrawn.add_done_callback(withdraw)
         try:
-            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
-            if withdrawn.done() and withdrawn.result().reason == SHARED_ID:
-                return self._refuse(request, SHARED_ID)
-            return await task
+            # In this very task, by which the client knows a handler that closes it.
+            reply = await handler(request)
+        except asyncio.CancelledError:
+            if not _is_shared(withdrawn) or task is None or task.uncancel():
+                raise
+            return self._refuse(request, SHARED_ID)
         finally:
-            await end_task(task, END_OF_CALLBACK_SECONDS)
+            waits = False
+        return self._refuse(request, SHARED_ID) if _is_shared(withdrawn) else reply
 
     def _learn(self, event: ServerNotification) -> None:
         super()._learn(event)
@@ -140,3 +147,7 @@ class HandlerGuard(PolicyRunner):
             over = event.params.thread_id
             for shared in [each for each in self._unread if each[0] == over]:
                 del self._unread[shared]
+
+
+def _is_shared(withdrawn: asyncio.Future[Deny]) -> bool:
+    return withdrawn.done() and withdrawn.result().reason == SHARED_ID
