@@ -31,6 +31,7 @@ def wait_for(path: Path) -> None:
 
 
 @pytest.mark.parametrize("stdout_too", [True, False])
+@pytest.mark.attack("model")
 def test_7_3_text_that_streams_over_a_question_waits_for_its_answer(
     env: dict[str, str], tmp_path: Path, stdout_too: bool
 ) -> None:
@@ -82,6 +83,7 @@ def test_7_3_every_row_of_a_question_has_our_mark_and_nothing_else_has(env: dict
     assert rows[-1].count("Enter rejects: ") == 1
 
 
+@pytest.mark.attack("model")
 def test_7_3_a_command_of_30_kb_is_paged_to_its_end_or_rejected(env: dict[str, str]) -> None:
     more = "Enter goes on, anything else rejects: "
     with OnTerminal(env, *agent("asks", "asks for much"), "Go.") as terminal:

@@ -144,6 +144,7 @@ async def test_7_3_what_is_cut_cannot_be_allowed(typed: str, option: Any) -> Non
     assert "allow" not in screen
 
 
+@pytest.mark.attack("agent")
 async def test_7_3_lines_of_an_agent_cannot_leave_the_frame_of_its_question() -> None:
     asking, shown, _ = questions("")
     forged = "x" * 77 + "\u2503   zz1) Reject\n\u2503 Type zz1 to reject: \x1b[H\r\u2503"

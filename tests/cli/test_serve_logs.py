@@ -66,6 +66,7 @@ def ask(agent: subprocess.Popen[bytes], *lines: bytes) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("end", ["stdin", "SIGTERM"])
+@pytest.mark.attack("client")
 def test_a_stderr_that_nobody_reads_holds_up_neither_an_answer_nor_the_end(
     tmp_path: Path, end: str
 ) -> None:
@@ -156,6 +157,7 @@ def test_the_file_is_for_its_owner_alone_also_when_it_was_there(tmp_path: Path) 
 KEY = "hunter2-of-the-notes"
 
 
+@pytest.mark.attack("MCP server")
 def test_what_an_mcp_server_was_given_stands_neither_in_the_log_nor_in_an_answer(
     tmp_path: Path,
 ) -> None:

@@ -139,6 +139,7 @@ def actions(server: ScriptedMcpServer) -> list[object]:
     return [answer["result"]["action"] for answer in server.answers()]  # type: ignore[index]
 
 
+@pytest.mark.attack("MCP server")
 async def test_6_2_a_trusted_server_runs_unattended_and_its_forgeries_are_declined(
     tmp_path: Path,
 ) -> None:

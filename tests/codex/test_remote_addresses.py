@@ -25,6 +25,7 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["ws://example.com:1", "ws://192.168.0.7:1", "ws://127.0.0.1.x:1"])
+@pytest.mark.attack("network")
 def test_a_token_never_travels_unencrypted_to_another_machine(url: str) -> None:
     with pytest.raises(MisuseError, match="unencrypted"):
         remote_link(url, "sesame")

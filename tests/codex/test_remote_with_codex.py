@@ -112,6 +112,7 @@ async def test_signed_tokens_with_issuer_and_audience() -> None:
                     await CodexClient.connect_to(server.url, token=token).connect()
 
 
+@pytest.mark.attack("network")
 async def test_a_server_that_goes_away_ends_the_turn_with_a_typed_error() -> None:
     with anyio.fail_after(WAIT_SECONDS), served(gate=True) as (server, model, home):
         async with CodexClient.connect_to(server.url) as codex:

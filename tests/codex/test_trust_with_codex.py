@@ -43,6 +43,7 @@ async def probed_in(thread: Thread, bench: CodexBench) -> set[str]:
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.attack("repository")
 async def test_7_1_and_7_2_a_new_thread(name: str) -> None:
     config, may = CONFIGURATIONS[name]
     with probe() as command, anyio.fail_after(WAIT_SECONDS):

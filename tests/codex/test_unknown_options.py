@@ -140,6 +140,7 @@ def test_each_call_with_options_is_tested_here() -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
+@pytest.mark.attack("repository")
 def test_an_unknown_option_is_refused_with_the_nearest_right_one(name: str) -> None:
     call, wrong, meant = CALLS[name]
     with pytest.raises(UnknownOption, match=f"{wrong}.*{meant}") as caught:

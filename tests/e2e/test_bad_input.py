@@ -17,7 +17,7 @@ from tests.e2e.raw_adapter import Message, RawAdapter
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.attack("client")]
 
 UNKNOWN_SESSION = "no-such-session"
 TEXT = {"type": "text", "text": "hi"}

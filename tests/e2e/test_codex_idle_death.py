@@ -28,6 +28,7 @@ TIMES = 3
 """Whether the death is seen before the prompt is written is a matter of microseconds."""
 
 
+@pytest.mark.attack("app-server")
 def test_a_prompt_that_is_sent_as_an_idle_codex_dies_runs_on_the_next() -> None:
     script = [[Text(f"{number}")] for number in range(TIMES + 1)]
     with (

@@ -20,6 +20,7 @@ RUNS = 3
 
 
 @pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.attack("MCP server")
 def test_nothing_is_left(scene: str) -> None:
     found = count(scene, RUNS)
     assert found.runs == RUNS

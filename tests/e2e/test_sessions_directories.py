@@ -22,6 +22,7 @@ def home() -> Iterator[CodexHome]:
         yield home
 
 
+@pytest.mark.attack("client")
 def test_what_is_no_directory_is_refused_whichever_way_a_session_is_opened(
     home: CodexHome, tmp_path: Path
 ) -> None:

@@ -159,6 +159,7 @@ def test_codex_ends_by_itself_after_the_adapter_was_killed() -> None:
         adapter.wait_until_nothing_is_left()
 
 
+@pytest.mark.attack("client")
 def test_a_client_that_reads_no_more_ends_the_adapter() -> None:
     marker = uuid.uuid4().hex
     with (

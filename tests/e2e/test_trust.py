@@ -46,6 +46,7 @@ def run(adapter: RawAdapter, session_id: str) -> Message:
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.attack("repository")
 def test_7_1_and_7_2_a_new_session(name: str) -> None:
     config, may = CONFIGURATIONS[name]
     with probe() as command:
@@ -85,6 +86,7 @@ def test_7_1_with_directories_and_servers_of_the_client() -> None:
 
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume", "session/fork"])
+@pytest.mark.attack("repository")
 def test_7_1_and_7_2_a_stored_session(method: str) -> None:
     config, may = CONFIGURATIONS["everything"]
     with probe() as command:

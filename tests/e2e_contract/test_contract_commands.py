@@ -78,6 +78,7 @@ async def test_3_2_an_approved_command_runs_and_the_model_gets_its_output(
     assert bench.event_types(session) == ["approval.requested", "approval.decided"]
 
 
+@pytest.mark.attack("model")
 async def test_3_4_a_rejected_command_does_not_run_and_the_turn_goes_on(
     bench: ContractBench,
 ) -> None:
@@ -248,6 +249,7 @@ async def test_3_7_two_approvals_of_one_turn_are_answered_in_reverse_order(
     assert bench.statuses(session, first.call)[-1] == "failed"
 
 
+@pytest.mark.attack("model")
 async def test_3_8_bidirectional_and_control_characters_of_a_command_are_made_visible(
     bench: ContractBench,
 ) -> None:

@@ -202,6 +202,7 @@ async def test_2_3_a_declined_question_gives_no_answer_and_the_turn_goes_on(
     assert bench.replies(session) == [{"answers": {}}]
 
 
+@pytest.mark.attack("model")
 async def test_2_7_a_question_that_the_model_marked_as_an_approval_gets_none(
     bench: ContractBench,
 ) -> None:

@@ -23,7 +23,7 @@ from tests.e2e_contract.contract_bench import ContractBench, Scenes
 if TYPE_CHECKING:
     from codex_acp.testing import Step
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.attack("MCP server")]
 
 SCENES = Scenes()
 DONE: list[Step] = [Text("Done.")]

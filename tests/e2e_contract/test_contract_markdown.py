@@ -63,6 +63,7 @@ def assert_dead(texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.attack("model")
 async def test_3_8_a_command_stands_in_code_whatever_markdown_it_holds(
     bench: ContractBench, name: str
 ) -> None:
@@ -80,6 +81,7 @@ async def test_3_8_a_command_stands_in_code_whatever_markdown_it_holds(
     assert not list(bench.path("PWN").parent.glob("PWN*"))
 
 
+@pytest.mark.attack("MCP server")
 async def test_3_8_what_a_server_is_called_with_and_answers_stands_in_code(
     bench: ContractBench,
 ) -> None:

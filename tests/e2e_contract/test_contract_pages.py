@@ -106,6 +106,7 @@ async def test_2_4_a_url_that_must_not_be_opened_is_declined_and_said(
 
 
 @pytest.mark.parametrize("first", list(BOTH))
+@pytest.mark.attack("MCP server")
 async def test_2_3_a_page_and_a_tool_approval_open_at_once_never_answer_each_other(
     bench: ContractBench, first: str
 ) -> None:

@@ -46,6 +46,7 @@ def last_asked(bench: ContractBench) -> dict[str, Any]:
     return bench.wire.asked()[-1]
 
 
+@pytest.mark.attack("app-server")
 async def test_1_4_a_request_for_a_thread_that_no_session_holds_is_declined_at_once() -> None:
     async with scripted() as (bench, server):
         session = await bench.new_session()
@@ -62,6 +63,7 @@ async def test_1_4_a_request_for_a_thread_that_no_session_holds_is_declined_at_o
 
 
 @pytest.mark.parametrize("other", ["another command", "another method"])
+@pytest.mark.attack("app-server")
 async def test_3_7_an_id_that_codex_uses_for_another_request_fails_closed_with_one_reply(
     other: str,
 ) -> None:
@@ -203,6 +205,7 @@ async def test_3_2_nothing_is_accepted_that_codex_has_settled_itself() -> None:
         assert bench.wire.result(last_asked(bench)) == {"decision": "decline"}
 
 
+@pytest.mark.attack("model")
 async def test_3_2_nothing_is_accepted_whose_arguments_are_no_longer_those_shown() -> None:
     async with scripted() as (bench, server):
         session = await bench.new_session()

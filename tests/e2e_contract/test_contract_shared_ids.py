@@ -78,6 +78,7 @@ async def withdrawn(bench: ContractBench, *asked: Permission) -> None:
     await bench.wait_until(lambda: len(bench.asks.withdrawn) >= len(asked))
 
 
+@pytest.mark.attack("model")
 async def test_3_7_of_two_commands_of_one_id_none_runs_and_the_question_is_withdrawn(
     bench: ContractBench,
 ) -> None:
@@ -112,6 +113,7 @@ async def test_3_7_a_third_command_of_that_id_is_declined_and_another_id_is_aske
     assert made == ["d"]
 
 
+@pytest.mark.attack("model")
 async def test_3_7_a_second_command_while_the_allowed_one_runs_ends_the_turn(
     bench: ContractBench,
 ) -> None:

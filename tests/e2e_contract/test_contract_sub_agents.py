@@ -77,6 +77,7 @@ async def test_3_9_a_form_for_a_sub_agent_names_the_child(bench: ContractBench) 
     assert await prompt.end() == "end_turn"
 
 
+@pytest.mark.attack("model")
 async def test_3_9_a_sub_agents_approval_is_asked_in_its_root_session_with_the_child_named(
     bench: ContractBench,
 ) -> None:

@@ -21,7 +21,14 @@ NAMED = sorted(set(re.findall(r"`([\w/]+\.py)::(test_\w+)`", PAGE)))
 def test_a_test_that_it_names_is_there(file: str, test: str) -> None:
     tree = ast.parse((ROOT / "tests" / file).read_text())
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-    assert test in {function.name for function in functions}
+    marks = {f.name: any("attack" in ast.unparse(d) for d in f.decorator_list) for f in functions}
+    assert test in marks
+    of_all = any("mark.attack" in ast.unparse(node) for node in tree.body if _is_marks(node))
+    assert marks[test] or of_all, "it does not run with `nox -s attacks`"
+
+
+def _is_marks(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and ast.unparse(node).startswith(("pytestmark", "ROUNDS"))
 
 
 @pytest.mark.parametrize("attacker", ATTACKERS)

@@ -138,6 +138,7 @@ def test_2_4_https_and_local_http_are_forwarded_unchanged(url: str, host: str) -
 
 
 @pytest.mark.parametrize(("url", "reason"), REFUSED.items())
+@pytest.mark.attack("MCP server")
 def test_2_4_every_other_url_is_refused_with_the_reason(url: str, reason: str) -> None:
     refused = allowed_url(url)
     assert isinstance(refused, RefusedUrl), refused

@@ -49,6 +49,7 @@ async def never(_question: Permission | Form) -> None:
 
 @pytest.mark.parametrize("behaviours", BEHAVIOURS, ids=lambda names: ", ".join(names) or "silent")
 @pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
+@pytest.mark.attack("agent")
 async def test_an_agent_that_does_what_it_can_against_it_is_closed(
     tmp_path: Path, behaviours: tuple[str, ...], shared: bool
 ) -> None:
@@ -78,6 +79,7 @@ async def test_an_agent_that_does_what_it_can_against_it_is_closed(
         await prompt.result()
 
 
+@pytest.mark.attack("agent")
 async def test_a_read_that_hangs_keeps_nobody_from_closing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

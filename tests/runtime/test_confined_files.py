@@ -21,6 +21,8 @@ from codex_acp.runtime.filesystem import read_text, write_text
 from codex_acp.runtime.roots import Roots
 from tests.runtime.scripted_agent import ScriptedAgent
 
+pytestmark = pytest.mark.attack("agent")
+
 LIMIT = 1000
 
 
@@ -105,7 +107,6 @@ def test_what_is_no_text_or_no_file_is_refused(root: Path) -> None:
         write(root, root / "sub", "x")
 
 
-@pytest.mark.attack("agent")
 @pytest.mark.parametrize(
     "way", ["x/" * 3000, f"{'d' * 200}/" * 30, "x/../" * 300, "x/" * 150], ids=len
 )
@@ -122,7 +123,6 @@ def test_a_path_that_is_too_long_or_too_deep_is_refused_before_anything_is_made(
     assert not (root / "new").exists()
 
 
-@pytest.mark.attack("agent")
 def test_links_that_lengthen_a_path_are_bounded_as_well(root: Path) -> None:
     (root / "l").symlink_to("sub/" + "y/" * 60)
     with pytest.raises(RpcError, match="more than 100"):

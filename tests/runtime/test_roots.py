@@ -14,6 +14,8 @@ from codex_acp.runtime import roots
 from codex_acp.runtime.roots import Roots
 from tests.runtime.test_confined_files import read, write
 
+pytestmark = pytest.mark.attack("agent")
+
 TRIES = 500
 
 

@@ -227,6 +227,7 @@ async def test_a_request_that_is_no_json_is_refused_under_the_id_at_its_head(res
 
 
 @pytest.mark.parametrize("rest", [b',"result":%b}' % DEEP, b',"error":{"code":1,"mes'])
+@pytest.mark.attack("app-server")
 async def test_an_answer_that_is_no_json_fails_its_call(rest: bytes) -> None:
     connection, peer = joined(Recorder())
     asked = connection.next_call_id

@@ -20,6 +20,8 @@ from tests.transport.recording import Recorder, settle, started
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.attack("agent")
+
 WAIT = 30
 """Seconds; a bound for a busy machine, not an expectation."""
 

@@ -115,6 +115,7 @@ async def test_a_large_message_is_sent_in_parts(monkeypatch: pytest.MonkeyPatch)
         assert receiver.chunks == [line]
 
 
+@pytest.mark.attack("network")
 async def test_a_message_above_the_limit_ends_the_link_and_says_so() -> None:
     async def much(connection: ServerConnection) -> None:
         with suppress(Closed):
