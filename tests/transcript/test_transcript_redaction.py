@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import string
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
@@ -28,7 +30,7 @@ from codex_acp.transcript import (
     TranscriptWriter,
     redacted,
 )
-from codex_acp.transcript.redaction import REDACTED, bare_url, scrub
+from codex_acp.transcript.redaction import REDACTED, bare_url, remember_secrets, scrub
 from tests.transcript.event_strategies import (
     DIGEST,
     REF,
@@ -240,3 +242,41 @@ def test_5_2_no_listener_sees_more_than_the_file() -> None:
 
 def test_5_2_an_event_in_a_log_line_does_not_show_the_content() -> None:
     assert "hunter2" not in repr(answered({"pin": "hunter2"}))
+
+
+@pytest.mark.attack("MCP server")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the value {}",
+        "{!r} in an exception",
+        "/callback/{quoted}/x",
+        "redirect={quoted_low}&x",
+        "form+{plus}",
+        'a JSON text "{escaped}"',
+    ],
+)
+def test_a_secret_that_was_told_goes_however_it_is_written(text: str) -> None:
+    secret = "käse 'und\\brot\"/+%zzz"
+    remember_secrets([secret])
+    low = re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), quote(secret, safe=""))
+    shown = text.format(
+        secret,
+        quoted=quote(secret, safe=""),
+        quoted_low=low,
+        plus=quote_plus(secret),
+        escaped=json.dumps(secret, ensure_ascii=False)[1:-1],
+    )
+    said = scrub(shown)
+    assert REDACTED in said
+    assert "brot" not in said
+    assert "zzz" not in said
+
+
+@pytest.mark.attack("MCP server")
+def test_each_line_of_a_secret_of_several_goes() -> None:
+    """What an agent writes to stderr arrives line by line."""
+    remember_secrets(["first-line-of-it\nsecond-line-of-it\nend"])
+    for line in ("> first-line-of-it", "second-line-of-it <"):
+        assert "line-of-it" not in scrub(line)
+    assert scrub("the end") == "the end"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, quote_plus, urlsplit
 
 from codex_acp.transcript.events import (
     ElicitationAnswered,
@@ -92,8 +92,13 @@ _OPAQUE: Final = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_.
 _MIN_SECRET: Final = 6
 """Characters of a value that is told as a secret; a shorter one would be in every other word."""
 
-_MAX_KNOWN: Final = 1000
-"""Values that are remembered; each session of an editor brings a handful."""
+_MIN_LINE: Final = 12
+"""Characters of a line of such a value that is taken out by itself: a key, no word of a text."""
+
+_MAX_KNOWN: Final = 2000
+"""Forms of values that are remembered; each session of an editor brings a handful."""
+
+_ESCAPE: Final = re.compile("%[0-9A-F]{2}")
 
 _known: dict[str, None] = {}
 """Of the whole process, as its log is; in the order in which they were told."""
@@ -103,9 +108,19 @@ def remember_secrets(values: Iterable[str]) -> None:
     """From now on `scrub` takes these out, however they look: a client gave them as secrets."""
     for value in values:
         if len(value) >= _MIN_SECRET:
-            _known.update({value: None, json.dumps(value)[1:-1]: None})
+            _known.update(dict.fromkeys(_forms(value)))
     while len(_known) > _MAX_KNOWN:
         del _known[next(iter(_known))]
+
+
+def _forms(value: str) -> Iterator[str]:
+    """How a value may stand in a text: as it is, quoted, escaped, in a URL, and line by line."""
+    for text in (value, *(line for line in value.splitlines() if len(line) >= _MIN_LINE)):
+        plain = text.encode("utf-8", "replace").decode()
+        yield from (text, repr(text)[1:-1], json.dumps(text)[1:-1])
+        yield json.dumps(plain, ensure_ascii=False)[1:-1]
+        for escaped in (quote(plain), quote(plain, safe=""), quote_plus(plain)):
+            yield from (escaped, _ESCAPE.sub(lambda found: found[0].lower(), escaped))
 
 
 def redacted(event: TranscriptEvent, *, content: bool = False) -> TranscriptEvent:
