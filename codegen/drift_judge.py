@@ -53,18 +53,14 @@ def _server_request(change: Change, ours: Ours) -> Judged:
         if row is None:
             return Judged(change, YES, "UNROUTED: it needs a route and a negative reply")
         if change.name not in ours.refusals:
-            return Judged(change, YES, f"routed as {_words(row)}, but has no negative reply")
-        return Judged(change, NO, f"routed as {_words(row)}")
+            return Judged(change, YES, f"routed as {row}, but has no negative reply")
+        return Judged(change, NO, f"routed as {row}")
     if change.kind == "removed":
         if row is None:
             return Judged(change, NO, "no table has it")
         return Judged(change, YES, "its route and its refusal are superfluous")
-    route = "UNROUTED" if row is None else f"routed as {_words(row)}"
+    route = "UNROUTED" if row is None else f"routed as {row}"
     return Judged(change, YES, f"{route}; its shape is another")
-
-
-def _words(row: str) -> str:
-    return row.strip("_").replace("_", " ")
 
 
 def _notification(change: Change, ours: Ours) -> Judged:

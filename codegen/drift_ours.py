@@ -21,7 +21,7 @@ class Ours:
     """The decisions and the uses of one source tree."""
 
     routes: Mapping[str, str]
-    """Server request → the row of its route."""
+    """Server request → what it can be, in words."""
     refusals: Mapping[str, str]
     notifications: Mapping[str, str]
     """Notification → what becomes of it, in words."""
@@ -48,7 +48,7 @@ def read_ours(root: Path, v1: Protocol | None) -> Ours:
     lacked = {key for table, rows in tables for key in table.keys - rows.lines.keys()}
     whole = {m.wire for d in ACP_TABLES.values() for x in d for m in v1.methods[x]} if v1 else set()
     return Ours(
-        routes=_rows(root, ROUTES, "SERVER_REQUEST_ROUTES"),
+        routes=_plain(_rows(root, ROUTES, "SERVER_REQUEST_ROUTES")),
         refusals=_rows(root, REFUSALS, "REFUSALS"),
         notifications=_notifications(root),
         discriminators={

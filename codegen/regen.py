@@ -22,7 +22,6 @@ GENERATED_DIRS = (
     "src/codex_acp/codex/_generated",
     "src/codex_acp/acp/_generated",
     "src/codex_acp/mapping/_generated",
-    "src/codex_acp/routing/_generated",
 )
 """Folders that hold generated files and nothing else."""
 

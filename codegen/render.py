@@ -211,9 +211,6 @@ def codex_files(target: Target) -> dict[str, str]:
     files[f"{target.folder}/notifications.py"] = template(
         "notifications.py.jinja", **base, notifications=notes, used=used_names(notes)
     )
-    files["src/codex_acp/routing/_generated/server_requests.py"] = template(
-        "routing.py.jinja", **base, requests=requests
-    )
     files["src/codex_acp/codex/_generated/discriminators.py"] = template(
         "discriminators.py.jinja", **base, lists=discriminators(protocol)
     )

@@ -57,9 +57,9 @@ def codex_tables(codex: Protocol) -> list[Table]:
     found = [
         Table(
             ROUTES, "SERVER_REQUEST_ROUTES", requests,
-            "{key!r}: _any,  # or _approval_or_decline, or _program_only",
-            "server request {key} is UNROUTED: decide whether it is an approval, an elicitation "
-            "or a decline, teach codex/classify.py",
+            '{key!r}: "approval, elicitation or decline: which, and when",',
+            "server request {key} is UNROUTED: say what it is, with an arm of classify() in "
+            "codex/approvals/classify.py and a row",
         ),
         Table(
             REFUSALS, "REFUSALS", requests, "{key!r}: _the_negative_reply_of_this_method,",

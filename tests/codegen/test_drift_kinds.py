@@ -51,7 +51,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Ours:
     (root / "src/codex_acp/codex/paint.py").write_text(CODE)
     sources = read_sources(root)
     return Ours(
-        routes={"ask": "_any", "known/ask": "_program_only", "half/ask": "_any"},
+        routes={"ask": "approval", "known/ask": "decline", "half/ask": "approval"},
         refusals={"ask": "_no", "known/ask": "_no"},
         notifications={"item/done": "mapped by items.done", "known/note": "ignored: of no use"},
         discriminators={
@@ -150,7 +150,7 @@ TEXT: Schema = {"type": "string"}
 YES, NO = Verdict.DECISION, Verdict.COMPATIBLE
 CASES = [
     (adds("ServerRequest", "new/ask"), "server request", "added", "new/ask", YES, "UNROUTED"),
-    (adds("ServerRequest", "known/ask"), "server request", "added", "known/ask", NO, "program on"),
+    (adds("ServerRequest", "known/ask"), "server request", "added", "known/ask", NO, "as decline"),
     (adds("ServerRequest", "half/ask"), "server request", "added", "half/ask", YES, "no negative"),
     (drops("ServerRequest/oneOf"), "server request", "removed", "ask", YES, "superfluous"),
     (adds("ServerNotification", "new/note"), "notification", "added", "new/note", YES, "unmapped"),

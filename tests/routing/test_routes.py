@@ -10,13 +10,15 @@ import os
 import random
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from codex_acp.acp._generated.v1.models import RequestPermissionRequest
 from codex_acp.codex._generated.discriminators import COMMAND_KINDS, ELICITATION_MODES
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
+from codex_acp.codex._generated.server_requests import REQUEST_CLASSES
+from codex_acp.codex.approvals import classify
 from codex_acp.codex.approvals.classify import (
     FileChangeApproval,
     McpToolApproval,
@@ -109,15 +111,18 @@ def _hold_for_every_route(routed: Approval | Elicitation | Decline) -> None:
         json.loads(encode(routed.announcement))
 
 
-def test_1_2_every_method_has_a_row_and_a_function_of_its_kind() -> None:
+def test_1_2_every_method_has_a_row_that_says_what_the_classifier_can_make_of_it() -> None:
     assert SERVER_REQUEST_ROUTES.keys() == SERVER_REQUESTS.keys()
-    rows: list[tuple[str, Any]] = list(SERVER_REQUEST_ROUTES.items())
-    assert {method for method, row in rows if row.__name__ == "_program_only"} == {
-        "item/tool/call",
-        "account/chatgptAuthTokens/refresh",
-        "attestation/generate",
-        "currentTime/read",
+    can_be = {
+        "approval": get_args(classify.Approval),
+        "elicitation": get_args(classify.Elicitation),
+        "decline: only a program's handler": (classify.ProgramOnly,),
     }
+    methods = {cls.__name__: method for method, cls in REQUEST_CLASSES.items()}
+    for word, kinds in can_be.items():
+        asked = [kind.__annotations__["request"].__forward_arg__ for kind in kinds]
+        rows = {method for method, row in SERVER_REQUEST_ROUTES.items() if word in row}
+        assert rows == {methods[name] for names in asked for name in names.split(" | ")}, word
 
 
 APPROVALS = [

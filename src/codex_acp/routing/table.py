@@ -1,8 +1,8 @@
-"""Every server request and its route: one row each, checked to be complete (contract 1.1, 1.2).
+"""What `codex.approvals.classify` says of a server request → its route (contract 1.1, 1.2).
 
-What a request really is decides `codex.approvals.classify`; a row here turns that into an approval,
-an elicitation or a decline. A new method, mode, kind or decision upstream fails the type check, the
-import of this module, and ``nox -s regen``, which names the row to add.
+The tables say what becomes of each method, mode, kind and decision of the schema, in words. They
+are checked to be complete: a new one upstream fails the type check of `classify`, the import of
+this module, and ``nox -s regen``, which names the arm and the row to add.
 """
 
 from __future__ import annotations
@@ -38,65 +38,26 @@ from codex_acp.routing.route import (
 from codex_acp.wire.registry import require_rows
 
 if TYPE_CHECKING:
+    from codex_acp.codex._generated.methods import ServerRequestMethod
     from codex_acp.codex._generated.server_requests import ServerRequest
-    from codex_acp.routing._generated.server_requests import ServerRequestRoutes
 
 __all__ = ["DISCRIMINATORS", "SERVER_REQUEST_ROUTES", "route"]
 
 
-def _approval_or_decline(request: ServerRequest, context: RoutingContext) -> Route:
-    """Approvals, and what claims to be one; never an elicitation."""
-    what = classify(request, context.items)
-    if isinstance(what, kinds.Refused):
-        return _decline(request, visible(what.reason), context)
-    if isinstance(what, kinds.Approval):
-        return _approval(what, context)
-    return _decline(request, f"{request.method} is no approval", context)
-
-
-def _any(request: ServerRequest, context: RoutingContext) -> Route:
-    """Requests that can be an approval or an elicitation: the classifier tells which."""
-    what = classify(request, context.items)
-    match what:
-        case kinds.Refused() | kinds.ProgramOnly():
-            return _decline(request, visible(what.reason), context)
-        case kinds.McpForm() | kinds.McpUrl() | kinds.UserInput():
-            return _elicitation(what, context)
-        case (
-            kinds.CommandApproval()
-            | kinds.FileChangeApproval()
-            | kinds.PermissionsApproval()
-            | kinds.McpToolApproval()
-            | kinds.McpToolQuestion()
-            | kinds.LegacyCommandApproval()
-            | kinds.LegacyPatchApproval()
-        ):
-            return _approval(what, context)
-        case _:
-            assert_never(what)
-
-
-def _program_only(request: ServerRequest, context: RoutingContext) -> Route:
-    """No person can answer it, only a program's handler: declined."""
-    what = classify(request, context.items)
-    reason = what.reason if isinstance(what, kinds.ProgramOnly) else f"{request.method} is declined"
-    return _decline(request, visible(reason), context)
-
-
-SERVER_REQUEST_ROUTES: Final[ServerRequestRoutes] = {
-    "item/commandExecution/requestApproval": _approval_or_decline,
-    "item/fileChange/requestApproval": _approval_or_decline,
-    "item/tool/requestUserInput": _any,
-    "mcpServer/elicitation/request": _any,
-    "item/permissions/requestApproval": _approval_or_decline,
-    "item/tool/call": _program_only,
-    "account/chatgptAuthTokens/refresh": _program_only,
-    "attestation/generate": _program_only,
-    "currentTime/read": _program_only,
-    "applyPatchApproval": _approval_or_decline,
-    "execCommandApproval": _approval_or_decline,
+SERVER_REQUEST_ROUTES: Final[dict[ServerRequestMethod, str]] = {
+    "item/commandExecution/requestApproval": "approval",
+    "item/fileChange/requestApproval": "approval",
+    "item/tool/requestUserInput": "elicitation, or approval if it is Codex's older way to ask",
+    "mcpServer/elicitation/request": "elicitation or approval: see ELICITATION_MODES",
+    "item/permissions/requestApproval": "approval",
+    "item/tool/call": "decline: only a program's handler can answer it",
+    "account/chatgptAuthTokens/refresh": "decline: only a program's handler can answer it",
+    "attestation/generate": "decline: only a program's handler can answer it",
+    "currentTime/read": "decline: only a program's handler can answer it",
+    "applyPatchApproval": "approval",
+    "execCommandApproval": "approval",
 }
-"""Method → its route."""
+"""Method → what its requests can be. Each can be declined besides."""
 
 _OFFERED: Final = "offered as an option when the request offers it"
 _NEGATIVE: Final = "a negative reply; never offered as a grant"
@@ -166,9 +127,24 @@ for _name, _values in {
 
 def route(request: ServerRequest, context: RoutingContext) -> Route:
     """The route of one request (contract 1.1)."""
-    from codex_acp.routing._generated.server_requests import dispatch
-
-    return dispatch(SERVER_REQUEST_ROUTES, request, context)
+    what = classify(request, context.items)
+    match what:
+        case kinds.Refused() | kinds.ProgramOnly():
+            return _decline(request, visible(what.reason), context)
+        case kinds.McpForm() | kinds.McpUrl() | kinds.UserInput():
+            return _elicitation(what, context)
+        case (
+            kinds.CommandApproval()
+            | kinds.FileChangeApproval()
+            | kinds.PermissionsApproval()
+            | kinds.McpToolApproval()
+            | kinds.McpToolQuestion()
+            | kinds.LegacyCommandApproval()
+            | kinds.LegacyPatchApproval()
+        ):
+            return _approval(what, context)
+        case _:
+            assert_never(what)
 
 
 # --- building the three ------------------------------------------------------------------------
