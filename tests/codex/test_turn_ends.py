@@ -173,7 +173,7 @@ async def test_a_thread_answer_that_does_not_fit_is_an_error_at_once() -> None:
 async def test_6_3_turns_that_are_watched_alike_share_a_watchdog() -> None:
     script = [Expect("turn/start"), *turn_started()]
     async with thread_at(*script) as (thread, server):
-        watches = thread._client.threads.watches
+        watches = thread._services.watches
         async with thread.turn("Go.", silent_after=0.05) as turn:
             with pytest.raises(TurnSilent) as caught:
                 await turn.result()

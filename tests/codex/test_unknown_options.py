@@ -16,6 +16,7 @@ import codex_acp
 from codex_acp.codex import CodexClient, LaunchOptions, Thread, Threads, sync
 from codex_acp.codex._generated.models import SandboxMode
 from codex_acp.codex.threads.options import SANDBOXES
+from codex_acp.codex.threads.thread_services import ThreadServices
 from codex_acp.errors import MisuseError, UnknownOption
 
 NOTHING: Any = SimpleNamespace(has_tools=False)
@@ -35,8 +36,8 @@ def synchronous() -> Any:
 
 
 def thread() -> Thread:
-    """One whose client has threads."""
-    return Thread(SimpleNamespace(threads=Threads(NOTHING)), "thread-1")  # type: ignore[arg-type]
+    """One of that client."""
+    return Thread(ThreadServices(NOTHING), "thread-1")
 
 
 CALLS: dict[str, tuple[Callable[..., Any], str, str]] = {

@@ -37,7 +37,7 @@ from codex_acp.testing import (
     exec_command,
 )
 from codex_acp.transport.orphans import adopt_orphans
-from codex_acp.transport.process_tree import read_processes
+from codex_acp.transport.process_table import read_processes
 from tests.e2e.raw_adapter import WAIT, RawAdapter
 
 __all__ = ["SCENES", "Count", "count", "processes_below"]

@@ -16,7 +16,7 @@ import pytest
 from codex_acp.errors import ConnectionClosed, MisuseError, ProcessExited, TransportError
 from codex_acp.transport import exit_watch
 from codex_acp.transport.child import ChildProcess, spawn
-from codex_acp.transport.process_tree import read_process
+from codex_acp.transport.process_table import read_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,7 +22,7 @@ PROGRAM = """
 import asyncio, json, os, subprocess, sys, time
 from codex_acp.transport.child import spawn
 from codex_acp.transport.orphans import adopt_orphans, is_orphan_here, sparing
-from codex_acp.transport.process_tree import read_processes
+from codex_acp.transport.process_table import read_processes
 
 def below(seconds):
     name = f"sleep {seconds}".encode()

@@ -9,13 +9,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from codex_acp.transport import process_tree
-from codex_acp.transport.process_tree import (
+from codex_acp.transport.process_table import (
     ProcessInfo,
-    ProcessTree,
     parse_proc_stat,
     parse_ps,
     read_processes,
 )
+from codex_acp.transport.process_tree import ProcessTree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,7 @@ import logging
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.cli.logs import complain
+from codex_acp.cli.stderr import complain
 from codex_acp.transcript.line_writer import LineWriter
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ know what is logged.
 from __future__ import annotations
 
 import os
-import sys
+
+from codex_acp.cli.stderr import stderr
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ __all__ = [
     "LEVEL_VARIABLE",
     "LogFile",
     "chosen_level",
-    "complain",
     "start_logging",
 ]
 
@@ -31,9 +31,6 @@ DEFAULT_LEVEL = "WARNING"
 
 LEVEL_VARIABLE = "CODEX_ACP_LOG"
 """Environment variable for the level; the option ``--log-level`` goes before it."""
-
-COMPLAINT_MILLISECONDS = 200
-"""How long somebody may take to make room for the last words of this process."""
 
 
 def chosen_level(option: str | None) -> str:
@@ -83,27 +80,6 @@ def start_logging(level: str, to: LogFile | Callable[[str], None] | None) -> Non
     if isinstance(to, LogFile):
         root.addHandler(LogHandler(to.fd, to.path))
     else:
-        root.addHandler(LogHandler(to or _stderr()))
+        root.addHandler(LogHandler(to or stderr()))
     logging.captureWarnings(True)
     logging.getLogger("codex_acp").setLevel(level)
-
-
-def complain(message: str) -> None:
-    """One line on stderr, if somebody reads it: the end of the process must not wait for that."""
-    from select import POLLOUT, poll
-
-    room = poll()
-    try:
-        room.register(_stderr(), POLLOUT)
-        if room.poll(COMPLAINT_MILLISECONDS):
-            os.write(_stderr(), f"{message}\n".encode(errors="backslashreplace"))
-    except (OSError, ValueError):
-        return
-
-
-def _stderr() -> int:
-    """Not ``sys.stderr``: whoever is stuck in a write to that holds a lock of the interpreter.
-
-    A descriptor of nothing if this process was started without one: 2 may be anything then.
-    """
-    return 2 if sys.stderr is not None else -1

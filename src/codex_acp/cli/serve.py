@@ -9,7 +9,8 @@ import gc
 import os
 import sys
 
-from codex_acp.cli.logs import LogFile, chosen_level, complain, start_logging
+from codex_acp.cli.logs import LogFile, chosen_level, start_logging
+from codex_acp.cli.stderr import complain
 from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
 from codex_acp.errors import LaunchError, MisuseError, TransportError
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
 from codex_acp.codex.request_api import RequestApi
-from codex_acp.errors import InvalidPayload
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any, Final, Self, TypedDict, Unpack
+    from typing import Final, Self, TypedDict, Unpack
 
     from codex_acp.codex._generated.methods import ServerNotificationMethod
     from codex_acp.codex._generated.models import ClientInfo, InitializeCapabilities
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.transport.connection import Direction
     from codex_acp.transport.link import Link
-    from codex_acp.wire.model import WireModel
 
     class ClientSettings(TypedDict, total=False):
         """What every way to make a client takes; see `CodexClient`."""
@@ -43,9 +41,6 @@ __all__ = ["CodexClient"]
 
 VAR_KEYWORDS: Final = 0x08
 """The flag of a function that takes any keyword: ``inspect.CO_VARKEYWORDS``."""
-
-BEGIN_A_THREAD: Final = frozenset({"thread/start", "thread/resume", "thread/fork"})
-"""Methods whose result tells the settings of a thread: whether Codex will ask at all."""
 
 
 class CodexClient(RequestApi):
@@ -132,37 +127,6 @@ class CodexClient(RequestApi):
 
             self._threads = Threads(self)
         return self._threads
-
-    # Calls.
-
-    async def call_raw(
-        self, method: str, params: JsonValue = None, *, settled: bool = True
-    ) -> JsonValue:
-        """See `AppServerConnection.call_raw`.
-
-        A thread that is begun and not ``settled`` is given its settings later; then
-        `thread_settled` is for the caller.
-        """
-        value = await super().call_raw(method, params)
-        if settled:
-            self.thread_settled(method, value)
-        return value
-
-    def thread_settled(self, method: str, answer: JsonValue) -> None:
-        """Warn once if the `policy` can never be asked in the thread that ``method`` has begun."""
-        if self._policy is None or method not in BEGIN_A_THREAD:
-            return
-        try:
-            begun = self.decode_result(method, answer)
-        except InvalidPayload:
-            return  # whoever called finds out by itself
-        self._policy.thread_started(begun)
-
-    async def _call(self, method: str, params: WireModel | Any | None) -> Any:
-        result = await super()._call(method, params)
-        if self._policy is not None and method in BEGIN_A_THREAD:
-            self._policy.thread_started(result)
-        return result
 
 
 def _refuse_unknown(client: type[CodexClient], settings: ClientSettings) -> None:

@@ -1,14 +1,15 @@
 """How a program says who answers the app-server's requests: handlers, tools, a policy.
 
-Owns the part of `CodexClient` for that, with a typed signature for each method. Must not know the
-connection. A test holds that every server request of the schema has its signatures here.
+Owns the part of `CodexClient` for that, with a typed signature for each method, and that a policy
+hears of each thread that begins. Must not know the connection. A test holds that every server
+request of the schema has its signatures here.
 """
 
 from __future__ import annotations
 
 from codex_acp._typing import overload
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
-from codex_acp.errors import MisuseError
+from codex_acp.errors import InvalidPayload, MisuseError
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.approvals.policy_runner import PolicyRunner
     from codex_acp.codex.threads.tool_calls import ToolCalls
     from codex_acp.codex.threads.tools import Tool
+    from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.wire.model import WireModel
 
     _Request = TypeVar("_Request")
@@ -61,6 +63,9 @@ APPROVALS: Final = frozenset(
     }
 )
 """The methods that may ask whether an action may run."""
+
+BEGIN_A_THREAD: Final = frozenset({"thread/start", "thread/resume", "thread/fork"})
+"""Methods whose result tells the settings of a thread: whether Codex will ask at all."""
 
 
 class RequestApi(AppServerConnection):
@@ -365,3 +370,34 @@ class RequestApi(AppServerConnection):
     def has_tools(self) -> bool:
         """Whether a tool was ever offered."""
         return self._tool_calls is not None
+
+    # Calls.
+
+    async def call_raw(
+        self, method: str, params: JsonValue = None, *, settled: bool = True
+    ) -> JsonValue:
+        """See `AppServerConnection.call_raw`.
+
+        A thread that is begun and not ``settled`` is given its settings later; then
+        `thread_settled` is for the caller.
+        """
+        value = await super().call_raw(method, params)
+        if settled:
+            self.thread_settled(method, value)
+        return value
+
+    def thread_settled(self, method: str, answer: JsonValue) -> None:
+        """Warn once if the `policy` can never be asked in the thread that ``method`` has begun."""
+        if self._policy is None or method not in BEGIN_A_THREAD:
+            return
+        try:
+            begun = self.decode_result(method, answer)
+        except InvalidPayload:
+            return  # whoever called finds out by itself
+        self._policy.thread_started(begun)
+
+    async def _call(self, method: str, params: WireModel | Any | None) -> Any:
+        result = await super()._call(method, params)
+        if self._policy is not None and method in BEGIN_A_THREAD:
+            self._policy.thread_started(result)
+        return result

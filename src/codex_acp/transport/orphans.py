@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, TimerHandle
     from collections.abc import Mapping
 
-    from codex_acp.transport.process_tree import ProcessInfo
+    from codex_acp.transport.process_table import ProcessInfo
 
 __all__ = ["TREE_VARIABLE", "adopt_orphans", "is_orphan_here", "mark", "new_mark", "sparing"]
 
@@ -149,7 +149,7 @@ class _Reaper:
             self._timer = self._loop.call_later(REAP_SECONDS, self._collect)
 
     def _collect(self) -> None:
-        from codex_acp.transport.process_tree import read_processes
+        from codex_acp.transport.process_table import read_processes
 
         self._timer = None
         collect(list(read_processes().values()))

@@ -3,7 +3,7 @@
 A process is known by its id *and* its start time, so that a reused id is never hit. Processes
 stay known after their parent died, and when they moved to a session or group of their own; those
 that were never seen with a parent are known by `codex_acp.transport.orphans`.
-Reads ``/proc`` on Linux and runs ``ps`` elsewhere (macOS). Must not know why anybody is stopped.
+Must not know why anybody is stopped.
 """
 
 from __future__ import annotations
@@ -12,114 +12,13 @@ import os
 import sys
 
 from codex_acp.transport import orphans
+from codex_acp.transport.process_table import ProcessInfo, read_process, read_processes
 
-__all__ = ["ProcessInfo", "ProcessTree", "parse_proc_stat", "parse_ps", "read_processes"]
-
-_PS_SECONDS = 0.2
-"""``ps`` normally takes 20 ms; a stuck one must not stop a shutdown that promises half a second."""
+__all__ = ["ProcessTree"]
 
 
 _KERNEL_THREADS = 2
 """The parent of those, which have no environment; see kthreads in proc(5)."""
-
-
-class ProcessInfo:
-    """One process as it was when looked at."""
-
-    __slots__ = ("dead", "group", "parent", "pid", "session", "started")
-
-    def __init__(
-        self, pid: int, parent: int, group: int, session: int | None, started: str, dead: bool
-    ) -> None:
-        self.pid = pid
-        self.parent = parent
-        self.group = group
-        self.session = session
-        """None where the system does not tell it."""
-        self.started = started
-        """Comparable only to itself: clock ticks since boot, or a date."""
-        self.dead = dead
-        """Ended, only not collected by its parent."""
-
-    @property
-    def ticks(self) -> int:
-        """When it started, to be compared with others; 0 where the system tells a date."""
-        return int(self.started) if self.started.isdigit() else 0
-
-
-def read_processes() -> dict[int, ProcessInfo]:
-    """All processes of this machine that can be seen, by id."""
-    return _read_proc() if sys.platform == "linux" else parse_ps(_run_ps(["-ax"]))
-
-
-def read_process(pid: int) -> ProcessInfo | None:
-    """One process, or None if there is none with this id."""
-    if sys.platform != "linux":
-        return parse_ps(_run_ps(["-p", str(pid)])).get(pid)
-    return _read_stat(pid)
-
-
-def parse_proc_stat(text: bytes) -> ProcessInfo:
-    """Read ``/proc/PID/stat`` (proc(5)). The name in it may hold spaces and parentheses."""
-    head, _, tail = text.rpartition(b")")
-    fields = tail.split()
-    # After the name: state, ppid, pgrp, session, ... and starttime as the 20th.
-    return ProcessInfo(
-        pid=int(head.split(b" ", 1)[0]),
-        parent=int(fields[1]),
-        group=int(fields[2]),
-        session=int(fields[3]),
-        started=fields[19].decode(),
-        dead=fields[0] in (b"Z", b"X"),
-    )
-
-
-def parse_ps(text: str) -> dict[int, ProcessInfo]:
-    """Read ``ps -o pid=,ppid=,pgid=,stat=,lstart=``; a line that does not fit is left out."""
-    processes: dict[int, ProcessInfo] = {}
-    for line in text.splitlines():
-        fields = line.split(None, 4)
-        if len(fields) == 5 and fields[0].isdigit():
-            pid, parent, group = int(fields[0]), int(fields[1]), int(fields[2])
-            dead = fields[3].startswith("Z")
-            processes[pid] = ProcessInfo(pid, parent, group, None, fields[4].strip(), dead)
-    return processes
-
-
-def _read_proc() -> dict[int, ProcessInfo]:
-    processes: dict[int, ProcessInfo] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib is slower and costs an import
-        if name.isdigit():
-            info = _read_stat(int(name))
-            if info is not None:
-                processes[info.pid] = info
-    return processes
-
-
-def _read_stat(pid: int) -> ProcessInfo | None:
-    try:
-        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
-    except OSError:
-        return None
-    try:
-        return parse_proc_stat(os.read(fd, 4096))
-    except (OSError, ValueError, IndexError):
-        return None  # it ended between open and read
-    finally:
-        os.close(fd)
-
-
-def _run_ps(selection: list[str]) -> str:
-    import subprocess
-
-    command = ["ps", *selection, "-o", "pid=,ppid=,pgid=,stat=,lstart="]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, timeout=_PS_SECONDS, check=False, env={"LC_ALL": "C"}
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.decode(errors="replace")
 
 
 class ProcessTree:

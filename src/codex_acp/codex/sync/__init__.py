@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from codex_acp.codex.client import CodexClient
+from codex_acp.codex.sync.loop_calls import LoopCalls
 from codex_acp.codex.sync.turn import Turn
 from codex_acp.errors import MisuseError
 from codex_acp.transport.child import ChildProcess
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.client import ClientSettings
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.codex.connection.remote import Token
-    from codex_acp.codex.sync.loop_thread import LoopThread
     from codex_acp.codex.threads import thread as one_thread
     from codex_acp.codex.threads import turn as one_turn
     from codex_acp.codex.threads.inputs import Input
@@ -45,10 +45,9 @@ if TYPE_CHECKING:
 __all__ = ["Codex", "Thread", "Threads", "Turn"]
 
 T = TypeVar("T")
-_Value = TypeVar("_Value")
 
 
-class Codex:
+class Codex(LoopCalls):
     """A Codex for synchronous code: ``with Codex() as codex:``. May be shared by threads.
 
     ``options`` and ``settings`` are those of `CodexClient.start`; with ``connect_to`` it joins a
@@ -81,7 +80,6 @@ class Codex:
         """See `CodexClient.handle`."""
         self.tool = self.client.tool
         """See `CodexClient.tool`."""
-        self._loop: LoopThread | None = None
         self._entered = False
 
     def __enter__(self) -> Self:
@@ -121,17 +119,6 @@ class Codex:
             loop, self._loop = self._loop, None
             if loop is not None:
                 loop.stop()
-
-    def call(self, function: Callable[..., Awaitable[_Value]], /, *args: Any) -> _Value:
-        """Run a coroutine function on the loop and wait: ``codex.call(codex.client.model_list)``.
-
-        Every method of the app-server is one of `client`. Raises what it raises, and MisuseError
-        outside the ``with``. Ctrl-C cancels it, waits until that is done, and raises.
-        """
-        if self._loop is None:
-            message = "use the Codex in a with statement"
-            raise MisuseError(message)
-        return self._loop.call(partial(function, *args))
 
     @property
     def threads(self) -> Threads:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from codex_acp.codex._generated.notifications import ServerNotification
-    from codex_acp.codex.sync import Codex
+    from codex_acp.codex.sync.loop_calls import LoopCalls
     from codex_acp.codex.threads import turn as one_turn
     from codex_acp.codex.threads.inputs import Input
     from codex_acp.codex.threads.results import RunResult
@@ -26,7 +26,7 @@ class Turn(Generic[T]):
     Iterating one that was not entered enters it, and leaves it when the loop is left.
     """
 
-    def __init__(self, codex: Codex, turn: one_turn.Turn[T]) -> None:
+    def __init__(self, codex: LoopCalls, turn: one_turn.Turn[T]) -> None:
         self._codex = codex
         self._entered = False
         self.turn = turn

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
         ThreadStartResponse,
         TurnStartResponse,
     )
-    from codex_acp.codex.client import CodexClient
     from codex_acp.codex.threads.inputs import Input
     from codex_acp.codex.threads.options import ForkOptions, ResumeOptions
     from codex_acp.codex.threads.output_schema import OutputType
     from codex_acp.codex.threads.results import RunResult
+    from codex_acp.codex.threads.thread_services import ThreadServices
     from codex_acp.codex.threads.tools import Tool
     from codex_acp.codex.threads.turn import Turn
     from codex_acp.jsonrpc.message import JsonValue
@@ -47,12 +47,13 @@ class Thread:
 
     def __init__(
         self,
-        client: CodexClient,
+        services: ThreadServices,
         thread_id: str,
         info: ThreadInfo | JsonValue = None,
         loaded_by: tuple[str, JsonValue] | None = None,
     ) -> None:
-        self._client = client
+        self._services = services
+        self._client = services.client
         self._info = info
         self._loaded_by = loaded_by
         self._settings: Settings | None = None
@@ -182,7 +183,7 @@ class Thread:
             started: TurnStartResponse = self._client.decode_result("turn/start", answer)
             return started.turn.id
 
-        return Turn(self._client, self.id, begin, output, silent_after)
+        return Turn(self._services, self.id, begin, output, silent_after)
 
     async def compact(self) -> None:
         """Let Codex sum up what was said, so that it takes less of the context; waits for it.
@@ -197,7 +198,7 @@ class Thread:
             await self._client.thread_compact_start(params)
             return None  # the turn that does it says so itself
 
-        turn: Turn[None] = Turn(self._client, self.id, begin)
+        turn: Turn[None] = Turn(self._services, self.id, begin)
         async with turn:
             await turn.result()
 
@@ -211,7 +212,8 @@ class Thread:
         **options: Unpack[ResumeOptions],
     ) -> Thread:
         """Load it, so that turns can run; see `Threads.resume`."""
-        return await self._client.threads.resume(self.id, trust=trust, tools=tools, **options)
+        begun = await self._services.resume(self.id, options, trust=trust, tools=tools)
+        return Thread(self._services, *begun)
 
     async def fork(
         self,
@@ -221,7 +223,8 @@ class Thread:
         **options: Unpack[ForkOptions],
     ) -> Thread:
         """A new thread that begins with what was said in this one; see `Threads.fork`."""
-        return await self._client.threads.fork(self.id, trust=trust, tools=tools, **options)
+        begun = await self._services.fork(self.id, options, trust=trust, tools=tools)
+        return Thread(self._services, *begun)
 
     async def read(self, *, include_turns: bool = True) -> ThreadInfo:
         """What Codex has stored of it, with its turns and their items; loads nothing.

@@ -1,60 +1,44 @@
 """The threads of an app-server: start, resume, fork, list.
 
-Owns how their settings go to the wire and what is remembered of the answers. The answers stay
-JSON: a program has its thread before a model is loaded.
+Owns how a new thread's settings go to the wire, and the list of those that are stored.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import os
-from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from codex_acp.codex.threads.opening import (
     needs_no_configuration,
     opening,
     read_params,
-    trusting,
-    with_settings,
 )
-from codex_acp.codex.threads.options import (
-    ForkOptions,
-    ListOptions,
-    ResumeOptions,
-    StartOptions,
-    params_of,
-)
+from codex_acp.codex.threads.options import ListOptions, StartOptions, params_of
 from codex_acp.codex.threads.thread import Thread
-from codex_acp.codex.threads.trust import left_out_here, trust_root, undecided_root
-from codex_acp.errors import CodexAcpError, InvalidPayload, MisuseError
+from codex_acp.codex.threads.thread_services import ThreadServices, trusted
+from codex_acp.codex.threads.trust import left_out_here, undecided_root
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable
     from typing import Unpack
 
     from codex_acp.codex._generated.models import ThreadListResponse
-    from codex_acp.codex.client import CodexClient
-    from codex_acp.codex.threads.silence import Watches
+    from codex_acp.codex.request_api import RequestApi
+    from codex_acp.codex.threads.options import ForkOptions, ResumeOptions
     from codex_acp.codex.threads.tools import Tool
-    from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
 __all__ = ["Threads"]
 
 logger = logging.getLogger(__name__)
 
-REPORT_SECONDS: Final = 1.0
-"""How long Codex may take to report the settings it has just taken: usually a millisecond."""
-
 
 class Threads:
     """The threads of one client: ``codex.threads``. Every method raises as the client's calls."""
 
-    def __init__(self, client: CodexClient) -> None:
+    def __init__(self, client: RequestApi) -> None:
         self._client = client
-        self._watches: Watches | None = None
+        self._services = ThreadServices(client)
 
     async def start(
         self,
@@ -82,14 +66,17 @@ class Threads:
             if offered:
                 params["dynamicTools"] = offered
         if trust or needs_no_configuration(params):
-            return await self._begin("thread/start", _trusted(params, trust=trust), tools)
+            params = trusted(params, trust=trust)
+            return Thread(
+                self._services, *await self._services.begin("thread/start", params, tools)
+            )
         cwd = str(params["cwd"])
         read = await self._client.call_raw("config/read", read_params(cwd))
         params, restore = opening(params, read)
-        thread = await self._begin("thread/start", params, tools, restore)
+        begun = await self._services.begin("thread/start", params, tools, restore)
         if undecided_root(cwd, read) is not None:
             _tell_left_out(read)
-        return thread
+        return Thread(self._services, *begun)
 
     async def resume(
         self,
@@ -104,9 +91,8 @@ class Threads:
         ``tools`` answer the calls of those that were offered when it was started, by their names;
         ``trust`` as for `start`.
         """
-        params = _trusted(params_of(options, ResumeOptions), trust=trust)
-        params["threadId"] = thread_id
-        return await self._begin("thread/resume", params, tuple(tools))
+        begun = await self._services.resume(thread_id, options, trust=trust, tools=tools)
+        return Thread(self._services, *begun)
 
     async def fork(
         self,
@@ -120,18 +106,15 @@ class Threads:
 
         ``tools`` and ``trust`` as for `resume`.
         """
-        if options.get("ephemeral"):
-            options.setdefault("exclude_turns", True)  # Codex forks no other way without a file
-        params = _trusted(params_of(options, ForkOptions), trust=trust)
-        params["threadId"] = thread_id
-        return await self._begin("thread/fork", params, tuple(tools))
+        begun = await self._services.fork(thread_id, options, trust=trust, tools=tools)
+        return Thread(self._services, *begun)
 
     def get(self, thread_id: str) -> Thread:
         """The object for a stored thread, to read, rename, archive or delete it; asks nobody.
 
         Before a turn can run in it, `Thread.resume` it.
         """
-        return Thread(self._client, thread_id)
+        return Thread(self._services, thread_id)
 
     def list(self, **options: Unpack[ListOptions]) -> AsyncIterator[Thread]:
         """The stored threads, the last used first; pages are fetched as they are needed.
@@ -149,94 +132,10 @@ class Threads:
             answer = await self._client.call_raw("thread/list", params)
             page: ThreadListResponse = self._client.decode_result("thread/list", answer)
             for info in page.data:
-                yield Thread(self._client, info.id, info)
+                yield Thread(self._services, info.id, info)
             if page.next_cursor is None:
                 return
             params["cursor"] = page.next_cursor
-
-    @property
-    def watches(self) -> Watches:
-        """What watches running turns for silence."""
-        if self._watches is None:
-            from codex_acp.codex.threads.silence import Watches
-
-            self._watches = Watches(self._client)
-        return self._watches
-
-    async def _begin(
-        self,
-        method: str,
-        params: Mapping[str, JsonValue],
-        tools: tuple[Tool | Callable[..., object], ...],
-        restore: dict[str, JsonValue] | None = None,
-    ) -> Thread:
-        answer = await self._client.call_raw(method, dict(params), settled=False)
-        info = answer.get("thread") if isinstance(answer, dict) else None
-        thread_id = info.get("id") if isinstance(info, dict) else None
-        if not isinstance(thread_id, str):
-            self._client.decode_result(method, answer)  # says what does not fit
-            what = f"the result of {method}"
-            raise InvalidPayload(what, ("thread.id: it is missing",))
-        if restore is not None:
-            answer = await self._restored(thread_id, answer, restore)
-        self._client.thread_settled(method, answer)
-        if tools:
-            self._client.tool_calls.add(tools, thread_id)
-        return Thread(self._client, thread_id, info, (method, answer))
-
-    async def _restored(
-        self, thread_id: str, answer: JsonValue, restore: dict[str, JsonValue]
-    ) -> JsonValue:
-        """Give a new thread what it was not started with; its answer with that.
-
-        One that cannot have it is no thread that was asked for: it is let go of. Raises ErrorReply.
-        """
-        report = _Report()
-        self._client.subscribe(thread_id, report)
-        try:
-            params = {"threadId": thread_id, **restore}
-            await self._client.call_raw("thread/settings/update", params)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(REPORT_SECONDS):
-                    await report.came.wait()
-        except BaseException:
-            with suppress(CodexAcpError, TimeoutError):
-                async with asyncio.timeout(REPORT_SECONDS):
-                    await self._client.call_raw("thread/unsubscribe", {"threadId": thread_id})
-            raise
-        finally:
-            self._client.unsubscribe(thread_id, report)
-        return with_settings(answer, report.settings or restore)
-
-
-class _Report:
-    """A sink that waits for the settings of a thread."""
-
-    def __init__(self) -> None:
-        self.came = asyncio.Event()
-        self.settings: JsonValue = None
-
-    def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`."""
-        if method == "thread/settings/updated" and isinstance(params, dict):
-            self.settings = params.get("threadSettings")
-            self.came.set()
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
-
-    def on_closed(self, error: TransportError | None) -> None:  # noqa: ARG002 - of the protocol
-        """See `NotificationSink`: whoever uses the thread finds out."""
-        self.came.set()
-
-
-def _trusted(params: dict[str, JsonValue], *, trust: bool) -> dict[str, JsonValue]:
-    if not trust:
-        return params
-    cwd = params.get("cwd")
-    if not isinstance(cwd, str):
-        raise MisuseError("trust= is for the directory of cwd=, which is not given")
-    return trusting(params, trust_root(cwd), os.path.realpath(cwd))
 
 
 def _tell_left_out(read: JsonValue) -> None:

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from typing import Self
 
     from codex_acp.codex._generated.notifications import ServerNotification
-    from codex_acp.codex.client import CodexClient
     from codex_acp.codex.threads.inputs import Input
     from codex_acp.codex.threads.output_schema import OutputType
     from codex_acp.codex.threads.silence import SilenceWatch
+    from codex_acp.codex.threads.thread_services import ThreadServices
 
 __all__ = ["Turn"]
 
@@ -56,7 +56,7 @@ class Turn(Generic[T]):
 
     def __init__(
         self,
-        client: CodexClient,
+        services: ThreadServices,
         thread_id: str,
         begin: Callable[[], Awaitable[str | None]],
         output: OutputType[T] | None = None,
@@ -65,7 +65,8 @@ class Turn(Generic[T]):
         if silent_after is not None and not silent_after > 0:
             message = f"a turn cannot be silent after {silent_after!r} s; give a positive time"
             raise MisuseError(message)
-        self._client = client
+        self._services = services
+        self._client = services.client
         self._begin = begin
         self._output = output
         self._silent_after = silent_after
@@ -101,8 +102,7 @@ class Turn(Generic[T]):
         try:
             self._id = await self._started()
             after = self._silent_after or WARN_AFTER_SECONDS
-            watches = self._client.threads.watches
-            self._watch = watches.watch(after, self.thread_id, self._id)
+            self._watch = self._services.watches.watch(after, self.thread_id, self._id)
         except BaseException:
             await self.aclose()
             raise

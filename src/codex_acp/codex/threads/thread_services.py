@@ -1,0 +1,163 @@
+"""What the threads of one client share: how one begins, its tools, the watches of its turns.
+
+Owns what is sent to begin a thread and what is remembered of the answer, which stays JSON: a
+program has its thread before a model is loaded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from codex_acp.codex.threads.opening import trusting, with_settings
+from codex_acp.codex.threads.options import ForkOptions, ResumeOptions, params_of
+from codex_acp.codex.threads.trust import trust_root
+from codex_acp.errors import CodexAcpError, InvalidPayload, MisuseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from codex_acp.codex.request_api import RequestApi
+    from codex_acp.codex.threads.silence import Watches
+    from codex_acp.codex.threads.tools import Tool
+    from codex_acp.errors import TransportError
+    from codex_acp.jsonrpc.message import JsonValue
+
+__all__ = ["Begun", "ThreadServices", "trusted"]
+
+REPORT_SECONDS: Final = 1.0
+"""How long Codex may take to report the settings it has just taken: usually a millisecond."""
+
+
+class Begun(NamedTuple):
+    """A thread that was started, resumed or forked, as Codex has answered."""
+
+    thread_id: str
+    info: JsonValue
+    loaded_by: tuple[str, JsonValue]
+    """The method and its answer."""
+
+
+class ThreadServices:
+    """One for each client. Every method raises as the client's calls."""
+
+    def __init__(self, client: RequestApi) -> None:
+        self.client = client
+        self._watches: Watches | None = None
+
+    @property
+    def watches(self) -> Watches:
+        """What watches running turns for silence."""
+        if self._watches is None:
+            from codex_acp.codex.threads.silence import Watches
+
+            self._watches = Watches(self.client)
+        return self._watches
+
+    async def resume(
+        self,
+        thread_id: str,
+        options: ResumeOptions,
+        *,
+        trust: bool,
+        tools: Iterable[Tool | Callable[..., object]],
+    ) -> Begun:
+        """See `Threads.resume`."""
+        params = trusted(params_of(options, ResumeOptions), trust=trust)
+        params["threadId"] = thread_id
+        return await self.begin("thread/resume", params, tools)
+
+    async def fork(
+        self,
+        thread_id: str,
+        options: ForkOptions,
+        *,
+        trust: bool,
+        tools: Iterable[Tool | Callable[..., object]],
+    ) -> Begun:
+        """See `Threads.fork`."""
+        if options.get("ephemeral"):
+            options.setdefault("exclude_turns", True)  # Codex forks no other way without a file
+        params = trusted(params_of(options, ForkOptions), trust=trust)
+        params["threadId"] = thread_id
+        return await self.begin("thread/fork", params, tools)
+
+    async def begin(
+        self,
+        method: str,
+        params: Mapping[str, JsonValue],
+        tools: Iterable[Tool | Callable[..., object]],
+        restore: dict[str, JsonValue] | None = None,
+    ) -> Begun:
+        """Begin a thread, and give it ``restore`` before its first turn."""
+        tools = tuple(tools)
+        answer = await self.client.call_raw(method, dict(params), settled=False)
+        info = answer.get("thread") if isinstance(answer, dict) else None
+        thread_id = info.get("id") if isinstance(info, dict) else None
+        if not isinstance(thread_id, str):
+            self.client.decode_result(method, answer)  # says what does not fit
+            what = f"the result of {method}"
+            raise InvalidPayload(what, ("thread.id: it is missing",))
+        if restore is not None:
+            answer = await self._restored(thread_id, answer, restore)
+        self.client.thread_settled(method, answer)
+        if tools:
+            self.client.tool_calls.add(tools, thread_id)
+        return Begun(thread_id, info, (method, answer))
+
+    async def _restored(
+        self, thread_id: str, answer: JsonValue, restore: dict[str, JsonValue]
+    ) -> JsonValue:
+        """Give a new thread what it was not started with; its answer with that.
+
+        One that cannot have it is no thread that was asked for: it is let go of. Raises ErrorReply.
+        """
+        report = _Report()
+        self.client.subscribe(thread_id, report)
+        try:
+            params = {"threadId": thread_id, **restore}
+            await self.client.call_raw("thread/settings/update", params)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(REPORT_SECONDS):
+                    await report.came.wait()
+        except BaseException:
+            with suppress(CodexAcpError, TimeoutError):
+                async with asyncio.timeout(REPORT_SECONDS):
+                    await self.client.call_raw("thread/unsubscribe", {"threadId": thread_id})
+            raise
+        finally:
+            self.client.unsubscribe(thread_id, report)
+        return with_settings(answer, report.settings or restore)
+
+
+class _Report:
+    """A sink that waits for the settings of a thread."""
+
+    def __init__(self) -> None:
+        self.came = asyncio.Event()
+        self.settings: JsonValue = None
+
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        """See `NotificationSink`."""
+        if method == "thread/settings/updated" and isinstance(params, dict):
+            self.settings = params.get("threadSettings")
+            self.came.set()
+
+    def on_batch_end(self) -> None:
+        """See `NotificationSink`."""
+
+    def on_closed(self, error: TransportError | None) -> None:  # noqa: ARG002 - of the protocol
+        """See `NotificationSink`: whoever uses the thread finds out."""
+        self.came.set()
+
+
+def trusted(params: dict[str, JsonValue], *, trust: bool) -> dict[str, JsonValue]:
+    """The params with what trusts the directory of ``cwd``, if it is to be. Raises MisuseError."""
+    if not trust:
+        return params
+    cwd = params.get("cwd")
+    if not isinstance(cwd, str):
+        raise MisuseError("trust= is for the directory of cwd=, which is not given")
+    return trusting(params, trust_root(cwd), os.path.realpath(cwd))
