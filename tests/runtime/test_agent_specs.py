@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from codex_acp.errors import MisuseError
-from codex_acp.runtime import AgentRuntime, AgentSpec, CrashLoop, RestartLimit
-from codex_acp.runtime.restart_limit import Restarts
+from codex_acp.runtime import AgentRuntime, AgentSpec
 from codex_acp.transport.memory import memory_pair
 
 
@@ -60,18 +59,3 @@ def test_two_specs_share_a_process_only_if_they_start_alike() -> None:
         AgentSpec(["a"], env={"X": "1"}, auth_method="key"),
     ):
         assert spec.key != other.key
-
-
-def test_a_restart_is_refused_while_too_many_ends_are_too_recent() -> None:
-    restarts = Restarts("agent", RestartLimit(count=2, seconds=10))
-    restarts.check(0)
-    restarts.ended(0, ValueError("first"))
-    restarts.check(1)
-    restarts.ended(5, ValueError("second"))
-    with pytest.raises(CrashLoop, match="second"):
-        restarts.check(9.9)
-    restarts.check(10)
-    restarts.ended(11, ValueError("third"))
-    with pytest.raises(CrashLoop, match="ended 2 times within 10 seconds"):
-        restarts.check(14)
-    restarts.check(15)

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from codex_acp.runtime.filesystem import FileAccess as FileAccess
     from codex_acp.runtime.manager import AgentDescription as AgentDescription
     from codex_acp.runtime.manager import AgentRuntime as AgentRuntime
+    from codex_acp.runtime.manager import RestartLimit as RestartLimit
     from codex_acp.runtime.permissions import Permission as Permission
     from codex_acp.runtime.permissions import PermissionPolicy as PermissionPolicy
     from codex_acp.runtime.permissions import allow_kinds as allow_kinds
     from codex_acp.runtime.permissions import reject_all as reject_all
     from codex_acp.runtime.prompt import Prompt as Prompt
-    from codex_acp.runtime.restart_limit import RestartLimit as RestartLimit
     from codex_acp.runtime.results import PromptResult as PromptResult
     from codex_acp.runtime.results import ToolCall as ToolCall
     from codex_acp.runtime.resume import Opened as Opened
@@ -70,7 +70,7 @@ else:
             "StoreError",
         ),
         "filesystem": ("FileAccess",),
-        "manager": ("AgentDescription", "AgentRuntime"),
+        "manager": ("AgentDescription", "AgentRuntime", "RestartLimit"),
         "permissions": ("Permission", "PermissionPolicy", "allow_kinds", "reject_all"),
         "prompt": ("Prompt",),
         "restart_limit": ("RestartLimit",),

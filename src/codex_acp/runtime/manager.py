@@ -19,14 +19,14 @@ from codex_acp.acp.types import DeleteSessionRequest, ListSessionsRequest
 from codex_acp.errors import MisuseError, PeerError
 from codex_acp.runtime.agent_process import AgentProcess
 from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec
-from codex_acp.runtime.errors import MethodNotOffered, StoreError
+from codex_acp.runtime.errors import CrashLoop, MethodNotOffered, StoreError
 from codex_acp.runtime.handlers import answering
 from codex_acp.runtime.permissions import reject_all
-from codex_acp.runtime.restart_limit import RestartLimit, Restarts
 from codex_acp.runtime.resume import Wanted, open_session
 from codex_acp.runtime.services import Services
 from codex_acp.runtime.session import Session
 from codex_acp.runtime.session_store import StoredSession
+from codex_acp.transport.restart_limit import RestartLimit, Restarts
 from codex_acp.transport.shielding import finish
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from codex_acp.runtime.session_store import SessionStore
     from codex_acp.runtime.terminals import TerminalAccess
 
-__all__ = ["AgentDescription", "AgentRuntime"]
+__all__ = ["AgentDescription", "AgentRuntime", "RestartLimit"]
 
 logger = logging.getLogger(__name__)
 
@@ -102,6 +102,7 @@ class AgentRuntime:
         self._limit = restarts or RestartLimit()
         self._clock = clock
         self._restarts: dict[tuple[object, ...], Restarts] = {}
+        self._last_end: dict[tuple[object, ...], Exception] = {}
         self._shared: dict[tuple[object, ...], AgentProcess] = {}
         self._starting: dict[tuple[object, ...], asyncio.Task[AgentProcess]] = {}
         self._starts: set[asyncio.Task[AgentProcess]] = set()
@@ -304,17 +305,21 @@ class AgentRuntime:
             raise
 
     async def _start(self, spec: AgentSpec) -> AgentProcess:
-        restarts = self._restarts.setdefault(spec.key, Restarts(spec.name, self._limit))
-        restarts.check(self._clock())
+        restarts = self._restarts.setdefault(spec.key, Restarts(self._limit))
+        if restarts.seconds_to_wait(self._clock()):
+            last = self._last_end[spec.key]
+            raise CrashLoop(spec.name, self._limit.count, self._limit.seconds, last)
         try:
             process = await AgentProcess.start(spec, self._services, self._answer_seconds)
         except Exception as error:
-            restarts.ended(self._clock(), error)
+            restarts.add(self._clock())
+            self._last_end[spec.key] = error
             raise
         self._processes.add(process)
 
         def ended(error: TransportError) -> None:
-            restarts.ended(self._clock(), error)
+            restarts.add(self._clock())
+            self._last_end[spec.key] = error
             self._processes.discard(process)
 
         process.on_ended = ended

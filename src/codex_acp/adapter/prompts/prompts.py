@@ -22,16 +22,15 @@ from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable
 
     from codex_acp.adapter.prompts.queue import QueuedPrompt
     from codex_acp.adapter.prompts.turn_calls import TurnCalls
+    from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex._generated.models import UserInput
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.session.stop_reasons import PromptEnd
-
-    Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
 
 __all__ = ["NotTaken", "PromptAnswer", "PromptHost", "Prompts", "Speech", "TurnWork"]
 

@@ -18,14 +18,13 @@ from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop, end_of_turn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from codex_acp.adapter.prompts.run import PromptRun
     from codex_acp.adapter.prompts.turn_calls import TurnCalls
+    from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex._generated.models import Turn
     from codex_acp.mapping.session.stop_reasons import PromptEnd
-
-    Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
 
 __all__ = ["TurnEnd"]
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from codex_acp.adapter.server.restarts import MAX_STARTS, WINDOW_SECONDS, Restarts
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.codex.connection.launch import spawn_app_server
 from codex_acp.errors import CodexAcpError, LaunchError, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS
+from codex_acp.transport.restart_limit import Restarts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,7 +112,7 @@ class AppServer:
             opt_out_notifications=UNWANTED_NOTIFICATIONS,
             on_refused=self._refused,
         )
-        self._restarts.begun(anyio.current_time())
+        self._restarts.add(anyio.current_time())
         client.subscribe_all(self._end)
         if self._on_client is not None:
             self._on_client(client)
@@ -136,8 +136,9 @@ class AppServer:
     def _spawn(self) -> ChildProcess:
         wait = self._restarts.seconds_to_wait(anyio.current_time())
         if wait:
+            limit = self._restarts.limit
             message = (
-                f"Codex has ended {MAX_STARTS} times within {WINDOW_SECONDS:g} s; it is started "
+                f"Codex has ended {limit.count} times within {limit.seconds:g} s; it is started "
                 f"again in {math.ceil(wait)} s at the earliest. The last time: {self._end.reason}"
             )
             raise LaunchError(message)

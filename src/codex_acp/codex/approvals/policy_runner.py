@@ -48,7 +48,7 @@ from codex_acp.codex.approvals.policies import Allow, ApprovalQuestion, Deny
 from codex_acp.codex.approvals.policy_warnings import why_never_asked
 from codex_acp.codex.approvals.refusals import refusal
 from codex_acp.codex.approvals.running_items import FOLLOWED, Items
-from codex_acp.codex.connection.server_requests import RefusedRequest
+from codex_acp.codex.connection.server_requests import RefusedRequest, sendable
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.wire.codec import plain
 
@@ -80,9 +80,6 @@ END_OF_DECISION_SECONDS: Final = 2 * END_OF_CALLBACK_SECONDS
 
 INTERRUPT_SECONDS: Final = 10.0
 """An interrupt is answered at once, or never."""
-
-MAX_REASON_LENGTH: Final = 2000
-"""Characters of a reason: it may quote an exception, and the model may get to read it."""
 
 ELICITATION: Final = "a policy answers no forms, pages or questions; register a handler for them"
 
@@ -282,7 +279,7 @@ class PolicyRunner:
 
     def _refuse(self, request: ServerRequest, reason: str, *, answered: bool = False) -> WireModel:
         """The negative reply, with one warning unless somebody said no."""
-        text = _sendable(f"{request.method} was declined: {reason}")
+        text = sendable(f"{request.method} was declined: {reason}")
         level = logging.INFO if answered else logging.WARNING
         logger.log(level, "refused %s (id %r): %s", request.method, request.id, text)
         if not answered:
@@ -359,10 +356,3 @@ async def _decision(policy: Policy, question: ApprovalQuestion) -> Decision:
     if not isinstance(decision, Allow | Deny):
         return Deny(f"a policy must decide Allow, Deny or None, not {decision!r}")
     return decision
-
-
-def _sendable(reason: str) -> str:
-    """Valid Unicode of bounded length: an exception's text must not be what makes a reply fail."""
-    if len(reason) > MAX_REASON_LENGTH:
-        reason = f"{reason[:MAX_REASON_LENGTH]}… ({len(reason)} characters in all)"
-    return reason.encode("utf-8", "replace").decode()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from codex_acp.transport.connection import Responder
     from codex_acp.wire.model import WireModel
 
-__all__ = ["HANDLER_FAILED", "OpenRequest", "RefusedRequest", "ServerRequests"]
+__all__ = ["HANDLER_FAILED", "OpenRequest", "RefusedRequest", "ServerRequests", "sendable"]
 
 logger = logging.getLogger(__name__)
 
@@ -231,7 +231,7 @@ class ServerRequests:
         from codex_acp.codex.approvals.refusals import refusal
         from codex_acp.wire.codec import encode
 
-        reason = _sendable(reason)
+        reason = sendable(reason)
         logger.warning("refused %s (id %r): %s", request.method, request.id, reason, exc_info=error)
         self._tell(request, reason)
         reply = refusal(request.method, request.params, reason)
@@ -269,7 +269,7 @@ def _encoded(method: str, result: object) -> EncodedJson:
     return encode(result)
 
 
-def _sendable(reason: str) -> str:
+def sendable(reason: str) -> str:
     """The reason as valid Unicode of bounded length: it must never be what makes an answer fail."""
     if len(reason) > MAX_REASON_LENGTH:
         reason = f"{reason[:MAX_REASON_LENGTH]}… ({len(reason)} characters in all)"
