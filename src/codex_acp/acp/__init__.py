@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from codex_acp.acp.capabilities import negotiated_version as negotiated_version
     from codex_acp.acp.client_side import ClientSide as ClientSide
     from codex_acp.acp.conventions import acp_connection as acp_connection
+    from codex_acp.acp.conventions import spawn as spawn
 else:
     _MODULE_OF = {
         "AgentNotificationHandlers": "_generated.v1.handlers",
@@ -40,6 +41,7 @@ else:
         "AgentSide": "agent_side",
         "ClientSide": "client_side",
         "acp_connection": "conventions",
+        "spawn": "conventions",
         "AgentFeatures": "capabilities",
         "ClientFeatures": "capabilities",
         "PROTOCOL_VERSION": "capabilities",

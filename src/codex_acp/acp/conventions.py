@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.errors import MisuseError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
+from codex_acp.transport.child import spawn
 from codex_acp.transport.connection import Connection
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import Link
     from codex_acp.wire.registry import MethodInfo
 
-__all__ = ["CANCEL_REQUEST", "Methods", "acp_connection", "check_known", "check_rows"]
+__all__ = ["CANCEL_REQUEST", "Methods", "acp_connection", "check_known", "check_rows", "spawn"]
 
 CANCEL_REQUEST: Final = "$/cancel_request"
 """Either side may send it to give up a request of its own."""

@@ -15,8 +15,8 @@ from codex_acp.codex._generated.notifications import (
     TurnCompletedEvent,
     TurnStartedEvent,
 )
-from codex_acp.codex.action_ids import SHARED_ID, Collision
-from codex_acp.codex.actions import answer_id_of
+from codex_acp.codex.approvals.action_ids import SHARED_ID, Collision
+from codex_acp.codex.approvals.actions import answer_id_of
 from codex_acp.codex.approvals.classify import Approval, classify
 from codex_acp.codex.approvals.policies import ApprovalQuestion, Deny
 from codex_acp.codex.approvals.policy_runner import PolicyRunner
