@@ -49,7 +49,8 @@ def test_every_public_name_loads_and_is_known_to_type_checkers() -> None:
     imported = {
         (node.module, alias.asname)
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("codex_acp.")
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith("codex_acp.transcript.")
         for alias in node.names
     }
     lazy = {

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from codex_acp._lazy import lazy
+
 if TYPE_CHECKING:
     from codex_acp.acp import types as types
     from codex_acp.acp import unstable as unstable
@@ -33,41 +35,28 @@ if TYPE_CHECKING:
     from codex_acp.acp.conventions import acp_connection as acp_connection
     from codex_acp.acp.conventions import spawn as spawn
 else:
-    _MODULE_OF = {
-        "AgentNotificationHandlers": "_generated.v1.handlers",
-        "AgentRequestHandlers": "_generated.v1.handlers",
-        "ClientNotificationHandlers": "_generated.v1.handlers",
-        "ClientRequestHandlers": "_generated.v1.handlers",
-        "AgentSide": "agent_side",
-        "ClientSide": "client_side",
-        "acp_connection": "conventions",
-        "spawn": "conventions",
-        "AgentFeatures": "capabilities",
-        "ClientFeatures": "capabilities",
-        "PROTOCOL_VERSION": "capabilities",
-        "SUPPORTED_VERSIONS": "capabilities",
-        "agent_features": "capabilities",
-        "client_features": "capabilities",
-        "is_supported_version": "capabilities",
-        "negotiated_version": "capabilities",
-        "types": None,
-        "unstable": None,
+    _NAMES_OF = {
+        "": ("types", "unstable"),
+        "_generated.v1.handlers": (
+            "AgentNotificationHandlers",
+            "AgentRequestHandlers",
+            "ClientNotificationHandlers",
+            "ClientRequestHandlers",
+        ),
+        "agent_side": ("AgentSide",),
+        "capabilities": (
+            "PROTOCOL_VERSION",
+            "SUPPORTED_VERSIONS",
+            "AgentFeatures",
+            "ClientFeatures",
+            "agent_features",
+            "client_features",
+            "is_supported_version",
+            "negotiated_version",
+        ),
+        "client_side": ("ClientSide",),
+        "conventions": ("acp_connection", "spawn"),
     }
-    """Public name → the module below this package that defines it; None: it is a module."""
+    """The module below this package → its public names; "" has modules."""
 
-    __all__ = list(_MODULE_OF)
-
-    def __getattr__(name: str) -> object:
-        from importlib import import_module
-
-        if name not in _MODULE_OF:
-            msg = f"module {__name__!r} has no attribute {name!r}"
-            raise AttributeError(msg)
-        module = _MODULE_OF[name]
-        if module is None:
-            return import_module(f"{__name__}.{name}")
-        value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
-        return value
-
-    def __dir__() -> list[str]:
-        return sorted(__all__)
+    __all__, __getattr__, __dir__ = lazy(__name__, _NAMES_OF)

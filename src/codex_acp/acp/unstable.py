@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from codex_acp._lazy import lazy
+
 if TYPE_CHECKING:
     from codex_acp.acp._generated.v1_unstable.models import *  # noqa: F403 - as the schema names them
     from codex_acp.wire.model import UnknownValue as UnknownValue  # noqa: PLC0414 - re-exported
@@ -21,21 +23,10 @@ if TYPE_CHECKING:
 else:
     from codex_acp.acp._generated.v1_unstable.models import MODULE_OF as _MODULE_OF
 
-    _SOURCE_OF = dict.fromkeys(
-        _MODULE_OF, "codex_acp.acp._generated.v1_unstable.models"
-    ) | dict.fromkeys(("UnknownValue", "UnknownVariant", "WireModel"), "codex_acp.wire.model")
-    """Public name → the module to take it from."""
-
-    __all__ = list(_SOURCE_OF)
-
-    def __getattr__(name: str) -> object:
-        from importlib import import_module
-
-        if name not in _SOURCE_OF:
-            msg = f"module {__name__!r} has no attribute {name!r}"
-            raise AttributeError(msg)
-        value = globals()[name] = getattr(import_module(_SOURCE_OF[name]), name)
-        return value
-
-    def __dir__() -> list[str]:
-        return sorted(__all__)
+    __all__, __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "codex_acp.acp._generated.v1_unstable.models": _MODULE_OF,
+            "codex_acp.wire.model": ("UnknownValue", "UnknownVariant", "WireModel"),
+        },
+    )

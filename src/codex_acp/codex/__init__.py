@@ -15,6 +15,8 @@ used: importing this package loads neither a model nor pydantic nor an event loo
 
 from __future__ import annotations
 
+from codex_acp._lazy import lazy
+
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
     from codex_acp.codex.approvals.grants import Always as Always
@@ -142,23 +144,5 @@ _MODULES = {
 }
 """Which module has which names; a test compares it with the imports above."""
 
-_HOME_OF = {name: module for module, names in _MODULES.items() for name in names}
-
-__all__ = [name for names in _MODULES.values() for name in names]
-
-
-def __getattr__(name: str) -> object:
-    """Load the module that has ``name`` (PEP 562)."""
-    module = _HOME_OF.get(name)
-    if module is None:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
-    from importlib import import_module
-
-    value: object = getattr(import_module(f"{__name__}.{module}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF})
+if not TYPE_CHECKING:  # a type checker would take every name for one that exists
+    __all__, __getattr__, __dir__ = lazy(__name__, _MODULES)

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from codex_acp._lazy import lazy
+
 if TYPE_CHECKING:
     from codex_acp.runtime.agent_spec import AgentSpec as AgentSpec
     from codex_acp.runtime.config_options import Choice as Choice
@@ -83,18 +85,4 @@ else:
     }
     """The module below this package → its public names; a test compares it with the imports."""
 
-    _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
-
-    __all__ = list(_MODULE_OF)
-
-    def __getattr__(name: str) -> object:
-        from importlib import import_module
-
-        if name not in _MODULE_OF:
-            msg = f"module {__name__!r} has no attribute {name!r}"
-            raise AttributeError(msg)
-        value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-        return value
-
-    def __dir__() -> list[str]:
-        return sorted(__all__)
+    __all__, __getattr__, __dir__ = lazy(__name__, _NAMES_OF)

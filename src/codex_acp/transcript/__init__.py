@@ -16,6 +16,8 @@ are first used, so that pure code may import ``transcript.events`` without the I
 
 from __future__ import annotations
 
+from codex_acp._lazy import lazy
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from codex_acp.transcript.codec import SCHEMA_VERSION as SCHEMA_VERSION
@@ -59,23 +61,5 @@ _MODULES = {
 }  # fmt: skip
 """Which module has which names; a test compares it with the imports above."""
 
-_HOME_OF = {name: module for module, names in _MODULES.items() for name in names}
-
-__all__ = [name for names in _MODULES.values() for name in names]
-
-
-def __getattr__(name: str) -> object:
-    """Load the module that has ``name`` (PEP 562)."""
-    module = _HOME_OF.get(name)
-    if module is None:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
-    from importlib import import_module
-
-    value: object = getattr(import_module(f"{__name__}.{module}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF})
+if not TYPE_CHECKING:  # a type checker would take every name for one that exists
+    __all__, __getattr__, __dir__ = lazy(__name__, _MODULES)

@@ -1,0 +1,38 @@
+"""Packages whose names load when they are first used (PEP 562)."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+__all__ = ["lazy"]
+
+
+def lazy(
+    package: str, names_of: Mapping[str, Iterable[str]]
+) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
+    """What a package needs: its ``__all__``, ``__getattr__`` and ``__dir__``.
+
+    ``names_of`` says which module has which names: a module below the package, or of this library
+    by its whole name; "" has the names that are modules themselves.
+    """
+    home_of = {name: module for module, names in names_of.items() for name in names}
+
+    def load(name: str) -> object:
+        if name not in home_of:
+            message = f"module {package!r} has no attribute {name!r}"
+            raise AttributeError(message)
+        from importlib import import_module
+
+        module = home_of[name]
+        if not module:
+            return import_module(f"{package}.{name}")
+        whole = module if module.startswith("codex_acp.") else f"{package}.{module}"
+        value: object = getattr(import_module(whole), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return list(home_of), load, lambda: sorted(home_of)
