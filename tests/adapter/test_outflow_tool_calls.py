@@ -147,6 +147,7 @@ async def test_whenever_the_client_lags_its_tool_calls_end_the_same(
 async def test_thoughts_that_wait_are_joined_and_written_as_their_model_would_be() -> None:
     client = Client()
     client.outflow.send("s", ThoughtChunk("m", "a"))
+    client.end_read()
     client.writing_paused = True
     for text in "bc":
         client.outflow.send("s", ThoughtChunk("m", text))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from functools import partial
 
 import anyio
 import pytest
@@ -149,3 +150,37 @@ async def test_an_error_with_a_null_id_is_logged(caplog: pytest.LogCaptureFixtur
     await connection.aclose()
     with pytest.raises(ConnectionClosed):
         await call
+
+
+def methods(received: list[JsonValue]) -> list[JsonValue]:
+    return [message["method"] for message in received if isinstance(message, dict)]
+
+
+def notify(connection: Connection, method: str) -> None:
+    connection.notify(method, None)
+
+
+async def test_what_is_held_is_sent_before_anything_else_and_once() -> None:
+    connection, peer = joined(Recorder())
+    connection.hold(partial(notify, connection, "held"))
+    connection.notify("next", None)
+    call = started(connection.call("asked", None))
+    await settle()
+
+    assert methods(peer.received) == ["held", "next", "asked"]
+    call.cancel()
+
+
+async def test_what_is_held_is_sent_at_the_end_of_the_iteration_and_when_it_closes() -> None:
+    connection, peer = joined(Recorder())
+    connection.hold(partial(notify, connection, "first"))
+    connection.hold(partial(notify, connection, "second"))
+    await settle()
+    assert methods(peer.received) == ["first", "second"]
+    connection.hold(partial(notify, connection, "last"))
+    await connection.aclose()
+    await settle()
+    assert methods(peer.received)[2:] == ["last"]
+    asked: list[bool] = []
+    connection.hold(lambda: asked.append(connection.notify("late", None)))
+    assert asked == [False], "at once, and dropped"

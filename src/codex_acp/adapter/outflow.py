@@ -1,8 +1,9 @@
 """The updates on their way to the client: in order, and bounded when the client is slow.
 
-While the client keeps up, an update is written at once. When it lags, updates wait here: adjacent
-pieces of one message become one, and of a tool call's updates a later one takes the place of an
-earlier one whose fields it all sets. When even that is too much, reading from Codex pauses.
+While the client keeps up, an update is written at once, but for pieces of one message that follow
+each other in one read: they become one. When it lags, updates wait here: adjacent pieces become one
+however they came, and of a tool call's updates a later one takes the place of an earlier one whose
+fields it all sets. When even that is too much, reading from Codex pauses.
 Owns no session and must not know what an update means.
 """
 
@@ -46,6 +47,8 @@ MAX_WAITING_TEXT: Final = 2 * 1024 * 1024
 
 UPDATES_PER_WRITE: Final = 64
 """How many waiting updates are handed over before the client is given a chance to lag again."""
+
+_CHUNKS: Final = (TextChunk, ThoughtChunk)
 
 _MESSAGE: Final = b"agent_message_chunk"
 _THOUGHT: Final = b"agent_thought_chunk"
@@ -129,6 +132,8 @@ class Outflow:
         self._prefixes: dict[str, bytes] = {}
         self._message: tuple[str, str, type] | None = None
         self._chunk_prefix = b""
+        self._pieces: list[str] = []
+        """Text of that message which the connection asks for before it sends anything else."""
         self._on_full: Callable[[bool], None] | None = None
         self._full = False
 
@@ -145,12 +150,18 @@ class Outflow:
 
     def send(self, session_id: str, update: Update) -> None:
         """Send an update behind all that was sent before."""
-        if not self._waiting and not self._side.writing_paused:
-            if isinstance(update, TextChunk | ThoughtChunk):
-                self._write_chunk(session_id, update)
-            else:
+        if not self._waiting:
+            if isinstance(update, _CHUNKS):
+                message = (session_id, update.message_id, type(update))
+                if self._pieces and message == self._message:
+                    self._pieces.append(update.text)
+                    return
+                if not self._side.writing_paused:
+                    self._begin_chunk(message, update.text)
+                    return
+            elif not self._side.writing_paused:
                 self._write_one(session_id, encode(update))
-            return
+                return
         update = _model_of(update)
         last = self._last
         text = None if last is None else last.takes(session_id, update)
@@ -208,20 +219,26 @@ class Outflow:
             self._prefixes[session_id] = before
         self._side.session_update_encoded(EncodedJson(before + update + b"}"))
 
-    def _write_chunk(self, session_id: str, chunk: TextChunk | ThoughtChunk) -> None:
-        """The same for a text chunk, whose model would only be taken apart again."""
-        message = (session_id, chunk.message_id, type(chunk))
+    def _begin_chunk(self, message: tuple[str, str, type], text: str) -> None:
+        """Hold the first piece of a chunk, which grows until something else is sent."""
         if message != self._message:
-            self._message = message
-            kind = _MESSAGE if isinstance(chunk, TextChunk) else _THOUGHT
+            self._write_pieces()
+            self._message = session_id, message_id, kind = message
             self._chunk_prefix = (
                 b'{"sessionId":' + encode(session_id)
-                + b',"update":{"sessionUpdate":"' + kind + b'","messageId":'
-                + encode(chunk.message_id)
+                + b',"update":{"sessionUpdate":"' + (_MESSAGE if kind is TextChunk else _THOUGHT)
+                + b'","messageId":' + encode(message_id)
                 + b',"content":{"type":"text","text":'
             )  # fmt: skip
-        text = to_json(chunk.text)
-        self._side.session_update_encoded(EncodedJson(self._chunk_prefix + text + b"}}}"))
+        self._pieces.append(text)
+        self._side.hold(self._write_pieces)
+
+    def _write_pieces(self) -> None:
+        """The pieces as one chunk, without its model, which would only be taken apart again."""
+        pieces, self._pieces = self._pieces, []
+        if pieces:
+            text = to_json("".join(pieces))
+            self._side.session_update_encoded(EncodedJson(self._chunk_prefix + text + b"}}}"))
 
     async def _drain(self) -> None:
         try:

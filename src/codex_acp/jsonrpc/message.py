@@ -134,6 +134,9 @@ Message: TypeAlias = Request | Notification | Response | ErrorResponse
 
 _ABSENT: Final = object()
 
+_NOT_NOTIFIED: Final = frozenset({"id", "jsonrpc", "result", "error"})
+"""Members that a notification does not have, or that have to be looked at."""
+
 _REPLACED: Final = "\ufffd"
 """What a decoder may put in place of an unpaired surrogate."""
 
@@ -151,7 +154,7 @@ def decode(line: bytes, loads: Callable[[bytes], object] = json.loads) -> Messag
         return Malformed(None, INVALID_REQUEST, "a message must be a JSON object")
     method = value.get("method", _ABSENT)
     params = value.get("params")
-    if len(value) == 2 and type(method) is str and type(params) is dict:
+    if type(method) is str and type(params) is dict and value.keys().isdisjoint(_NOT_NOTIFIED):
         return Notification(method, params)  # what comes by the thousand, in Codex's spelling
     message_id = value.get("id")
     if type(message_id) is str and _REPLACED in message_id:

@@ -168,6 +168,15 @@ class Connection:
             self._must_be_started()
         return self._send(encode_notification(method, params, version=self._version))
 
+    def hold(self, write: Callable[[], None]) -> None:
+        """Have ``write`` send what may still grow: before anything else is sent, at the latest at
+        the end of this iteration of the loop. At once if the connection is closed.
+        """
+        if self._why is None:
+            self._outbox.hold(write)
+        else:
+            write()
+
     def flush(self) -> None:
         """Write now what would be written at the end of this iteration of the loop."""
         self._outbox.flush()
@@ -231,6 +240,7 @@ class Connection:
     def _send(self, line: bytes, add: Callable[[bytes], None] | None = None) -> bool:
         if self._why is not None:
             return False
+        self._outbox.release()
         if self._on_line is not None:
             self._on_line("sent", line)
         (add or self._outbox.add)(line)

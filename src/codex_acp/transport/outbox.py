@@ -1,9 +1,10 @@
 """What a connection has to write: coalesced per iteration of the loop, and paced.
 
-All messages of one iteration become one write, in order. Answers that the peer does not take are
-bounded: above that its further messages are not read, so that who asks without end and never
-listens is held up, not kept. What else is written does not count: a peer that is only slow, and
-wants to say so, is heard. Must not know what the messages are.
+All messages of one iteration become one write, in order; what may still grow is held back until
+something else is sent or the iteration ends. Answers that the peer does not take are bounded: above
+that its further messages are not read, so that who asks without end and never listens is held up,
+not kept. What else is written does not count: a peer that is only slow, and wants to say so, is
+heard. Must not know what the messages are.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from codex_acp.errors import TransportError
     from codex_acp.transport.link import Link
 
@@ -26,10 +29,12 @@ class Outbox:
     """Collects lines for a link, and holds those who wait for the peer to take them."""
 
     __slots__ = (
+        "_held",
         "_lines",
         "_link",
         "_not_wanted",
         "_reads",
+        "_scheduled",
         "_unread_answers",
         "_waiters",
         "paused",
@@ -41,15 +46,31 @@ class Outbox:
         self._unread_answers = 0
         self._not_wanted = False
         self._reads = True
+        self._held: Callable[[], None] | None = None
+        self._scheduled = False
         self._waiters: list[asyncio.Future[TransportError | None]] = []
         self.paused = False
         """Whether the link said that the peer is slow."""
 
     def add(self, line: bytes) -> None:
         """Send a line at the end of this iteration of the loop, or at `flush`."""
-        if not self._lines:
-            asyncio.get_running_loop().call_soon(self.flush)
         self._lines.append(line)
+        if not self._scheduled:
+            self._schedule()
+
+    def hold(self, write: Callable[[], None]) -> None:
+        """Have ``write`` add its lines when `release` or `flush` is called next."""
+        self.release()
+        self._held = write
+        if not self._scheduled:
+            self._schedule()
+
+    def release(self) -> None:
+        """Have what is held add its lines: something else is to go behind them."""
+        held = self._held
+        if held is not None:
+            self._held = None
+            held()
 
     def add_answer(self, line: bytes) -> None:
         """As `add`, for an answer; the peer is not read while too many of them wait for it."""
@@ -60,7 +81,9 @@ class Outbox:
             self._update_reading()
 
     def flush(self) -> None:
-        """Send now what was added."""
+        """Send now what was added or is held."""
+        self.release()
+        self._scheduled = False
         lines = self._lines
         if lines:
             self._lines = []
@@ -88,7 +111,7 @@ class Outbox:
 
     def close(self, error: TransportError) -> None:
         """Nothing can be written any more; whoever waits gets the error."""
-        self._lines = []
+        self._lines, self._held = [], None
         self._wake(error)
 
     async def drain(self) -> None:
@@ -101,6 +124,10 @@ class Outbox:
             error = await waiter
             if error is not None:
                 raise error.with_traceback(None)
+
+    def _schedule(self) -> None:
+        self._scheduled = True
+        asyncio.get_running_loop().call_soon(self.flush)
 
     def _wake(self, error: TransportError | None) -> None:
         waiters, self._waiters = self._waiters, []

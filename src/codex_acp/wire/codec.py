@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
@@ -42,12 +43,7 @@ def validator_of(tp: Any) -> SchemaValidator:
 
 def decoder(validator: SchemaValidator) -> Callable[[object], Any]:
     """A function that reads one wire value; raises pydantic's ValidationError."""
-    validate = validator.validate_python
-
-    def read(value: object) -> Any:
-        return validate(value, strict=True, by_alias=True, by_name=False)
-
-    return read
+    return partial(validator.validate_python, strict=True, by_alias=True, by_name=False)
 
 
 def decode(tp: type[T], value: object, what: str = "") -> T:

@@ -23,7 +23,10 @@ def turn_of(params: JsonValue) -> str | None:
     """The turn that a notification is about, however ill it fits: ``turnId``, or ``turn.id``."""
     if not isinstance(params, dict):
         return None
-    return _text(params.get("turnId")) or _text(_member(params, "turn").get("id"))
+    turn_id = params.get("turnId")
+    if isinstance(turn_id, str) and turn_id:
+        return turn_id
+    return _text(_member(params, "turn").get("id"))
 
 
 def _turn_started(prompts: Prompts, params: JsonValue) -> None:

@@ -113,7 +113,7 @@ class AppServer:
             on_refused=self._refused,
         )
         self._restarts.add(anyio.current_time())
-        client.subscribe_all(self._end)
+        client.subscribe_all(self._end, frozenset())
         if self._on_client is not None:
             self._on_client(client)
         try:
@@ -160,7 +160,7 @@ class AppServer:
 
 
 class _End:
-    """A sink that notes why the last connection ended."""
+    """A sink of the end alone, which notes why the last connection ended."""
 
     def __init__(self) -> None:
         self.reason = "it ended by itself"
