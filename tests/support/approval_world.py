@@ -71,6 +71,9 @@ class QuietSession:
     def __init__(self) -> None:
         self.announced: set[str] = set()
 
+    async def caught_up(self) -> None:
+        """Nothing is read for it."""
+
     def given_up(self, thread_id: str, turn_id: str | None) -> bool:
         del thread_id, turn_id
         return False

@@ -88,6 +88,7 @@ def _still(clock: _Clock) -> Iterator[None]:
             "codex_acp.adapter.sessions.session.uuid4",
             lambda: SimpleNamespace(hex=f"said-{next(others)}"),
         ),
+        patch("codex_acp.adapter.ordered_steps.in_thread", lambda work: work()),
     ):
         yield
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["FileTexts", "read_files"]
 
 TEXT_LIMIT: Final = 1024 * 1024
-"""Bytes of one text: read on the event loop, from the page cache in less than a millisecond."""
+"""Bytes of one text."""
 
 STEP_LIMIT: Final = 4 * TEXT_LIMIT
 """Bytes of all texts of one step: an edit of a hundred files shows the rest as patches."""
@@ -40,7 +40,7 @@ class FileTexts:
         self._known: dict[str, _Known] = {}
 
     def read(self, paths: Iterable[str]) -> dict[str, str]:
-        """The texts of those files that are UTF-8 and small enough; blocks a little."""
+        """The texts of those files that are UTF-8 and small enough; blocks as a disk may."""
         texts: dict[str, str] = {}
         left = STEP_LIMIT
         for path in list(paths)[:MAX_FILES]:
@@ -52,7 +52,7 @@ class FileTexts:
 
     def forget(self) -> None:
         """Keep nothing of what was read."""
-        self._known.clear()
+        self._known = {}
 
     def _text(self, path: str, limit: int) -> str | None:
         opened = _opened(path, limit)

@@ -36,7 +36,13 @@ from codex_acp.routing.ledger import (
     OutcomeCancelled,
     Selected,
 )
-from codex_acp.routing.route import Approval, Decline, Elicitation, RoutingContext
+from codex_acp.routing.route import (
+    Approval,
+    Decline,
+    Elicitation,
+    RoutingContext,
+    asking_thread,
+)
 from codex_acp.routing.table import route
 
 if TYPE_CHECKING:
@@ -98,6 +104,14 @@ class ServerRequestRunner:
         self._elicitations = ElicitationRunner(side, generation, self._say, transcript)
         self._accepted: dict[tuple[str, str], list[Approval]] = {}
         """By thread and item: what was accepted, and has a tool call that the item does not end."""
+
+    async def caught_up(self, request: ServerRequest) -> None:
+        """Wait until what came before the request was shown (contract 4.1)."""
+        thread_id = asking_thread(request)
+        if thread_id is not None:
+            session = self._session(self._context().items.root_of(thread_id))
+            if session is not None:
+                await session.caught_up()
 
     async def handle(self, request: ServerRequest) -> WireModel:
         """Answer one request. Raises RpcError where the method has no negative reply."""

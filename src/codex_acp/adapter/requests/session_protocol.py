@@ -20,6 +20,9 @@ class SessionProtocol(Protocol):
     def given_up(self, thread_id: str, turn_id: str | None) -> bool:
         """Whether the prompt of this turn, or of the one above it, was answered without its end."""
 
+    async def caught_up(self) -> None:
+        """Wait until all that Codex has said so far was shown: files of an edit may be read."""
+
     def announce_tool_call(self, call: ToolCallSessionUpdate) -> None:
         """Send the tool call unless it was sent before; all that waits goes out first."""
 

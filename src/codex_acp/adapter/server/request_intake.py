@@ -79,6 +79,7 @@ class RequestIntake:
         """Answer one request of the app-server."""
         key = (type(request.id), request.id)
         await self._until_opened(request)
+        await self._ready_runner().caught_up(request)
         if key in self._settled_early:
             self._settled_early.discard(key)
             reply = refusal(request.method, request.params, "Codex settled it itself")

@@ -14,7 +14,8 @@ from uuid import uuid4
 from codex_acp.acp._generated.v1.models import PromptResponse
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.commands.command import Says, StartsTurn
-from codex_acp.adapter.files import FileTexts, read_files
+from codex_acp.adapter.files import read_files
+from codex_acp.adapter.ordered_steps import OrderedSteps
 from codex_acp.adapter.prompts.prompts import NotTaken, Prompts, Speech, TurnWork
 from codex_acp.adapter.prompts.turn_calls import TurnCalls, start_refused
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, turn_of
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.outflow import Outflow
     from codex_acp.adapter.prompts.run import PromptRun
     from codex_acp.codex._generated.models import TokenUsageBreakdown, Turn, UserInput
+    from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
@@ -63,7 +65,11 @@ __all__ = ["Session"]
 
 logger = logging.getLogger(__name__)
 
-_ROWS: Final = cast("Mapping[str, Ignored | _Row]", NOTIFICATION_HANDLERS)
+_ROWS: Final = {
+    method: cast("_Row", row)
+    for method, row in NOTIFICATION_HANDLERS.items()
+    if not isinstance(row, Ignored)
+}
 
 _SHOW_FILES: Final = frozenset({"item/started", "item/completed", "item/fileChange/patchUpdated"})
 """Notifications that may show the files of an edit whole."""
@@ -100,7 +106,7 @@ class Session:
         self._codex = codex
         self._on_cancel = on_cancel
         self._outflow = outflow
-        self._files = FileTexts()
+        self._steps = OrderedSteps()
         self._timer: asyncio.TimerHandle | None = None
         self._used_before: TokenUsageBreakdown | None = None
         self._calls = TurnCalls(codex, session_id)
@@ -146,6 +152,7 @@ class Session:
     def detach(self) -> None:
         """Hear nothing more of the thread, and send nothing more of it."""
         self._codex.unsubscribe(self.id, self)
+        self._steps.drop()
         self._stop_timer()
 
     def rebind(
@@ -228,7 +235,7 @@ class Session:
         """Whatever is open has ended with its turn, also if Codex has not said so."""
         self._send(close_compactions(self._state))
         self._send(close_open_calls(self._state))
-        self._files.forget()
+        self._steps.forget_files()
         self._state.files = {}
 
     # What the routing of server requests asks and shows.
@@ -249,6 +256,10 @@ class Session:
             return True
         return bool(self._stale) and thread_id != self.id and not self._prompts.running
 
+    async def caught_up(self) -> None:
+        """See `SessionProtocol`."""
+        await self._steps.caught_up()
+
     def announce_tool_call(self, call: ToolCallSessionUpdate) -> None:
         """See `SessionProtocol`: the tool call comes before the question that refers to it."""
         self._state.now = monotonic()
@@ -257,15 +268,19 @@ class Session:
 
     def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
         """See `SessionProtocol`."""
-        self._send(approval_settled(self._state, tool_call_id, accepted=accepted))
+        self._steps.put(
+            lambda: self._send(approval_settled(self._state, tool_call_id, accepted=accepted))
+        )
 
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
         """See `SessionProtocol`."""
-        self._send(call_ended(self._state, tool_call_id, ended_well=ended_well))
+        self._steps.put(
+            lambda: self._send(call_ended(self._state, tool_call_id, ended_well=ended_well))
+        )
 
     def say(self, text: str) -> None:
         """See `SessionProtocol`."""
-        self._outflow.send(self.id, said(text, self._state.client))
+        self._steps.put(lambda: self._outflow.send(self.id, said(text, self._state.client)))
 
     def _send(self, updates: Updates) -> None:
         for update in updates:
@@ -274,17 +289,19 @@ class Session:
     # What Codex reports.
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`: show what the table says, and note what it means for turns."""
+        """See `NotificationSink`: in order, though the files of an edit may have to be read."""
+        if self._steps.waiting:
+            self._steps.put(lambda: self._take(method, params))
+        else:
+            self._take(method, params)
+
+    def _take(self, method: str, params: JsonValue) -> None:
+        """Show what the table says, and note what it means for turns."""
         about_turns = TURN_EVENTS.get(method)
         if about_turns is not None:
             about_turns(self._prompts, params)
         row = _ROWS.get(method)
-        if row is None or isinstance(row, Ignored):
-            return
-        if self._stale and turn_of(params) in self._stale:
-            self._of_stale_turn(method, params)
-            return
-        if method.startswith("item/") and self._prompts.answered(turn_of(params)):
+        if row is None or not self._may_show(method, params):
             return
         if method == _QUOTES_SECRETS:
             params = scrub_json(params)
@@ -293,31 +310,51 @@ class Session:
             if method == "turn/completed":
                 self._turn_end_unreadable(params, event.problem)
             return
+        if method in _SHOW_FILES:
+            if wanted := wanted_files(event.params):
+                self._steps.read(wanted, lambda files: self._show_edit(event, params, files))
+                return
+            self._state.files = {}
         try:
             self._state.now = monotonic()
-            if method in _SHOW_FILES:
-                self._read_files(event.params)
             self._send(row(self._state, event.params))
         finally:  # the prompt must return, whatever cannot be shown
             if isinstance(event, TurnCompletedEvent):
                 self._turn_ended(event.params.turn)
 
+    def _may_show(self, method: str, params: JsonValue) -> bool:
+        """Nothing of a turn is shown whose prompt is answered or given up; its end is noted."""
+        if self._stale and turn_of(params) in self._stale:
+            self._of_stale_turn(method, params)
+            return False
+        return not (method.startswith("item/") and self._prompts.answered(turn_of(params)))
+
+    def _show_edit(
+        self, event: ServerNotification, params: JsonValue, files: Mapping[str, str]
+    ) -> None:
+        """What shows files, which have been read; its turn may be over by now."""
+        if not self._may_show(event.method, params):
+            return
+        self._state.now, self._state.files = monotonic(), files
+        self._send(_ROWS[event.method](self._state, event.params))
+        self._set_timer_if_due()
+
     def on_batch_end(self) -> None:
         """See `NotificationSink`: updates were sent as they came; some may have to wait."""
         self._prompts.heard()
-        if self._timer is None and self._state.open_calls:
-            self._set_timer()
+        self._set_timer_if_due()
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`: the thread is gone with its app-server."""
         why = "it has ended" if error is None else str(error)
         self.lost = f"the Codex of this session is gone; start a new session ({why})"
+        self._steps.catch_up()
         self._close_open()
         self._prompts.lost(error)
 
-    def _read_files(self, params: object) -> None:
-        wanted = wanted_files(params)
-        self._state.files = self._files.read(wanted) if wanted else {}
+    def _set_timer_if_due(self) -> None:
+        if self._timer is None and self._state.open_calls:
+            self._set_timer()
 
     def _set_timer(self) -> None:
         at = due(self._state)
