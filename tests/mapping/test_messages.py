@@ -20,6 +20,7 @@ from codex_acp.mapping.messages.message_chunks import agent_message_completed, a
 from codex_acp.mapping.session.turns import turn_completed
 from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.step import TextChunk, Updates
+from codex_acp.mapping.streamed_text import MAX_PIECES
 
 
 def delta(state: SessionState, text: str, item: str = "m1") -> Updates:
@@ -67,6 +68,16 @@ def test_a_completed_message_whose_deltas_said_all_sends_nothing() -> None:
     delta(state, "Hello")
 
     assert completed(state, "Hello") == ()
+
+
+def test_a_message_of_very_many_deltas_is_remembered_as_few_objects() -> None:
+    state = SessionState()
+    words = [f"{number} " for number in range(2 * MAX_PIECES)]
+    for word in words:
+        assert texts(delta(state, word)) == [("m1", word)]
+
+    assert len(state.sent_text["m1"]) <= MAX_PIECES
+    assert texts(completed(state, "".join(words) + "more")) == [("m1", "more")]
 
 
 def test_a_completed_message_sends_only_what_no_delta_carried() -> None:

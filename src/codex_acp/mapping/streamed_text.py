@@ -6,8 +6,12 @@ Codex streams an item's text as deltas and then sends the item whole, which is w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
-__all__ = ["SentThought", "left_to_send"]
+__all__ = ["SentThought", "add_piece", "left_to_send"]
+
+MAX_PIECES: Final = 1024
+"""Each is an object of its own, ten times as large as its text."""
 
 
 @dataclass(slots=True)
@@ -22,6 +26,13 @@ class SentThought:
 
     pieces: list[str] = field(default_factory=list)
     """The text, as it was sent."""
+
+
+def add_piece(pieces: list[str], piece: str) -> None:
+    """Remember that a piece was sent."""
+    if len(pieces) >= MAX_PIECES:
+        pieces[:] = ("".join(pieces),)
+    pieces.append(piece)
 
 
 def left_to_send(pieces: list[str], item_id: str, whole: str) -> tuple[str, str] | None:

@@ -164,18 +164,12 @@ class Connection:
 
     def notify(self, method: str, params: EncodedJson | None) -> bool:
         """Send a notification; False if the connection is closed."""
-        if self._handler is None:
-            self._must_be_started()
+        self._must_be_started()
         return self._send(encode_notification(method, params, version=self._version))
 
     def hold(self, write: Callable[[], None]) -> None:
-        """Have ``write`` send what may still grow: before anything else is sent, at the latest at
-        the end of this iteration of the loop. At once if the connection is closed.
-        """
-        if self._why is None:
-            self._outbox.hold(write)
-        else:
-            write()
+        """Have ``write`` send what may still grow, before anything else goes; see `Outbox.hold`."""
+        self._outbox.hold(write)
 
     def flush(self) -> None:
         """Write now what would be written at the end of this iteration of the loop."""
@@ -330,10 +324,10 @@ class Connection:
             responder.error(INTERNAL_ERROR, f"{type(error).__name__}: {error}")
 
     def _take_error(self, message: ErrorResponse) -> None:
-        error = message.error
         if message.id is None:
+            why = message.error
             logger.warning(
-                "%s could not read a message: %s (%d)", self._name, error.message, error.code
+                "%s could not read a message: %s (%d)", self._name, why.message, why.code
             )
             return
         self._settle(message.id, message)
@@ -374,12 +368,10 @@ class Connection:
         if future.done():  # cancelled in this very iteration
             return
         match message:
-            case Response():
+            case Response() | LineTooLong():
                 future.set_result(message)
             case ErrorResponse(error=error):
                 future.set_result(ErrorReply(method, error.code, error.message, error.data))
-            case LineTooLong():
-                future.set_result(message)
             case Malformed(reason=reason):
                 future.set_result(InvalidPayload(f"the answer to {method}", (reason,)))
             case _:

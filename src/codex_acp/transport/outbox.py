@@ -29,6 +29,7 @@ class Outbox:
     """Collects lines for a link, and holds those who wait for the peer to take them."""
 
     __slots__ = (
+        "_closed",
         "_held",
         "_lines",
         "_link",
@@ -48,6 +49,7 @@ class Outbox:
         self._reads = True
         self._held: Callable[[], None] | None = None
         self._scheduled = False
+        self._closed = False
         self._waiters: list[asyncio.Future[TransportError | None]] = []
         self.paused = False
         """Whether the link said that the peer is slow."""
@@ -59,8 +61,13 @@ class Outbox:
             self._schedule()
 
     def hold(self, write: Callable[[], None]) -> None:
-        """Have ``write`` add its lines when `release` or `flush` is called next."""
+        """Have ``write`` add its lines when `release` or `flush` is called next: at the latest at
+        the end of this iteration of the loop. At once if nothing can be written any more.
+        """
         self.release()
+        if self._closed:
+            write()
+            return
         self._held = write
         if not self._scheduled:
             self._schedule()
@@ -111,7 +118,7 @@ class Outbox:
 
     def close(self, error: TransportError) -> None:
         """Nothing can be written any more; whoever waits gets the error."""
-        self._lines, self._held = [], None
+        self._lines, self._held, self._closed = [], None, True
         self._wake(error)
 
     async def drain(self) -> None:

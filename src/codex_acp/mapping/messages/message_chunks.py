@@ -14,7 +14,7 @@ from codex_acp.acp._generated.v1.models import (
 )
 from codex_acp.mapping.prompt.input_blocks import content_block
 from codex_acp.mapping.step import TextChunk
-from codex_acp.mapping.streamed_text import left_to_send
+from codex_acp.mapping.streamed_text import add_piece, left_to_send
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import (
@@ -62,7 +62,7 @@ def text_delta(state: SessionState, item_id: str, delta: str) -> Updates:
     if pieces is None:
         state.sent_text[item_id] = [delta]
     else:
-        pieces.append(delta)
+        add_piece(pieces, delta)
     return (TextChunk(item_id, delta),)
 
 

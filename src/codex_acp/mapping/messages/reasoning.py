@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp._generated.v1.models import AgentThoughtChunkSessionUpdate, TextContentBlock
 from codex_acp.mapping.step import ThoughtChunk
-from codex_acp.mapping.streamed_text import SentThought, left_to_send
+from codex_acp.mapping.streamed_text import SentThought, add_piece, left_to_send
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import (
@@ -67,8 +67,8 @@ def _delta(state: SessionState, item_id: str, part: int, delta: str, *, raw: boo
             thought.pieces.clear()
             thought.pieces.append(delta)
         else:
-            thought.pieces.append(text)
+            add_piece(thought.pieces, text)
         thought.raw, thought.part = raw, part
     else:
-        thought.pieces.append(delta)
+        add_piece(thought.pieces, delta)
     return (ThoughtChunk(item_id, text),)
