@@ -20,10 +20,10 @@ import pytest
 from codex_acp.codex.approvals.actions import refreshed
 from codex_acp.routing.ledger import (
     Answer,
-    Entry,
     Failed,
     FailedClosed,
     Ledger,
+    LedgerEntry,
     OutcomeCancelled,
     Selected,
     Settlement,
@@ -141,7 +141,7 @@ def opened(case: Case, world: World, number: int) -> None:
         last = replace(world.facts[number], openings=facts.openings + 1)
         note(world, number, last)
         return
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, LedgerEntry)
     ids = {choice.option.option_id for choice in entry.choices}
     for earlier in (*world.entries, *world.stale):
         if earlier is not None:
@@ -228,7 +228,7 @@ def steps(case: Case, world: World) -> Iterator[Step]:
         yield "stopped", thread
 
 
-def answers_to(world: World, number: int, entry: Entry) -> Iterator[tuple[str, Answer]]:
+def answers_to(world: World, number: int, entry: LedgerEntry) -> Iterator[tuple[str, Answer]]:
     """Every answer under this entry's own token; under others' tokens the most harmful ones."""
     others = [e for e in (world.entries[1 - number], world.stale[number]) if e is not None]
     mine = [Selected(choice.option.option_id) for choice in entry.choices]

@@ -12,7 +12,7 @@ from codex_acp.codex.approvals.action_ids import ActionIds
 from codex_acp.codex.approvals.actions import refreshed
 from codex_acp.codex.approvals.running_items import Items
 from codex_acp.errors import RpcError
-from codex_acp.routing.ledger import Answer, Entry, Key, Ledger, Settlement
+from codex_acp.routing.ledger import Answer, Key, Ledger, LedgerEntry, Settlement
 from codex_acp.routing.route import Approval
 from codex_acp.wire.codec import encode
 from tests.support.routing_samples import (
@@ -65,8 +65,8 @@ class World:
     lost: bool = False
     barred: frozenset[tuple[str, str]] = frozenset()
     """Threads and ids that were used for several actions in the running turn."""
-    entries: list[Entry | None] = field(default_factory=lambda: [None, None])
-    stale: list[Entry | None] = field(default_factory=lambda: [None, None])
+    entries: list[LedgerEntry | None] = field(default_factory=lambda: [None, None])
+    stale: list[LedgerEntry | None] = field(default_factory=lambda: [None, None])
     """The entry of each request's opening before the last."""
 
     def state(self) -> tuple[object, ...]:
@@ -186,10 +186,10 @@ def kind_of(settlement: Settlement) -> str:
 KEY = Key(1, "int", 0)
 
 
-def opened(ledger: Ledger, key: Key, route: Approval) -> Entry:
+def opened(ledger: Ledger, key: Key, route: Approval) -> LedgerEntry:
     """The entry of an approval that shares its id with no other."""
     entry = ledger.open(key, route)
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, LedgerEntry)
     return entry
 
 

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.approvals.classify import Approval
     from codex_acp.codex.approvals.grants import Grant, OfferedGrants
 
-__all__ = ["Choice", "announced_content", "choices", "identity_of", "shown"]
+__all__ = ["PermissionChoice", "announced_content", "choices", "identity_of", "shown"]
 
 _NETWORK: Final[dict[bool | None, str]] = {True: "network", False: "no network"}
 
@@ -79,14 +79,14 @@ _VERBS: Final[dict[str, str]] = {
 """What is asked, for kinds of a command approval other than the plain one."""
 
 
-class Choice(NamedTuple):
+class PermissionChoice(NamedTuple):
     """One option of a permission request; ``grant`` None is the plain rejection."""
 
     option: PermissionOption
     grant: Grant | None
 
 
-def choices(offered: OfferedGrants, approval: Approval, token: str) -> tuple[Choice, ...]:
+def choices(offered: OfferedGrants, approval: Approval, token: str) -> tuple[PermissionChoice, ...]:
     """The options for one ledger entry: its grants, the plain rejection, then lasting rejections.
 
     Option ids begin with the entry's ``token``: one entry's id never fits another's. The plain
@@ -95,7 +95,7 @@ def choices(offered: OfferedGrants, approval: Approval, token: str) -> tuple[Cho
     """
     whole = _is_shown_whole(approval)
     grants = [
-        Choice(_option(f"{token}:{number}", grant, approval), grant)
+        PermissionChoice(_option(f"{token}:{number}", grant, approval), grant)
         for number, grant in enumerate(offered.grants)
         if whole or not allows(grant)
     ]
@@ -104,7 +104,7 @@ def choices(offered: OfferedGrants, approval: Approval, token: str) -> tuple[Cho
     )
     allowing = [choice for choice in grants if choice.grant is not None and allows(choice.grant)]
     lasting = [choice for choice in grants if choice not in allowing]
-    return (*allowing, Choice(reject, None), *lasting)
+    return (*allowing, PermissionChoice(reject, None), *lasting)
 
 
 def _is_shown_whole(approval: Approval) -> bool:

@@ -22,7 +22,7 @@ from codex_acp.routing.display import is_plain, visible
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Choice", "MultiSelect", "SingleSelect", "choices_of", "distinct", "enum_options"]
+__all__ = ["FormChoice", "MultiSelect", "SingleSelect", "choices_of", "distinct", "enum_options"]
 
 SingleSelect: TypeAlias = (
     McpElicitationUntitledSingleSelectEnumSchema
@@ -35,7 +35,7 @@ MultiSelect: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class FormChoice:
     """One value to choose, the words for it, and what it means."""
 
     const: str
@@ -49,47 +49,47 @@ class Choice:
         return not plain or self.description is not None
 
 
-def choices_of(asked: SingleSelect | MultiSelect) -> tuple[Choice, ...]:
+def choices_of(asked: SingleSelect | MultiSelect) -> tuple[FormChoice, ...]:
     """The choices in their order. A value without a name of its own is its own name."""
     match asked:
         case McpElicitationUntitledSingleSelectEnumSchema():
-            return tuple(Choice(value, value) for value in asked.enum)
+            return tuple(FormChoice(value, value) for value in asked.enum)
         case McpElicitationTitledSingleSelectEnumSchema():
             return tuple(map(_titled, asked.one_of))
         case McpElicitationLegacyTitledEnumSchema():
             names = asked.enum_names or []
             padded = [*names, *asked.enum[len(names) :]]
-            return tuple(map(Choice, asked.enum, padded))
+            return tuple(map(FormChoice, asked.enum, padded))
         case McpElicitationUntitledMultiSelectEnumSchema():
-            return tuple(Choice(value, value) for value in asked.items.enum)
+            return tuple(FormChoice(value, value) for value in asked.items.enum)
         case McpElicitationTitledMultiSelectEnumSchema():
             return tuple(map(_titled, asked.items.any_of))
         case _:
             assert_never(asked)
 
 
-def distinct(choices: Iterable[Choice]) -> tuple[Choice, ...] | None:
+def distinct(choices: Iterable[FormChoice]) -> tuple[FormChoice, ...] | None:
     """Choices without exact repetitions; None if one value has two sets of words: a person who
     chose by the words could not be told from one who chose by the others.
     """
-    found: dict[str, Choice] = {}
+    found: dict[str, FormChoice] = {}
     for choice in choices:
         if found.setdefault(choice.const, choice) != choice:
             return None
     return tuple(found.values())
 
 
-def enum_options(choices: Iterable[Choice]) -> list[EnumOption]:
+def enum_options(choices: Iterable[FormChoice]) -> list[EnumOption]:
     """Choices as ACP writes them: words made visible, values unchanged."""
     return [_option(choice) for choice in choices]
 
 
-def _titled(option: McpElicitationConstOption) -> Choice:
+def _titled(option: McpElicitationConstOption) -> FormChoice:
     description = (option.model_extra or {}).get("description")
-    return Choice(option.const, option.title, description)
+    return FormChoice(option.const, option.title, description)
 
 
-def _option(choice: Choice) -> EnumOption:
+def _option(choice: FormChoice) -> EnumOption:
     option = EnumOption(const=choice.const, title=visible(choice.title))
     if choice.description is not None:
         option.description = visible(choice.description, multiline=True)

@@ -61,7 +61,7 @@ from codex_acp.wire.codec import decode
 from codex_acp.wire.model import UnknownValue
 
 if TYPE_CHECKING:
-    from codex_acp.routing.form_choices import Choice, MultiSelect, SingleSelect
+    from codex_acp.routing.form_choices import FormChoice, MultiSelect, SingleSelect
 
 __all__ = ["AcpForm", "AcpProperty", "Unrepresentable", "acp_form", "acp_form_of_json"]
 
@@ -277,7 +277,7 @@ def _several_choices(at: str, asked: MultiSelect) -> ArrayElicitationPropertySch
     return made
 
 
-def _choices(at: str, asked: SingleSelect | MultiSelect) -> tuple[Choice, ...]:
+def _choices(at: str, asked: SingleSelect | MultiSelect) -> tuple[FormChoice, ...]:
     choices = distinct(choices_of(asked))
     if choices is not None and len(choices) > MAX_CHOICES:
         raise LossError(at, f"offers {len(choices)} choices, above the limit of {MAX_CHOICES}")
@@ -288,7 +288,7 @@ def _choices(at: str, asked: SingleSelect | MultiSelect) -> tuple[Choice, ...]:
     return choices
 
 
-def _need_words(asked: SingleSelect | MultiSelect, choices: tuple[Choice, ...]) -> bool:
+def _need_words(asked: SingleSelect | MultiSelect, choices: tuple[FormChoice, ...]) -> bool:
     """Titled choices stay titled; bare values get words if they cannot be seen as they are."""
     bare = isinstance(
         asked,

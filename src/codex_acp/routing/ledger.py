@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.approvals.grants import Grant
     from codex_acp.errors import RpcError
     from codex_acp.jsonrpc.message import RequestId
-    from codex_acp.routing.approvals import Choice
+    from codex_acp.routing.approvals import PermissionChoice
     from codex_acp.routing.route import Approval
     from codex_acp.transcript.events import ApprovalOutcome, ApprovalSettler
     from codex_acp.wire.model import WireModel
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer",
     "ApprovalReply",
-    "Entry",
+    "LedgerEntry",
     "Failed",
     "FailedClosed",
     "Key",
@@ -84,14 +84,14 @@ class ApprovalReply:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """One pending approval."""
 
     key: Key
     token: str
     """Begins every option id of this entry; never used for another one."""
     route: Approval
-    choices: tuple[Choice, ...]
+    choices: tuple[PermissionChoice, ...]
     acp_request_id: RequestId | None = None
     """The permission request that asks for it."""
 
@@ -99,7 +99,7 @@ class Entry:
 class Settlement(NamedTuple):
     """An entry that is pending no more."""
 
-    entry: Entry
+    entry: LedgerEntry
     outcome: ApprovalOutcome
     by: ApprovalSettler
     reason: str
@@ -107,7 +107,7 @@ class Settlement(NamedTuple):
     """None only when Codex is gone and no reply can be sent."""
     withdraw: bool = False
     """Whether the client's dialog is still open and must be withdrawn."""
-    choice: Choice | None = None
+    choice: PermissionChoice | None = None
     failed_check: str | None = None
     """Which check of contract 3.2 an answer failed; None if no answer failed one."""
 
@@ -117,7 +117,7 @@ class FailedClosed(NamedTuple):
 
     settled: list[Settlement]
     """Those that were pending; their dialogs are to be withdrawn."""
-    accepted: list[Entry]
+    accepted: list[LedgerEntry]
     """Those that were accepted: their turns are to be interrupted at once."""
 
 
@@ -125,19 +125,19 @@ class FailedClosed(NamedTuple):
 class Ledger:
     """All pending approvals of one client, and the accepted ones that were not seen to end."""
 
-    _pending: dict[Key, Entry] = field(default_factory=dict)
-    _accepted: dict[Key, Entry] = field(default_factory=dict)
+    _pending: dict[Key, LedgerEntry] = field(default_factory=dict)
+    _accepted: dict[Key, LedgerEntry] = field(default_factory=dict)
     _ids: ActionIds[Key] = field(default_factory=ActionIds)
     _opened: int = 0
 
     @property
-    def pending(self) -> tuple[Entry, ...]:
+    def pending(self) -> tuple[LedgerEntry, ...]:
         """Every pending entry, oldest first."""
         return tuple(self._pending.values())
 
     def open(
         self, key: Key, route: Approval, acp_request_id: RequestId | None = None
-    ) -> Entry | FailedClosed | None:
+    ) -> LedgerEntry | FailedClosed | None:
         """Enter a new approval, asked by ``acp_request_id``; None if its key is pending already
         (see `repeated`). If Codex could take it for another it is not entered, and fails closed
         with them.
@@ -150,7 +150,7 @@ class Ledger:
         self._opened += 1
         token = f"p{self._opened}"
         listed = choices(route.offered, route.approval, token)
-        entry = self._pending[key] = Entry(key, token, route, listed, acp_request_id)
+        entry = self._pending[key] = LedgerEntry(key, token, route, listed, acp_request_id)
         return entry
 
     def repeated(self, key: Key, request: ServerRequest) -> Settlement | None:
@@ -250,7 +250,9 @@ class Ledger:
 
     # How an entry ends.
 
-    def _grant(self, entry: Entry, choice: Choice, grant: Grant, made: WireModel) -> Settlement:
+    def _grant(
+        self, entry: LedgerEntry, choice: PermissionChoice, grant: Grant, made: WireModel
+    ) -> Settlement:
         reply = ApprovalReply(made)
         outcome: ApprovalOutcome = "accepted" if allows(grant) else "rejected"
         why = "a person allowed it" if outcome == "accepted" else "a person rejected it for good"
@@ -258,11 +260,11 @@ class Ledger:
 
     def _decline(
         self,
-        entry: Entry,
+        entry: LedgerEntry,
         outcome: ApprovalOutcome,
         by: ApprovalSettler,
         reason: str,
-        choice: Choice | None = None,
+        choice: PermissionChoice | None = None,
         *,
         withdraw: bool = False,
     ) -> Settlement:
@@ -273,7 +275,7 @@ class Ledger:
         settled = [self._decline_shared(self._pending[key]) for key in collision.pending]
         return FailedClosed(settled, [self._accepted.pop(key) for key in collision.allowed])
 
-    def _decline_shared(self, entry: Entry) -> Settlement:
+    def _decline_shared(self, entry: LedgerEntry) -> Settlement:
         reply = _declining(entry, SHARED_ID)
         return self._settle(
             Settlement(
@@ -284,13 +286,13 @@ class Ledger:
     def _forget_ended(self) -> None:
         self._accepted = {key: e for key, e in self._accepted.items() if self._ids.holds(key)}
 
-    def _fail(self, entry: Entry, check: str, reason: str) -> Settlement:
+    def _fail(self, entry: LedgerEntry, check: str, reason: str) -> Settlement:
         reply = _declining(entry, reason)
         return self._settle(
             Settlement(entry, "rejected", "invalid_answer", reason, reply, failed_check=check)
         )
 
-    def _cancel(self, entry: Entry) -> Settlement:
+    def _cancel(self, entry: LedgerEntry) -> Settlement:
         request, reason = entry.route.approval.request, "the prompt was cancelled"
         reply = ApprovalReply(cancelled(request.method, request.params, reason))
         return self._settle(
@@ -312,6 +314,6 @@ def _same_request(one: ServerRequest, other: ServerRequest) -> bool:
     return one.method == other.method and same_json(plain(one.params), plain(other.params))
 
 
-def _declining(entry: Entry, reason: str) -> ApprovalReply:
+def _declining(entry: LedgerEntry, reason: str) -> ApprovalReply:
     request = entry.route.approval.request
     return ApprovalReply(refusal(request.method, request.params, reason))

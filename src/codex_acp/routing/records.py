@@ -24,9 +24,9 @@ from codex_acp.wire.model import UnknownVariant
 if TYPE_CHECKING:
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.jsonrpc.message import JsonValue, RequestId
-    from codex_acp.routing.approvals import Choice
+    from codex_acp.routing.approvals import PermissionChoice
     from codex_acp.routing.elicitations import ElicitationReply
-    from codex_acp.routing.ledger import Entry, Settlement
+    from codex_acp.routing.ledger import LedgerEntry, Settlement
     from codex_acp.routing.route import Decline, Elicitation
     from codex_acp.transcript.events import ElicitationMode, ElicitationSettler
 
@@ -45,7 +45,7 @@ _MAX_KIND: Final = 60
 """Characters of a claimed approval kind that are recorded: a server may write anything there."""
 
 
-def approval_requested(entry: Entry) -> ApprovalRequested:
+def approval_requested(entry: LedgerEntry) -> ApprovalRequested:
     """The permission request that is about to be sent."""
     return ApprovalRequested(
         ref=_approval_ref(entry),
@@ -84,7 +84,7 @@ def approval_settled(settlement: Settlement) -> list[ApprovalRefused | ApprovalD
     return events
 
 
-def acceptance_in_doubt(entry: Entry, reason: str) -> ApprovalRefused:
+def acceptance_in_doubt(entry: LedgerEntry, reason: str) -> ApprovalRefused:
     """An approval was accepted, and another action may run in its place."""
     return ApprovalRefused(
         ref=_approval_ref(entry),
@@ -201,7 +201,7 @@ def _ref(
     )
 
 
-def _approval_ref(entry: Entry) -> RequestRef:
+def _approval_ref(entry: LedgerEntry) -> RequestRef:
     routed = entry.route
     ref = _ref(routed.approval.request, routed.session_id, entry.key.generation, routed.item_id)
     # The protocol's first version does not name the turn.
@@ -239,6 +239,6 @@ def _discriminator(request: ServerRequest) -> str | None:
     return str(mode or kind) if mode or kind else None
 
 
-def _option(choice: Choice) -> OfferedOption:
+def _option(choice: PermissionChoice) -> OfferedOption:
     option = choice.option
     return OfferedOption(id=option.option_id, kind=option.kind, name=option.name)

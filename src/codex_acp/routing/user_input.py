@@ -23,7 +23,7 @@ from codex_acp.codex._generated.models import (
     ToolRequestUserInputResponse,
 )
 from codex_acp.routing.display import visible
-from codex_acp.routing.form_choices import Choice, distinct, enum_options
+from codex_acp.routing.form_choices import FormChoice, distinct, enum_options
 from codex_acp.routing.form_losses import field_label
 from codex_acp.routing.forms import Unrepresentable
 
@@ -121,15 +121,15 @@ def _said(place: QuestionFields, value: Mapping[str, object]) -> list[str]:
     return [said for said in (choice, text or None) if isinstance(said, str)]
 
 
-def _choices(question: ToolRequestUserInputQuestion) -> tuple[Choice, ...] | None:
+def _choices(question: ToolRequestUserInputQuestion) -> tuple[FormChoice, ...] | None:
     """The labels to choose from, none for a question that is answered in free words."""
     options = question.options or ()
-    return distinct(Choice(o.label, o.label, o.description or None) for o in options)
+    return distinct(FormChoice(o.label, o.label, o.description or None) for o in options)
 
 
 def _add(
     question: ToolRequestUserInputQuestion,
-    choices: tuple[Choice, ...],
+    choices: tuple[FormChoice, ...],
     schema: ElicitationSchema,
     taken: set[str],
 ) -> QuestionFields:

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.jsonrpc.message import RequestId
-    from codex_acp.routing.ledger import Answer, Entry, Settlement
+    from codex_acp.routing.ledger import Answer, LedgerEntry, Settlement
     from codex_acp.transcript.log import Transcript
     from codex_acp.wire.model import WireModel
 
@@ -259,7 +259,7 @@ class ServerRequestRunner:
         if session is not None:
             session.tool_call_ended(routed.shown.tool_call_id, ended_well=ended_well)
 
-    async def _ask(self, entry: Entry) -> Settlement:
+    async def _ask(self, entry: LedgerEntry) -> Settlement:
         """Send the permission request; how its entry was settled, whoever did it."""
         asked = self._asked[entry.key] = _Asked(anyio.CancelScope())
         answer: Answer = Failed("the question was withdrawn")
@@ -276,7 +276,7 @@ class ServerRequestRunner:
         finally:
             del self._asked[entry.key]
 
-    def _answered(self, entry: Entry, answer: Answer) -> Settlement:
+    def _answered(self, entry: LedgerEntry, answer: Answer) -> Settlement:
         items, routed = self._context().items, entry.route
         settlement = self._ledger.answered(
             entry.key,
@@ -289,7 +289,7 @@ class ServerRequestRunner:
         self._record(settlement)
         return settlement
 
-    async def _permission(self, entry: Entry) -> Answer:
+    async def _permission(self, entry: LedgerEntry) -> Answer:
         request = RequestPermissionRequest(
             session_id=entry.route.session_id,
             tool_call=entry.route.shown,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-__all__ = ["Failed", "answer_of", "as_async", "called", "end_task", "is_async"]
+__all__ = ["CallbackFailed", "answer_of", "as_async", "called", "end_task", "is_async"]
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ END_OF_CALLBACK_SECONDS: Final = 0.5
 """How long a cancelled callback may take to end before the reply goes out without it."""
 
 
-class Failed(NamedTuple):
+class CallbackFailed(NamedTuple):
     """A call that gave no answer; ``reason`` is one sentence."""
 
     reason: str
@@ -37,7 +37,7 @@ async def answer_of(
     callback: Callable[[_Argument], Awaitable[_Value] | _Value],
     argument: _Argument,
     seconds: float | None,
-) -> _Value | Failed:
+) -> _Value | CallbackFailed:
     """What the callback returns, within ``seconds`` (None: no limit). Never its exception.
 
     A coroutine function runs on this loop, anything else in a thread of its own. Cancelling this
@@ -48,16 +48,16 @@ async def answer_of(
     try:
         await asyncio.wait({task}, timeout=seconds)
         if not task.done():
-            return Failed(f"the callback gave no answer within {seconds:g} s")
+            return CallbackFailed(f"the callback gave no answer within {seconds:g} s")
     finally:
         if not await end_task(task, END_OF_CALLBACK_SECONDS):
             logger.warning("a callback that was cancelled does not end; it is left")
     if task.cancelled():
-        return Failed("the callback was cancelled")
+        return CallbackFailed("the callback was cancelled")
     error = task.exception()
     if error is not None:
         logger.warning("a callback failed", exc_info=error)
-        return Failed(f"the callback failed with {type(error).__name__}: {error}")
+        return CallbackFailed(f"the callback failed with {type(error).__name__}: {error}")
     return task.result()
 
 

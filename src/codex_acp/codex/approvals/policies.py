@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from codex_acp.codex.approvals.callbacks import Failed, answer_of
+from codex_acp.codex.approvals.callbacks import CallbackFailed, answer_of
 from codex_acp.codex.approvals.classify import McpToolApproval, McpToolQuestion
 from codex_acp.codex.approvals.grants import (
     Always,
@@ -133,7 +133,7 @@ class _Ask(Policy):
         # Callbacks are not always typed: what comes back may be anything.
         answer: object = await answer_of(self.callback, question, self.timeout)
         match answer:
-            case Failed(reason=reason):
+            case CallbackFailed(reason=reason):
                 return Deny(reason)
             case None:
                 return Deny("the callback said no", answered=True)
