@@ -180,6 +180,27 @@ async def test_7_3_nothing_is_written_while_a_question_is_open_and_all_of_it_aft
     ]
 
 
+@pytest.mark.attack("agent")
+async def test_a_log_without_end_is_not_kept_while_a_question_is_open() -> None:
+    out, shown = io.StringIO(), io.StringIO()
+    screen = TextOutput(out, shown)
+
+    class Answers(Typed):
+        async def line(self) -> str | None:
+            for number in range(20_000):
+                screen.logged(f"WARNING the agent answered id {number}, which is not open\n")
+            return await super().line()
+
+    asking = Questions(screen, Answers(shown, "@1"), "agent")
+    assert await asking.permission(permission()) == YES
+    after = shown.getvalue().rpartition("Enter rejects: ")[2]
+    assert len(after) < 300_000
+    kept = after.count("which is not open")
+    assert f"[{20_000 - kept} records of the log are left out]" in after
+    screen.logged("WARNING again\n")
+    assert shown.getvalue().endswith("WARNING again\n")
+
+
 async def test_7_3_questions_are_asked_one_after_the_other_each_whole() -> None:
     asking, shown, _ = questions("@1", "@2", "@1")
     asked = [permission(title=f"call {number}") for number in range(3)]

@@ -39,6 +39,10 @@ __all__ = ["TextOutput", "describe", "quoted"]
 DETAIL_LIMIT: Final = 20_000
 """Characters of an error's data; what is cut is stated."""
 
+HELD_LOG: Final = 256 * 1024
+"""Characters of the log that are kept for behind an open question: an agent can make it say more
+than anybody reads. Its updates are not read meanwhile."""
+
 MARKS: Final = {"pending": " ", "in_progress": ">", "completed": "+", "failed": "!"}
 
 
@@ -58,6 +62,8 @@ class TextOutput:
         """Set while no question is open."""
         self.free.set()
         self._held: list[tuple[TextIO, str]] = []
+        self._held_log = 0
+        self._log_left_out = 0
         self._lock = threading.Lock()  # the log may be written by another thread
         self._message_id: str | None = None
         self._in_text = False
@@ -75,9 +81,12 @@ class TextOutput:
         finally:
             with self._lock:
                 self.free.set()
-                held, self._held = self._held, []
+                held, self._held, self._held_log = self._held, [], 0
                 for stream, text in held:
                     _put(stream, text)
+                if self._log_left_out:
+                    _put(self._err, f"[{self._log_left_out} records of the log are left out]\n")
+                    self._log_left_out = 0
 
     def session(self, session: Session) -> None:
         """The session is open."""
@@ -124,6 +133,12 @@ class TextOutput:
     def logged(self, text: str) -> None:
         """Lines of the log; they may quote anything."""
         self._end_text()
+        with self._lock:
+            if not self.free.is_set():
+                self._held_log += len(text)
+                if self._held_log > HELD_LOG:
+                    self._log_left_out += 1
+                    return
         self._write(self._err, visible(text, multiline=True))
 
     def ask(self, text: str) -> None:
