@@ -11,6 +11,7 @@ import pytest
 
 from codex_acp.errors import TransportError
 from codex_acp.jsonrpc.message import EncodedJson, Request
+from codex_acp.transport import connection as module
 from codex_acp.transport import outbox
 from codex_acp.transport.child import ChildProcess, spawn
 from codex_acp.transport.connection import Connection, Responder
@@ -161,6 +162,21 @@ async def test_it_ends_when_it_goes_and_when_it_is_closed() -> None:
     await connection.aclose()
     with pytest.raises(TransportError):
         await call
+
+
+async def test_requests_that_nobody_answers_are_served_up_to_a_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MAX_OPEN_REQUESTS", 10)
+    connection, handler, peer = joined(lambda *_: None)
+    peer.link.resume_reading()
+    await peer.ask(12)
+    refused = [json.loads(answer) for answer in peer.heard.splitlines()]
+    assert [(each["id"], each["error"]["code"]) for each in refused] == [(10, -32001), (11, -32001)]
+    answer(Request(0, "m", None), handler.responders[0])
+    await peer.ask(1)
+    assert len(handler.responders) == 11
+    assert not connection.closed
 
 
 @pytest.mark.parametrize(

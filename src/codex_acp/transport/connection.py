@@ -20,7 +20,7 @@ from codex_acp.errors import (
     RpcError,
     TransportError,
 )
-from codex_acp.jsonrpc.correlation import IncomingRequests, OutgoingCalls, Stray
+from codex_acp.jsonrpc.correlation import MAX_OPEN_REQUESTS, IncomingRequests, OutgoingCalls, Stray
 from codex_acp.jsonrpc.encode import (
     encode_error,
     encode_json,
@@ -32,6 +32,7 @@ from codex_acp.jsonrpc.head import read_head
 from codex_acp.jsonrpc.message import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
+    OVERLOADED,
     PARSE_ERROR,
     ErrorResponse,
     Malformed,
@@ -193,8 +194,6 @@ class Connection:
         self._close(None, ConnectionClosed(f"the connection to {self._name} was closed here"))
         await self._link.aclose()
 
-    # What the link calls.
-
     def data_received(self, data: bytes) -> None:
         """See `Receiver.data_received`."""
         self._deliver(self._framer.feed(data))
@@ -213,8 +212,6 @@ class Connection:
     def resume_writing(self) -> None:
         """See `Receiver.resume_writing`."""
         self._outbox.resume()
-
-    # What a responder calls.
 
     def send_answer(self, request_id: RequestId, line: bytes) -> bool:
         """See `AnswerSink.send_answer`."""
@@ -292,6 +289,10 @@ class Connection:
                 assert_never(message)
 
     def _take_request(self, handler: Handler, request: Request) -> None:
+        if len(self._incoming) >= MAX_OPEN_REQUESTS and not self._peer_resends:
+            too_many = f"{MAX_OPEN_REQUESTS} requests are open; wait for their answers"
+            self._send_error(request.id, OVERLOADED, too_many)
+            return
         open_method = self._incoming.open(request.id, request.method)
         if open_method is not None:
             if self._peer_resends:
@@ -325,10 +326,8 @@ class Connection:
 
     def _take_error(self, message: ErrorResponse) -> None:
         if message.id is None:
-            why = message.error
-            logger.warning(
-                "%s could not read a message: %s (%d)", self._name, why.message, why.code
-            )
+            text, code = message.error.message, message.error.code
+            logger.warning("%s could not read a message: %s (%d)", self._name, text, code)
             return
         self._settle(message.id, message)
 
