@@ -13,6 +13,9 @@ __all__ = ["SentThought", "add_piece", "left_to_send"]
 MAX_PIECES: Final = 1024
 """Each is an object of its own, ten times as large as its text."""
 
+CHARACTERS_A_PIECE: Final = 64
+"""So many joined already allow one more: then joining costs the same for each, however long."""
+
 
 @dataclass(slots=True)
 class SentThought:
@@ -30,7 +33,7 @@ class SentThought:
 
 def add_piece(pieces: list[str], piece: str) -> None:
     """Remember that a piece was sent."""
-    if len(pieces) >= MAX_PIECES:
+    if len(pieces) >= MAX_PIECES and len(pieces) >= len(pieces[0]) // CHARACTERS_A_PIECE:
         pieces[:] = ("".join(pieces),)
     pieces.append(piece)
 
