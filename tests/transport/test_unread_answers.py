@@ -36,8 +36,8 @@ for number in range(int(sys.argv[1])):
 sys.stdout.flush()
 """
 
-FITS_IN_A_PIPE = "3000"
-"""Requests: more than one read takes, less than what holds their sender up."""
+FITS_IN_A_PIPE = "1700"
+"""Requests: in less than 64 KiB, so that whoever sends them can end though nobody reads them."""
 
 
 def answer(_request: Request, responder: Responder) -> None:

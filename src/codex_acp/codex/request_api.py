@@ -8,6 +8,7 @@ request of the schema has its signatures here.
 from __future__ import annotations
 
 from codex_acp._typing import overload
+from codex_acp.codex.approvals.approval_methods import APPROVAL_METHODS
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.errors import InvalidPayload, MisuseError
 
@@ -50,19 +51,6 @@ if TYPE_CHECKING:
 __all__ = ["RequestApi"]
 
 TOOL_CALL: Final = "item/tool/call"
-
-APPROVALS: Final = frozenset(
-    {
-        "applyPatchApproval",
-        "execCommandApproval",
-        "item/commandExecution/requestApproval",
-        "item/fileChange/requestApproval",
-        "item/permissions/requestApproval",
-        "item/tool/requestUserInput",
-        "mcpServer/elicitation/request",
-    }
-)
-"""The methods that may ask whether an action may run."""
 
 BEGIN_A_THREAD: Final = frozenset({"thread/start", "thread/resume", "thread/fork"})
 """Methods whose result tells the settings of a thread: whether Codex will ask at all."""
@@ -260,7 +248,7 @@ class RequestApi(AppServerConnection):
                 raise MisuseError(message)
             self._handles_tool_calls = True
         handler = as_async(handler)
-        rows: Any = {method: self._guarded(handler) if method in APPROVALS else handler}
+        rows: Any = {method: self._guarded(handler) if method in APPROVAL_METHODS else handler}
         self._requests.handle(rows)
 
     def _guarded(self, handler: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:

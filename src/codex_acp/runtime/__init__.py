@@ -75,7 +75,6 @@ else:
         "manager": ("AgentDescription", "AgentRuntime", "RestartLimit"),
         "permissions": ("Permission", "PermissionPolicy", "allow_kinds", "reject_all"),
         "prompt": ("Prompt",),
-        "restart_limit": ("RestartLimit",),
         "results": ("PromptResult", "ToolCall"),
         "resume": ("Opened",),
         "session": ("Session",),
