@@ -9,7 +9,7 @@ import anyio
 
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
 from codex_acp.adapter.config.config import Config
-from codex_acp.codex.client import CodexClient
+from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.testing import AppServerScript, Expect, Notify, RawLine, ScriptedAppServer
 from codex_acp.wire.codec import plain
 from tests.support.acp_schema import problems_of_message
@@ -90,7 +90,7 @@ class ConfigBench:
 
     def __init__(self, *script: Entry, booleans: bool = False) -> None:
         self.server = ScriptedAppServer(AppServerScript(*script))
-        self.codex = CodexClient(self.server.link)
+        self.codex = AppServerConnection(self.server.link)
         self.updates: list[dict[str, Any]] = []
         """What the client was sent, in order."""
         self._tasks = anyio.create_task_group()

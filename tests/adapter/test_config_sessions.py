@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from codex_acp.codex.client import CodexClient
+from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.mapping.config.options import config_options
 from codex_acp.testing import Expect, ScriptedAppServer
 from tests.adapter.config_bench import (
@@ -191,7 +191,7 @@ async def test_after_a_loss_of_codex_the_session_is_as_before_and_the_client_hea
         await bench.set("mode", "full-access")
         bench.updates.clear()
         script = [*LISTS[:2], *taken(**FULL_ACCESS, serviceTier="flex")]
-        async with ScriptedAppServer(script) as server, CodexClient(server.link) as codex:
+        async with ScriptedAppServer(script) as server, AppServerConnection(server.link) as codex:
             resumed = started(
                 approvalPolicy="never",
                 sandbox=FULL,

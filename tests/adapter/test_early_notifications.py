@@ -10,7 +10,7 @@ from codex_acp.adapter.server.held_notifications import HeldNotifications
 from codex_acp.codex.connection.notification_router import NotificationRouter
 
 if TYPE_CHECKING:
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
@@ -43,7 +43,7 @@ def hear(router: NotificationRouter, methods: str) -> None:
 @pytest.mark.parametrize("thread_id", ["t", None])
 def test_what_was_kept_comes_first_and_the_rest_follows(thread_id: str | None) -> None:
     router, heard = NotificationRouter(), Heard()
-    early = HeldNotifications(cast("CodexClient", router), thread_id)
+    early = HeldNotifications(cast("AppServerConnection", router), thread_id)
     hear(router, "abc")
     router.on_batch_end()
     if thread_id is None:
@@ -58,7 +58,7 @@ def test_what_was_kept_comes_first_and_the_rest_follows(thread_id: str | None) -
 
 def test_a_sink_that_fails_still_gets_the_rest(caplog: pytest.LogCaptureFixture) -> None:
     router, heard = NotificationRouter(), Heard()
-    early = HeldNotifications(cast("CodexClient", router), "t")
+    early = HeldNotifications(cast("AppServerConnection", router), "t")
     router.on_notification("bad", {"threadId": "t"})
     router.on_notification("good", {"threadId": "t"})
     early.hand_over(heard)
@@ -68,7 +68,7 @@ def test_a_sink_that_fails_still_gets_the_rest(caplog: pytest.LogCaptureFixture)
 
 def test_nothing_is_kept_twice() -> None:
     router, heard = NotificationRouter(), Heard()
-    early = HeldNotifications(cast("CodexClient", router), "t")
+    early = HeldNotifications(cast("AppServerConnection", router), "t")
     hear(router, "a")
     early.hand_over(heard)
     early.hand_over(heard)

@@ -8,7 +8,7 @@ from codex_acp.adapter.server.threadless_notifications import MAX_KEPT, Threadle
 from codex_acp.codex.connection.notification_router import NotificationRouter
 
 if TYPE_CHECKING:
-    from codex_acp.codex.client import CodexClient
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.codex.connection.notification_router import NotificationSink
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
@@ -32,7 +32,7 @@ class Heard:
 
 def unclaimed(*everyone: NotificationSink) -> tuple[NotificationRouter, ThreadlessNotifications]:
     router = NotificationRouter()
-    return router, ThreadlessNotifications(cast("CodexClient", router), lambda: everyone)
+    return router, ThreadlessNotifications(cast("AppServerConnection", router), lambda: everyone)
 
 
 def test_what_has_no_thread_goes_to_all_open_sessions() -> None:

@@ -1,6 +1,6 @@
 """Three concurrent server requests on real connections in memory, and an oracle beside them.
 
-The Codex side and the client side speak raw JSON; between them run the real `CodexClient`,
+The Codex side and the client side speak raw JSON; between them run the real `AppServerConnection`,
 `RequestIntake`, `ServerRequestRunner`, ledger and `AgentSide`. The oracle knows only what was sent.
 """
 
@@ -17,7 +17,7 @@ from codex_acp.acp.conventions import acp_connection
 from codex_acp.acp.types import InitializeRequest, InitializeResponse
 from codex_acp.adapter.requests.server_requests import ServerRequestRunner
 from codex_acp.adapter.server.request_intake import RequestIntake
-from codex_acp.codex.client import CodexClient
+from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.errors import TransportError
 from codex_acp.routing.route import RoutingContext
 from codex_acp.transcript.log import Transcript
@@ -120,7 +120,7 @@ class World:
         self.codex, self.client = RawEnd(codex_end), RawEnd(client_end)
         self.session = QuietSession()
         self.transcript = Transcript()
-        self._codex_client = CodexClient(codex_link)
+        self._codex_client = AppServerConnection(codex_link)
         requests = dict.fromkeys(
             ("authenticate", "logout", "session/new", "session/load", "session/list",
              "session/delete", "session/resume", "session/close", "session/set_mode",
