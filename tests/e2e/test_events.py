@@ -76,7 +76,7 @@ def session(
 
 
 def test_the_summary_of_the_reasoning_is_one_thought_apart_from_the_message() -> None:
-    with session([Reasoning("**Looking** at ", "it."), Text("Done.")]) as one:
+    with session([Reasoning("**Looking** at ", "it.", pause=0.5), Text("Done.")]) as one:
         one.prompt()
 
         thoughts = [u for u in one.updates("agent_thought_chunk") if "messageId" in u]

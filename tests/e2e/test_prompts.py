@@ -35,14 +35,14 @@ pytestmark = pytest.mark.e2e
 
 
 async def test_the_chunks_of_a_streamed_message_join_to_the_models_text() -> None:
-    script = words(300)
+    script = words(300, pause=0.01)  # what comes in one read is one update
     async with AdapterBench([[script]]) as bench:
         session = await bench.new_session()
         response = await bench.prompt(session)
 
         assert response.stop_reason == "end_turn"
         assert bench.text(session) == "".join(script.deltas)
-        assert len(bench.updates) > 100, "streamed, not sent at the end"
+        assert len(bench.updates) > 10, "streamed, not sent at the end"
 
 
 async def test_any_unicode_arrives_unchanged() -> None:

@@ -38,6 +38,7 @@ Ref: TypeAlias = "Callable[[str], Schema]"
 """Gives the schema of another definition of the same tree."""
 
 CONFIG = {
+    "allow_inf_nan": False,
     "extra_fields_behavior": "allow",
     "serialize_by_alias": True,
     "validate_by_alias": True,
