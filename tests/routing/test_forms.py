@@ -213,8 +213,6 @@ LOST: list[tuple[dict[str, Any], str]] = [
     ({"type": "number", "minimum": 2, "maximum": 1}, "no value"),
     ({"type": "integer", "minimum": 1.2, "maximum": 1.8}, "no value"),
     ({"type": "integer", "minimum": 1e300}, "no value"),
-    ({"type": "integer", "minimum": float("inf")}, "finite"),
-    ({"type": "number", "maximum": float("nan")}, "finite"),
     (
         {"type": "array", "items": {"type": "string", "enum": ["a"]}, "minItems": 2},
         "no value",
