@@ -29,7 +29,7 @@ from codex_acp.mapping.session.ids import canonical_id
 from codex_acp.transcript.log import Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from codex_acp.acp._generated.v1.handlers import (
         AgentNotificationHandlers,
@@ -79,9 +79,9 @@ if TYPE_CHECKING:
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.sessions.session_services import SessionServices
     from codex_acp.adapter.sessions.sessions import OpenSession
+    from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
 
-    Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
 
 __all__ = ["CodexAgent"]
 

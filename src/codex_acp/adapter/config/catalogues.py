@@ -26,13 +26,13 @@ from codex_acp.mapping.config.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
+    from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.config.values import Choice, Collaboration, Model
 
-    Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
 
 __all__ = ["Catalogues", "Place"]
 

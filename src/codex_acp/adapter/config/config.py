@@ -31,7 +31,7 @@ from codex_acp.mapping.config.options import (
 from codex_acp.mapping.config.values import object_of, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from codex_acp.acp._generated.v1.models import (
         SessionUpdate,
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
         SetSessionModeResponse,
     )
     from codex_acp.adapter.config.catalogues import Place
+    from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.config.options import ConfigView
     from codex_acp.mapping.config.values import Access, Settings
 
-    Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
     How = Literal["new", "load", "resume", "fork"]
 
 __all__ = ["Config"]

@@ -44,12 +44,13 @@ from codex_acp.mapping.step import Ignored
 from codex_acp.transcript.redaction import scrub_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Mapping
 
     from codex_acp.acp._generated.v1.models import PromptRequest, ToolCallSessionUpdate
     from codex_acp.adapter.commands.command import Commands
     from codex_acp.adapter.outflow import Outflow
     from codex_acp.adapter.prompts.run import PromptRun
+    from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex._generated.models import TokenUsageBreakdown, Turn, UserInput
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.session.stop_reasons import PromptEnd
     from codex_acp.mapping.step import Updates
 
-    Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
     _Row = Callable[[SessionState, Any], Updates]
 
 __all__ = ["Session"]

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.adapter.commands.commands import SessionCommands
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Sequence
 
     from codex_acp.adapter.config.config import Config
     from codex_acp.adapter.logins.mcp_logins import McpLogins
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
+    from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.prompt.reports import Fact
 
-    Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
 
 __all__ = ["SessionServices"]
 

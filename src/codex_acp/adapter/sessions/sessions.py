@@ -16,7 +16,7 @@ from codex_acp.adapter.server.threadless_notifications import ThreadlessNotifica
 from codex_acp.mapping.session.setup import given_servers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Iterator
 
     from codex_acp.acp._generated.v1.models import SessionUpdate
     from codex_acp.acp.agent_side import AgentSide
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.requests.server_requests import ServerRequestRunner
     from codex_acp.adapter.server.request_intake import RequestIntake
     from codex_acp.adapter.sessions.session import Session
+    from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals.running_items import Items
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from codex_acp.transcript.log import Transcript
     from codex_acp.wire.model import WireModel
 
-    Spawn = Callable[[Callable[[], Coroutine[None, None, None]]], object]
 
 __all__ = ["OpenSession", "Sessions"]
 
