@@ -18,8 +18,8 @@ from codex_acp.acp._generated.v1.models import (
     DeleteSessionResponse,
     ListSessionsResponse,
     ResumeSessionRequest,
+    SetSessionTitleResponse,
 )
-from codex_acp.acp._generated.v1_unstable.models import SetSessionTitleResponse
 from codex_acp.adapter.sessions.opener import Setup, unknown_session
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS
@@ -40,13 +40,11 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1.models import (
         CloseSessionRequest,
         DeleteSessionRequest,
+        ForkSessionRequest,
         ListSessionsRequest,
         LoadSessionRequest,
         NewSessionRequest,
         SessionInfo,
-    )
-    from codex_acp.acp._generated.v1_unstable.models import (
-        ForkSessionRequest,
         SetSessionTitleRequest,
     )
     from codex_acp.adapter.config.config import Config
