@@ -82,6 +82,8 @@ def test_a_side_of_one_version_loads_nothing_of_the_other() -> None:
     agent, client = (f"t.{s}_requests(), t.{s}_notifications()" for s in ("agent", "client"))
     first = loaded_by(SIDES.format(tables="tables", agent=agent, client=client))
     assert not any("._generated.v2" in name for name in first)
+    later = loaded_by(SIDES.format(tables="tables", agent=f"{agent}, v2=int", client=client))
+    assert not any("._generated.v2" in name for name in later)
     second = loaded_by(
         SIDES.format(
             tables="tables_v2",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from codex_acp.acp._generated.v1.calls import ClientCalls
 from codex_acp.acp.answers import answer_rpc_error
-from codex_acp.acp.dialects import Handlers, dialect
+from codex_acp.acp.dialects import Handlers, dialects
 from codex_acp.acp.negotiation import choose_version, initialize_params
 from codex_acp.acp.side import Side
 from codex_acp.errors import MisuseError, RpcError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         UnstableAgentNotificationHandlers,
         UnstableAgentRequestHandlers,
     )
-    from codex_acp.acp.dialects import QuickHandler
+    from codex_acp.acp.dialects import Dialect, QuickHandler
     from codex_acp.acp.side import InvalidNotificationCallback
     from codex_acp.acp.v2_calls import ClientCallsV2
     from codex_acp.acp.v2_handlers import AgentHandlers
@@ -54,11 +54,12 @@ class AgentSide(Side, ClientCalls):
     has the handlers of methods that the stable schema lacks, those that are offered; given, it also
     has the side read and send unstable fields and members. Without it they are unknown here.
 
-    ``v2`` has the handlers for clients of version 2, a draft; then ``requests`` and
-    ``notifications`` may be None, for an agent that has no version 1. At ``initialize`` the highest
-    version is chosen that is not above the client's, and its handlers take over; -32022 where there
-    is none. Params that were written for a newer version are read in the chosen one: the handler is
-    given what that one knows of them.
+    ``v2`` has the handlers for clients of version 2, a draft, or is a function that gives them when
+    the first such client comes, so that nothing of that version is loaded before; then ``requests``
+    and ``notifications`` may be None, for an agent that has no version 1. At ``initialize`` the
+    highest version is chosen that is not above the client's, and its handlers take over; -32022
+    where there is none. Params that were written for a newer version are read in the chosen one:
+    the handler is given what that one knows of them.
 
     A request before ``initialize``, and a second ``initialize``, are answered -32600.
     """
@@ -73,17 +74,16 @@ class AgentSide(Side, ClientCalls):
         quick: Mapping[str, QuickHandler] | None = None,
         unstable: UnstableAgentRequestHandlers | None = None,
         unstable_notifications: UnstableAgentNotificationHandlers | None = None,
-        v2: AgentHandlers | None = None,
+        v2: AgentHandlers | Callable[[], AgentHandlers] | None = None,
     ) -> None:
-        given: dict[int, Handlers] = {}
+        v1: Handlers | None = None
         if requests is not None and notifications is not None:
-            tables = (requests, notifications, unstable, unstable_notifications, quick)
-            given[1] = Handlers(*tables)
-        if v2 is not None:
-            given[2] = Handlers(*v2)
-        dialects = [dialect(version, "agent", handlers) for version, handlers in given.items()]
-        dialects = [each.with_initialize(self._or_reset, self._quick_or_reset) for each in dialects]
-        super().__init__(connection, dialects, on_invalid_notification)
+            v1 = Handlers(requests, notifications, unstable, unstable_notifications, quick)
+
+        def complete(made: Dialect) -> Dialect:
+            return made.with_initialize(self._or_reset, self._quick_or_reset)
+
+        super().__init__(connection, dialects("agent", v1, v2, complete), on_invalid_notification)
 
     @cached_property
     def v2(self) -> ClientCallsV2:
@@ -112,7 +112,7 @@ class AgentSide(Side, ClientCalls):
         except RpcError as error:
             answer_rpc_error(responder, error)
             return
-        self._dialect = self._dialects[chosen]
+        self._begin_with(chosen)
         params = initialize_params(request.params, chosen)
         super().on_request(Request(request.id, request.method, params), responder)
         if not responder.settled:

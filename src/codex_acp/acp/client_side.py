@@ -6,16 +6,18 @@ Knows no method beyond the generated tables, and nothing of how the agent was st
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from codex_acp.acp._generated.v1.calls import AgentCalls
-from codex_acp.acp.dialects import Handlers, dialect
+from codex_acp.acp.dialects import Handlers, dialects
 from codex_acp.acp.negotiation import version_of
 from codex_acp.acp.side import Side
 from codex_acp.errors import UnsupportedVersion
 from codex_acp.jsonrpc.encode import encode_json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from codex_acp.acp._generated.v1.handlers import (
         ClientNotificationHandlers,
         ClientRequestHandlers,
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from codex_acp.acp.v2_calls import AgentCallsV2
     from codex_acp.acp.v2_handlers import ClientHandlers
     from codex_acp.jsonrpc.message import JsonValue
+
+    JsonObject: TypeAlias = dict[str, JsonValue]
     from codex_acp.transport.connection import Connection
     from codex_acp.wire.model import WireModel
 
@@ -49,9 +53,10 @@ class ClientSide(Side, AgentCalls):
     ``unstable_notifications`` have the handlers of methods that the stable schema lacks; one of
     them given also has the side read and send unstable fields and members.
 
-    ``v2`` has the handlers for agents of version 2, a draft; then ``requests`` and
-    ``notifications`` may be None, for a client that has no version 1. `negotiate` begins the
-    connection with whichever version the agent answers.
+    ``v2`` has the handlers for agents of version 2, a draft, or is a function that gives them when
+    the agent turns out to be one, so that nothing of that version is loaded before; then
+    ``requests`` and ``notifications`` may be None, for a client that has no version 1. `negotiate`
+    begins the connection with whichever version the agent answers.
     """
 
     def __init__(
@@ -63,15 +68,12 @@ class ClientSide(Side, AgentCalls):
         on_invalid_notification: InvalidNotificationCallback | None = None,
         unstable: UnstableClientRequestHandlers | None = None,
         unstable_notifications: UnstableClientNotificationHandlers | None = None,
-        v2: ClientHandlers | None = None,
+        v2: ClientHandlers | Callable[[], ClientHandlers] | None = None,
     ) -> None:
-        given: dict[int, Handlers] = {}
+        v1: Handlers | None = None
         if requests is not None and notifications is not None:
-            given[1] = Handlers(requests, notifications, unstable, unstable_notifications)
-        if v2 is not None:
-            given[2] = Handlers(*v2)
-        dialects = [dialect(version, "client", handlers) for version, handlers in given.items()]
-        super().__init__(connection, dialects, on_invalid_notification)
+            v1 = Handlers(requests, notifications, unstable, unstable_notifications)
+        super().__init__(connection, dialects("client", v1, v2), on_invalid_notification)
 
     @cached_property
     def v2(self) -> AgentCallsV2:
@@ -81,29 +83,30 @@ class ClientSide(Side, AgentCalls):
         return CallsOfAgent(self)
 
     async def negotiate(
-        self, v1: InitializeRequest | None = None, v2: InitializeRequestV2 | None = None
+        self,
+        v1: InitializeRequest | JsonObject | None = None,
+        v2: InitializeRequestV2 | JsonObject | None = None,
     ) -> InitializeResponse | InitializeResponseV2:
         """``initialize`` for the highest version that is given, read by what the agent answers.
 
-        Both given, the agent is sent what either says: each version reads its own fields.
+        Both given, the agent is sent what either says: each version reads its own fields. Given as
+        plain JSON, nothing of a version is loaded that is not spoken afterwards.
         Raises UnsupportedVersion if the agent answers a version that was not given, and else as
         any call.
         """
-        from codex_acp.wire.codec import plain
-
-        requests = {number: each for number, each in ((1, v1), (2, v2)) if each is not None}
-        offered = {number: self._speaking(number) for number in requests}
+        offered = [version for version, given in ((1, v1), (2, v2)) if given is not None]
         params: dict[str, JsonValue] = {}
-        for request in requests.values():
-            params |= cast("dict[str, JsonValue]", plain(request))
+        for given in (v1, v2):
+            if given is not None:
+                params |= given if isinstance(given, dict) else _plain(given)
         params["protocolVersion"] = max(offered)
         result = await self._connection.call("initialize", encode_json(params))
         answered = version_of(result)
         if answered not in offered:
-            raise UnsupportedVersion(answered, sorted(offered))
-        self._version, self._dialect = answered, offered[answered]
+            raise UnsupportedVersion(answered, offered)
         response: InitializeResponse | InitializeResponseV2
-        response = offered[answered].result("initialize", result)
+        response = self._speaking(answered).result("initialize", result)
+        self._version = answered
         return response
 
     async def call_as(self, version: int, method: str, params: WireModel | Any | None) -> Any:
@@ -111,5 +114,11 @@ class ClientSide(Side, AgentCalls):
         result = await super().call_as(version, method, params)
         if method == "initialize" and result.protocol_version in self._dialects:
             self._version = result.protocol_version
-            self._dialect = self._dialects[self._version]
+            self._begin_with(self._version)
         return result
+
+
+def _plain(request: WireModel) -> JsonObject:
+    from codex_acp.wire.codec import plain
+
+    return cast("JsonObject", plain(request))

@@ -7,6 +7,7 @@ dialect of it is made, so a side of one version loads nothing of another.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
@@ -16,14 +17,17 @@ from codex_acp.errors import MisuseError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from codex_acp.acp.v2_handlers import AgentHandlers, ClientHandlers
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.wire.registry import MethodInfo, ModelRegistry
 
     RequestHandler: TypeAlias = Callable[[Any], Awaitable[object]]
     NotificationHandler: TypeAlias = Callable[[Any], None]
+    V2: TypeAlias = AgentHandlers | ClientHandlers
+    SideName: TypeAlias = Literal["agent", "client"]
     QuickHandler: TypeAlias = Callable[[JsonValue], Callable[[], Awaitable[EncodedJson]] | None]
 
-__all__ = ["Dialect", "Handlers", "dialect"]
+__all__ = ["Dialect", "Handlers", "dialect", "dialects"]
 
 
 class Handlers(NamedTuple):
@@ -92,7 +96,34 @@ class Dialect:
         )
 
 
-def dialect(version: int, side: Literal["agent", "client"], handlers: Handlers) -> Dialect:
+def dialects(
+    side: SideName,
+    v1: Handlers | None,
+    v2: V2 | Callable[[], V2] | None,
+    complete: Callable[[Dialect], Dialect] = lambda made: made,
+) -> dict[int, Callable[[], Dialect]]:
+    """By version what gives its dialect. Tables that are there are checked now; MisuseError."""
+    found: dict[int, Callable[[], Dialect]] = {}
+    for version, handlers in ((1, v1), (2, v2)):
+        if isinstance(handlers, tuple):
+            made = complete(dialect(version, side, Handlers(*handlers)))
+            found[version] = partial(_given, made)
+        elif handlers is not None:
+            found[version] = partial(_called, side, version, handlers, complete)
+    return found
+
+
+def _given(made: Dialect) -> Dialect:
+    return made
+
+
+def _called(
+    side: SideName, version: int, make: Callable[[], V2], complete: Callable[[Dialect], Dialect]
+) -> Dialect:
+    return complete(dialect(version, side, Handlers(*make())))
+
+
+def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
     """A version with its handlers. Raises MisuseError for tables that lack a row or have too many.
 
     A type checker reports the same; this is for programs that are not checked.

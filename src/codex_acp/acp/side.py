@@ -33,7 +33,7 @@ from codex_acp.acp.conventions import CANCEL_REQUEST
 from codex_acp.errors import InvalidPayload, MisuseError, RpcError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -100,15 +100,15 @@ class Side:
     def __init__(
         self,
         connection: Connection,
-        dialects: Sequence[Dialect],
+        dialects: Mapping[int, Callable[[], Dialect]],
         on_invalid_notification: InvalidNotificationCallback | None,
     ) -> None:
         if not dialects:
             msg = "a side needs handlers of one version of ACP at least"
             raise MisuseError(msg)
         self._connection = connection
-        self._dialects = {each.version: each for each in dialects}
-        self._dialect = dialects[0]
+        self._dialects = dialects
+        self._dialect: Dialect | None = None
         self._version: int | None = None
         self._on_invalid_notification = on_invalid_notification
         self._open: dict[tuple[type, RequestId], _OpenRequest] = {}
@@ -250,21 +250,31 @@ class Side:
         if self._version not in (None, version):
             msg = f"the connection speaks version {self._version} of ACP, not {version}"
             raise MisuseError(msg)
-        return self._dialects[version]
+        return self._begin_with(version)
+
+    def _begin_with(self, version: int) -> Dialect:
+        if self._dialect is None or self._dialect.version != version:
+            self._dialect = self._dialects[version]()
+        return self._dialect
+
+    @property
+    def _spoken(self) -> Dialect:
+        """What is spoken, or would be by a side of one version alone."""
+        return self._dialect or self._begin_with(self._version or min(self._dialects))
 
     # Requests of the peer.
 
     def _accepted(self, request: Request) -> Callable[[], Awaitable[object]]:
         """What answers the request. Raises RpcError if nothing does."""
         method = request.method
-        handler = self._dialect.requests.get(method)
+        handler = self._spoken.requests.get(method)
         if handler is None:
             raise not_offered(method)
-        quick = self._dialect.quick.get(method)
+        quick = self._spoken.quick.get(method)
         run = None if quick is None else quick(request.params)
         if run is not None:
             return partial(encoded_result, run)
-        return self._typed(handler, self._dialect.handled[method].params, request)
+        return self._typed(handler, self._spoken.handled[method].params, request)
 
     def _typed(
         self,
@@ -277,7 +287,7 @@ class Side:
             return partial(handler, None)
         params = {} if request.params is None else request.params
         try:
-            return partial(handler, self._dialect.models.decode(model, params, request.method))
+            return partial(handler, self._spoken.models.decode(model, params, request.method))
         except InvalidPayload as error:
             logger.warning("%s sent invalid params: %s", self._connection.name, error)
             raise invalid_params(error) from None
@@ -290,7 +300,7 @@ class Side:
             with scope:
                 result = await entry.run()
                 method = responder.method
-                self._dialect.check_sent(method, self._dialect.handled[method], result)
+                self._spoken.check_sent(method, self._spoken.handled[method], result)
             if scope.cancelled_caught:
                 answer_rpc_error(responder, cancelled(responder.method))
             else:
@@ -323,11 +333,11 @@ class Side:
         if self._leaving:
             return
         method = notification.method
-        handler = self._dialect.notifications.get(method)
+        handler = self._spoken.notifications.get(method)
         if handler is None and method != CANCEL_REQUEST:
             logger.debug("the notification %s is not handled and was ignored", method)
             return
-        model = self._dialect.heard[method].params
+        model = self._spoken.heard[method].params
         try:
             params = None if model is None else self._decoded(model, notification)
         except InvalidPayload as error:
@@ -344,7 +354,7 @@ class Side:
     def _decoded(self, model: str, notification: Notification) -> object:
         """Absent params read as an empty object, so that what is missing is named."""
         params = {} if notification.params is None else notification.params
-        return self._dialect.models.decode(model, params, notification.method)
+        return self._spoken.models.decode(model, params, notification.method)
 
     def _cancel_request(self, params: Any) -> None:
         request_id = params.request_id
