@@ -15,7 +15,7 @@ from codex_acp._version import __version__
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
 from codex_acp.acp._generated.v1_unstable.methods import MODELS as UNSTABLE_MODELS
 from codex_acp.adapter.config.config import Config
-from codex_acp.adapter.logins.browser import can_open_pages
+from codex_acp.adapter.logins.ways import login_ways
 from codex_acp.adapter.sessions.opener import SessionOpener, Setup, unknown_session
 from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
 from codex_acp.adapter.sessions.session_transcript import SessionTranscript
@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.sessions.sessions import OpenSession
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
+    from codex_acp.mapping.agent.auth_methods import LoginWays
 
 
 __all__ = ["CodexAgent"]
@@ -196,11 +197,15 @@ class CodexAgent:
             protocol_version=negotiated_version(request.protocol_version),
             agent_capabilities=agent_capabilities(),
             agent_info=agent_info(__version__),
-            auth_methods=auth_methods(capabilities, browser=can_open_pages(os.environ)),
+            auth_methods=auth_methods(capabilities, self._login_ways),
         )
 
+    @property
+    def _login_ways(self) -> LoginWays:
+        return login_ways(os.environ, self._app_server.options.codex)
+
     def _quick_initialize(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-        result = quick.initialize_result(params, browser=can_open_pages(os.environ))
+        result = quick.initialize_result(params, self._login_ways)
 
         async def answer() -> EncodedJson:
             self._introduction, self._features = params, None
