@@ -81,7 +81,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.sessions.sessions import OpenSession
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
-    from codex_acp.mapping.agent.auth_methods import LoginWays
 
 
 __all__ = ["CodexAgent"]
@@ -118,6 +117,7 @@ class CodexAgent:
         self._session_methods: SessionMethods | None = None
         self._extras: SessionServices | None = None
         self._auth: Authentication | None = None
+        self._login_ways = login_ways(os.environ, app_server.options.codex)
         self._sessions.when_made(self._made)
         app_server.when_started(self._sessions.codex_started)
         app_server.when_refused(self._sessions.refused)
@@ -199,10 +199,6 @@ class CodexAgent:
             agent_info=agent_info(__version__),
             auth_methods=auth_methods(capabilities, self._login_ways),
         )
-
-    @property
-    def _login_ways(self) -> LoginWays:
-        return login_ways(os.environ, self._app_server.options.codex)
 
     def _quick_initialize(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
         result = quick.initialize_result(params, self._login_ways)

@@ -19,6 +19,7 @@ from codex_acp._lazy import lazy
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
+    from codex_acp.codex.approvals.allowed_commands import allow_commands as allow_commands
     from codex_acp.codex.approvals.grants import Always as Always
     from codex_acp.codex.approvals.grants import Grant as Grant
     from codex_acp.codex.approvals.grants import Once as Once
@@ -78,6 +79,7 @@ _MODULES = {
         "CodexBinary",
         "find_codex",
     ),
+    "approvals.allowed_commands": ("allow_commands",),
     "approvals.grants": (
         "Always",
         "Grant",

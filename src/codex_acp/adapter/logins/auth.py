@@ -220,7 +220,7 @@ class Authentication:
 async def _account(codex: AppServerConnection) -> str | None:
     """The kind of login that is there already; None if there is none."""
     account = (await codex.account_read(GetAccountParams(refresh_token=False))).account
-    return None if account is None else account.type
+    return getattr(account, "type", None)
 
 
 def _failed(message: str) -> RpcError:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-
     from codex_acp.acp._generated.v1.models import AuthMethod
     from codex_acp.jsonrpc.message import JsonValue
 
