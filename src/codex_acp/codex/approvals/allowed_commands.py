@@ -68,7 +68,7 @@ def allow_commands(
     return _AllowCommands(named, None if within is None else os.path.realpath(within))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class _AllowCommands(Policy):
     named: frozenset[Words]
     within: str | None
@@ -83,6 +83,10 @@ class _AllowCommands(Policy):
         if not found or not all(map(self._is_named, found)) or not _is_told(params, found):
             return None
         return Allow(Once())
+
+    def __repr__(self) -> str:
+        commands = [shlex.join(words) for words in sorted(self.named)]
+        return f"allow_commands({commands!r}, within={self.within!r})"
 
     def _is_named(self, words: Words) -> bool:
         starts = ((*words[:end], _MORE) for end in range(1, len(words) + 1))
