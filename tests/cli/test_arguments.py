@@ -24,6 +24,7 @@ DEFAULTS: dict[str, object] = {
     "log_level": None,
     "log_file": None,
     "transcript": None,
+    "transcript_wire": False,
 }
 PLAIN = LaunchOptions()
 
@@ -58,6 +59,11 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         (["--line-limit", "1000"], PLAIN, {"line_limit": 1000}),
         (["--log-file", "f.log"], PLAIN, {"log_file": "f.log"}),
         (["--transcript", "t.jsonl"], PLAIN, {"transcript": "t.jsonl"}),
+        (
+            ["--transcript", "t", "--transcript-wire"],
+            PLAIN,
+            {"transcript": "t", "transcript_wire": True},
+        ),
         (["--log-level", "debug"], PLAIN, {"log_level": "DEBUG"}),
     ],
 )
@@ -102,6 +108,7 @@ def test_options_of_the_demonstration(
         (["--codex", ""], "--codex: the path is empty"),
         (["-c", "model"], "'model' is not of the form KEY=VALUE"),
         (["-c", "=x"], "'=x' is not of the form KEY=VALUE"),
+        (["--transcript-wire"], "name one with --transcript FILE"),
         (["--line-limit", "0"], "'0' is not a positive whole number of bytes"),
         (["--line-limit", "64M"], "'64M' is not a positive whole number of bytes"),
         (["--log-level", "loud"], "'loud' is not a log level; use one of DEBUG, INFO, WARNING"),

@@ -83,6 +83,12 @@ def serve_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="append every approval, elicitation and decline to FILE as JSON lines",
     )
+    parser.add_argument(
+        "--transcript-wire",
+        action="store_true",
+        help="keep every message of both protocols in the transcript too: the whole conversation, "
+        "without secrets and without what is typed into forms",
+    )
     return parser
 
 

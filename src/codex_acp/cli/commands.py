@@ -6,11 +6,13 @@ agent starts without options.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.cli import arguments
 from codex_acp.cli.arguments import PROGRAM, Parser
+from codex_acp.transcript.writer import transcript_path
 
 if TYPE_CHECKING:
     import argparse
@@ -62,6 +64,8 @@ def _run_serve(argv: Sequence[str]) -> int:
     if word != "serve":
         usage = f"{word} {COMMANDS[word].usage}"
         parser.error(f"{word} has options of its own; write them behind it: {usage}")
+    if options.transcript_wire and not transcript_path(options.transcript, os.environ):
+        parser.error("--transcript-wire needs a transcript; name one with --transcript FILE")
     from codex_acp.cli.serve import serve
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.codex.threads.trust import trust_arguments
@@ -73,6 +77,7 @@ def _run_serve(argv: Sequence[str]) -> int:
         log_level=options.log_level,
         log_file=options.log_file,
         transcript=options.transcript,
+        transcript_wire=options.transcript_wire,
     )
 
 

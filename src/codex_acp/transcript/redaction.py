@@ -18,6 +18,7 @@ from codex_acp.transcript.events import (
     ElicitationRequested,
     SessionRef,
     TranscriptEvent,
+    WireMessage,
 )
 
 if TYPE_CHECKING:
@@ -129,6 +130,8 @@ def redacted(event: TranscriptEvent, *, content: bool = False) -> TranscriptEven
         event = _without_answer(event, keep=content)
     elif isinstance(event, ElicitationRequested) and event.url is not None:
         event = replace(event, url=bare_url(event.url))
+    elif isinstance(event, WireMessage) and event.message is not None:
+        event = replace(event, message=_scrub_fields(event.message))
     return _scrub_object(event)
 
 
