@@ -14,6 +14,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from codex_acp.transcript.events import SessionRef, WireMessage
+from codex_acp.transcript.redaction import spellings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,8 +32,8 @@ MAX_BODY: Final = 256 * 1024
 MAX_OPEN: Final = 10_000
 """Requests whose answers are waited for; one that was forgotten is answered by nobody's method."""
 
-MAX_TYPED: Final = 200
-"""Typed values that are looked for in what is said afterwards."""
+MAX_TYPED: Final = 500
+"""Spellings of typed values that are looked for in what is said afterwards."""
 
 MIN_TYPED: Final = 6
 """Characters of such a value; a shorter one would be in every other word."""
@@ -180,7 +181,7 @@ class WireTap:
         typed = result[member]
         for text in _texts(typed):
             if len(text) >= MIN_TYPED:
-                self._taps.typed[text] = None
+                self._taps.typed.update(dict.fromkeys(spellings(text)))
         while len(self._taps.typed) > MAX_TYPED:
             del self._taps.typed[next(iter(self._taps.typed))]
         names: JsonValue = NOT_RECORDED
@@ -192,7 +193,7 @@ class WireTap:
         if any(map(_GIVEN.fullmatch, key.split("."))):  # a key of settings may be dotted
             return _without_values(value)
         if isinstance(value, str):
-            for typed in self._taps.typed:
+            for typed in sorted(self._taps.typed, key=len, reverse=True):
                 value = value.replace(typed, NOT_RECORDED)
             return value
         if isinstance(value, dict):
