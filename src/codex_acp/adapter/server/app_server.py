@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.transport.child import ChildProcess
+    from codex_acp.transport.connection import Direction
 
 __all__ = ["AppServer"]
 
@@ -50,6 +51,7 @@ class AppServer:
         """Why the warm-up failed, until somebody was told."""
         self._on_client: Callable[[AppServerConnection], None] | None = None
         self._on_refused: Callable[[RefusedRequest], None] | None = None
+        self._new_tap: Callable[[], Callable[[Direction, bytes], None] | None] = lambda: None
         self._closing = False
         self._lock = anyio.Lock()
         self._restarts = Restarts()
@@ -62,6 +64,12 @@ class AppServer:
     def when_started(self, callback: Callable[[AppServerConnection], None]) -> None:
         """Call ``callback`` with each new client, before anything travels on it."""
         self._on_client = callback
+
+    def when_connected(
+        self, new_tap: Callable[[], Callable[[Direction, bytes], None] | None]
+    ) -> None:
+        """Have what ``new_tap`` gives see each line of every connection from now on."""
+        self._new_tap = new_tap
 
     def when_refused(self, callback: Callable[[RefusedRequest], None]) -> None:
         """Call ``callback`` with what a client refuses by itself: an unknown method, params that
@@ -111,6 +119,7 @@ class AppServer:
             client_info=self._client_info,
             opt_out_notifications=UNWANTED_NOTIFICATIONS,
             on_refused=self._refused,
+            on_line=self._new_tap(),
         )
         self._restarts.add(anyio.current_time())
         client.subscribe_all(self._end, frozenset())
