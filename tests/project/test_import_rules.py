@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "codex.threads.trust",
     },
     "runtime": {"acp", "transport", "jsonrpc"},
-    "testing": {"jsonrpc", "transport"},
+    "testing": {"acp", "jsonrpc", "transport"},
     "cli": {
         "adapter", "acp", "codex", "jsonrpc", "transport", "testing", "transcript", "routing",
         "runtime", "wire",
