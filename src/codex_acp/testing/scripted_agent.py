@@ -110,16 +110,15 @@ class ScriptedAgent:
         return self.stop_reason
 
     async def _do(self, turn: PromptTurn, step: AgentStep) -> None:
-        match step:
-            case str():
-                turn.say(step)
-            case AskPermission():
-                await self._ask(turn, step)
-            case UntilCancelled():
-                self.waiting.set()
-                await anyio.sleep_forever()
-            case update:
-                turn.update(update)
+        if isinstance(step, str):
+            turn.say(step)
+        elif isinstance(step, AskPermission):
+            await self._ask(turn, step)
+        elif isinstance(step, UntilCancelled):
+            self.waiting.set()
+            await anyio.sleep_forever()
+        else:
+            turn.update(step)
 
     async def _ask(self, turn: PromptTurn, step: AskPermission) -> None:
         async with turn.tool_call(step.title, kind=step.kind) as call:
