@@ -79,7 +79,7 @@ class QuietSession:
         return False
 
     def announce_tool_call(self, call: Any) -> None:
-        self.announced.add(call.tool_call_id)
+        self.announced.add(call.id)
 
     def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
         assert tool_call_id in self.announced or not accepted

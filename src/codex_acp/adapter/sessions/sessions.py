@@ -18,7 +18,6 @@ from codex_acp.mapping.session.setup import given_servers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from codex_acp.acp._generated.v1.models import SessionUpdate
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.outflow import Outflow
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.notification_router import NotificationSink
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.session_events import SessionEvent
     from codex_acp.mapping.state import SessionState
     from codex_acp.transcript.log import Transcript
     from codex_acp.wire.model import WireModel
@@ -153,9 +153,9 @@ class Sessions:
         assert self._side is not None
         return self._side
 
-    def send(self, session_id: str, update: SessionUpdate) -> None:
-        """Send an update of a session behind all that was sent before."""
-        self.outflow.send(session_id, update)
+    def send(self, session_id: str, event: SessionEvent) -> None:
+        """Send an event of a session behind all that was sent before."""
+        self.outflow.send(session_id, event)
 
     @property
     def outflow(self) -> Outflow:
@@ -164,8 +164,14 @@ class Sessions:
             from codex_acp.adapter.outflow import Outflow
 
             assert self._side is not None
-            self._outflow = Outflow(self._side, self._spawn)
+            self._outflow = Outflow(self._side, self._spawn, self._write)
         return self._outflow
+
+    def _write(self, event: SessionEvent) -> list[bytes]:
+        from codex_acp.mapping.v1.updates import updates_of
+        from codex_acp.wire.codec import encode
+
+        return [encode(update) for update in updates_of(event, self._features())]
 
     # Opening and closing.
 
