@@ -15,6 +15,7 @@ from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.acp.conventions import acp_connection
 from codex_acp.acp.types import InitializeRequest, InitializeResponse
+from codex_acp.adapter.dialects.v1 import AsksInV1
 from codex_acp.adapter.requests.server_requests import ServerRequestRunner
 from codex_acp.adapter.server.request_intake import RequestIntake
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -135,9 +136,9 @@ class World:
         self.events = RequestIntake(
             self._codex_client,
             lambda items: ServerRequestRunner(
-                self._side,
+                lambda _: AsksInV1(self._side),
                 1,
-                lambda: RoutingContext(
+                lambda _: RoutingContext(
                     items,
                     ClientFeatures(elicitation_form=True, elicitation_url=True),
                     {THREAD},
