@@ -350,13 +350,12 @@ class CodexAgent:
 
     async def prompt(self, request: PromptRequest) -> PromptResponse:
         """See `Session.prompt`; -32002 for a session that is not open here."""
-        session = self._session(request.session_id)
-        return await self._record.prompt(session.id, self._run(request))
+        from codex_acp.mapping.v1.content import blocks_of
+        from codex_acp.mapping.v1.prompts import prompt_response
 
-    async def _run(self, request: PromptRequest) -> PromptResponse:
-        return await self._readiness.run(
-            request.session_id, lambda: self._session(request.session_id).prompt(request)
-        )
+        session, blocks = self._session(request.session_id), blocks_of(request.prompt)
+        running = self._readiness.run(session.id, lambda: self._session(session.id).prompt(blocks))
+        return prompt_response(*await self._record.prompt(session.id, running))
 
     def cancel(self, notification: CancelNotification) -> None:
         """See `Session.cancel`; one for an unknown session is only logged."""
