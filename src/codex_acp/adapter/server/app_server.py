@@ -15,6 +15,7 @@ from codex_acp.codex.connection.launch import spawn_app_server
 from codex_acp.errors import CodexAcpError, LaunchError, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS
+from codex_acp.transcript.secrets import scrub
 from codex_acp.transport.restart_limit import Restarts
 
 if TYPE_CHECKING:
@@ -81,8 +82,6 @@ class AppServer:
             try:
                 self._client = await self._start()
             except CodexAcpError as error:
-                from codex_acp.transcript.redaction import scrub  # its patterns cost milliseconds
-
                 reason = scrub(str(error))
                 logger.warning("Codex could not be started: %s", reason)
                 raise RpcError(INTERNAL_ERROR, reason) from error

@@ -28,6 +28,7 @@ from codex_acp.jsonrpc.message import (
 )
 from codex_acp.mapping.agent.quick import started_thread
 from codex_acp.mapping.session.ids import canonical_id
+from codex_acp.transcript.secrets import scrub, scrub_json
 
 if TYPE_CHECKING:
     from codex_acp.adapter.config.catalogues import Place
@@ -381,8 +382,6 @@ def session_error(error: CodexAcpError) -> RpcError:
     """Why Codex would not open a session, as the answer to the request that wanted one."""
     if isinstance(error, RpcError):
         return error
-    from codex_acp.transcript.redaction import scrub, scrub_json  # patterns cost milliseconds
-
     if isinstance(error, ErrorReply):
         said = scrub(error.message)  # it may quote what an MCP server was given
         details = scrub_json(cast("JsonValue", error.data))
