@@ -18,6 +18,7 @@ from codex_acp.transcript.events import (
     ElicitationRequested,
     SessionRef,
     TranscriptEvent,
+    WireMessage,
 )
 from codex_acp.transcript.secrets import REDACTED, scrub, scrub_fields
 
@@ -43,6 +44,8 @@ def redacted(event: TranscriptEvent, *, content: bool = False) -> TranscriptEven
         event = _without_answer(event, keep=content)
     elif isinstance(event, ElicitationRequested) and event.url is not None:
         event = replace(event, url=bare_url(event.url))
+    elif isinstance(event, WireMessage) and event.message is not None:
+        event = replace(event, message=scrub_fields(event.message))
     return _scrub_object(event)
 
 
@@ -70,22 +73,22 @@ def _without_answer(event: ElicitationAnswered, *, keep: bool) -> ElicitationAns
     problem = event.problem
     if problem is not None:
         # Whoever wrote it must not quote values; this makes a slip harmless.
-        quoted = {text for value in event.content.values() for text in _spellings(value)}
+        quoted = {text for value in event.content.values() for text in _quotes(value)}
         for text in sorted(quoted, key=len, reverse=True):
             edge = "" if len(text) >= _LONG_ANSWER else r"\b"
             problem = re.sub(edge + re.escape(text) + edge, lambda _: REDACTED, problem)
     return replace(event, content=None, problem=problem)
 
 
-def _spellings(value: JsonValue) -> Iterator[str]:
+def _quotes(value: JsonValue) -> Iterator[str]:
     """How a value, or any value inside it, may be quoted in a text."""
     if isinstance(value, dict):
         for key, one in value.items():
-            yield from _spellings(key)
-            yield from _spellings(one)
+            yield from _quotes(key)
+            yield from _quotes(one)
     elif isinstance(value, list):
         for one in value:
-            yield from _spellings(one)
+            yield from _quotes(one)
     elif value is not None and value != "" and not isinstance(value, bool):
         yield from (str(value), repr(value), json.dumps(value))
 

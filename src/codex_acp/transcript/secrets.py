@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["REDACTED", "remember_secrets", "scrub", "scrub_fields", "scrub_json"]
+__all__ = ["REDACTED", "remember_secrets", "scrub", "scrub_fields", "scrub_json", "spellings"]
 
 REDACTED: Final = "[redacted]"
 """Stands where a secret was."""
@@ -71,12 +71,12 @@ def remember_secrets(values: Iterable[str]) -> None:
     """From now on `scrub` takes these out, however they look: a client gave them as secrets."""
     for value in values:
         if len(value) >= _MIN_SECRET:
-            _known.update(dict.fromkeys(_forms(value)))
+            _known.update(dict.fromkeys(spellings(value)))
     while len(_known) > _MAX_KNOWN:
         del _known[next(iter(_known))]
 
 
-def _forms(value: str) -> Iterator[str]:
+def spellings(value: str) -> Iterator[str]:
     """How a value may stand in a text: as it is, quoted, escaped, in a URL, and line by line."""
     from urllib.parse import quote, quote_plus  # most programs are told none
 
