@@ -75,9 +75,9 @@ class SessionMethods:
 
     # Opening.
 
-    async def new(self, request: NewSessionRequest) -> Opened:
-        """``session/new``. Raises RpcError: -32602, -32000, -32603."""
-        return await self._opener.start(await self._setup(request, stored=False))
+    async def setup(self, request: NewSessionRequest) -> Setup:
+        """What a new session is given. Raises RpcError -32602."""
+        return await self._setup(request, stored=False)
 
     async def load(self, request: LoadSessionRequest) -> Opened:
         """``session/load``: all of the history is sent before this returns.
