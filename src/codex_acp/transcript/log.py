@@ -55,6 +55,9 @@ class Transcript:
         self._complained: set[Subscriber] = set()
         self._closed = False
 
+    def __repr__(self) -> str:
+        return f"Transcript(active={self.active})"
+
     @property
     def active(self) -> bool:
         """Whether anybody listens, for callers that would build an event for nothing."""

@@ -43,7 +43,7 @@ class AppServer:
     def __init__(
         self, options: LaunchOptions, spawned: ChildProcess | LaunchError | None = None
     ) -> None:
-        self._options = options
+        self.options = options
         self._spawned = spawned
         self._client_info: ClientInfo | dict[str, JsonValue] | None = None
         self._client: AppServerConnection | None = None
@@ -138,7 +138,7 @@ class AppServer:
     def _no_codex(self, error: CodexAcpError) -> str:
         """Perhaps it is none at all: so say which program it was that failed."""
         with suppress(LaunchError):
-            path = find_codex(self._options.codex).path
+            path = find_codex(self.options.codex).path
             return f"{path!r} did not start as a Codex app-server: {error}"
         return str(error)
 
@@ -151,7 +151,7 @@ class AppServer:
                 f"again in {math.ceil(wait)} s at the earliest. The last time: {self._end.reason}"
             )
             raise LaunchError(message)
-        return spawn_app_server(self._options, on_stderr_line=_log_stderr)
+        return spawn_app_server(self.options, on_stderr_line=_log_stderr)
 
     def _refused(self, refused: RefusedRequest) -> None:
         if self._on_refused is not None and not self._closing:
