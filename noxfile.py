@@ -125,13 +125,15 @@ def docs(session: nox.Session) -> None:
     """The documentation, warnings are errors: -- --serve shows it while it is written."""
     python = shared(session, ".[docs]")
     what = "serve" if "--serve" in session.posargs else "build"
-    session.run(python, "-m", "mkdocs", what, "--strict")
+    env = {"NO_MKDOCS_2_WARNING": "1"}
+    session.run(python, "-m", "mkdocs", what, "--strict", env=env)
 
 
 @nox.session
 def docs_pages(session: nox.Session) -> None:
     """Write anew the pages that are made of the code: the command, its options, the errors."""
-    session.run(shared(session), "-m", "docs.make", *session.posargs)
+    python = shared(session, ".[docs]")
+    session.run(python, "-m", "docs.make", *session.posargs)
 
 
 @nox.session(venv_backend="venv")
