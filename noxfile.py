@@ -87,9 +87,9 @@ def pythons(session: nox.Session) -> None:
     """Every test on each Python that is on this machine; says which were not there."""
     missing = []
     for version in INTERPRETERS:
-        program = shutil.which(f"python{version}")
+        program = _interpreter(version)
         place = SHARED.parent / f"python-{version}"
-        if program is None or not _runs(program):
+        if program is None:
             missing.append(version)
             continue
         python = str(place / "bin" / "python")
@@ -104,10 +104,15 @@ def pythons(session: nox.Session) -> None:
         session.warn(f"not on this machine, so not tested: Python {', '.join(missing)}")
 
 
-def _runs(program: str) -> bool:
-    """Whether it is a Python, and no stand-in for one that is not installed."""
-    done = subprocess.run([program, "-c", ""], capture_output=True, check=False)
-    return done.returncode == 0
+def _interpreter(version: str) -> str | None:
+    """A Python of that version: on PATH, or of pyenv. A stand-in that starts none is not one."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found = (shutil.which(f"python{version}"), *sorted(pyenv.glob(f"{version}*/bin/python")))
+    for program in (str(path) for path in found if path):
+        done = subprocess.run([program, "-c", ""], capture_output=True, check=False)
+        if done.returncode == 0:
+            return program
+    return None
 
 
 @nox.session(venv_backend="venv")
@@ -276,8 +281,7 @@ def clients(session: nox.Session) -> None:
 @nox.session
 def page(session: nox.Session) -> None:
     """The page of a transcript in a Chromium of this machine; CODEX_ACP_SCREENSHOTS keeps looks."""
-    session.install(*EVERYTHING)
-    session.run("python", "-m", "pytest", "-m", "page", "tests/page", *session.posargs)
+    session.run(shared(session), "-m", "pytest", "-m", "page", "tests/page", *session.posargs)
 
 
 @nox.session
