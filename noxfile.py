@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import nox
+from nox.command import CommandFailed
 
 nox.needs_version = ">=2025.5"
 nox.options.sessions = ["tests"]
@@ -85,23 +86,25 @@ def quick(session: nox.Session) -> None:
 @nox.session
 def pythons(session: nox.Session) -> None:
     """Every test on each Python that is on this machine; says which were not there."""
-    missing = []
-    for version in INTERPRETERS:
-        program = _interpreter(version)
-        place = SHARED.parent / f"python-{version}"
+    found = {version: _interpreter(version) for version in INTERPRETERS}
+    failed = []
+    for version, program in found.items():
         if program is None:
-            missing.append(version)
             continue
+        place = SHARED.parent / f"python-{version}"
         python = str(place / "bin" / "python")
         session.run(program, "-m", "venv", str(place), external=True, silent=True)
         session.run(python, "-m", "pip", "install", "--quiet", *EVERYTHING, external=True)
-        path = os.pathsep.join([str(place / "bin"), os.environ["PATH"]])
-        session.run(
-            *(python, "-m", "pytest", "-n", "auto", *session.posargs),
-            env={"PATH": path}, external=True,
-        )  # fmt: skip
+        env = {"PATH": os.pathsep.join([str(place / "bin"), os.environ["PATH"]])}
+        try:
+            session.run(python, "-m", "pytest", "-n", "auto", *session.posargs, env=env)
+        except CommandFailed:
+            failed.append(version)
+    missing = [version for version, program in found.items() if program is None]
     if missing:
         session.warn(f"not on this machine, so not tested: Python {', '.join(missing)}")
+    if failed:
+        session.error(f"tests failed on Python {', '.join(failed)}")
 
 
 def _interpreter(version: str) -> str | None:
