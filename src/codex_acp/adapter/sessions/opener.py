@@ -78,7 +78,7 @@ class Opened(NamedTuple):
 class SessionOpener:
     """Opens sessions on the newest connection to Codex, and again on a later one.
 
-    ``waits`` is called when Codex, which has booted, begins to open one.
+    ``waits`` is called when Codex begins a thread, which takes it longer than all before.
     """
 
     def __init__(
@@ -109,7 +109,6 @@ class SessionOpener:
         codex = await self.codex()
         await check_directories(codex, setup.params)
         reading = _configuration(codex, setup.cwd)
-        self._waits()
         try:  # both at once
             _, read = await asyncio.gather(self.login.check(codex), reading)
         except (ErrorReply, TransportError) as error:
@@ -146,6 +145,7 @@ class SessionOpener:
             params |= {"threadId": source, "excludeTurns": True}
         place = self._config.opening(codex, setup.cwd, how, read)
         with self._sessions.starting():
+            self._waits()
             try:
                 result = await codex.call_raw(method, params)
                 thread_id = started_thread(result)
