@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
-from codex_acp.acp._generated.v1_unstable.methods import MODELS as UNSTABLE_MODELS
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
 from codex_acp.adapter.logins.ways import login_ways
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1.handlers import (
         AgentNotificationHandlers,
         AgentRequestHandlers,
+        UnstableAgentRequestHandlers,
     )
     from codex_acp.acp._generated.v1.models import (
         AuthenticateRequest,
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
         CloseSessionResponse,
         DeleteSessionRequest,
         DeleteSessionResponse,
+        ForkSessionRequest,
+        ForkSessionResponse,
         InitializeRequest,
         InitializeResponse,
         ListSessionsRequest,
@@ -63,16 +65,11 @@ if TYPE_CHECKING:
         SetSessionConfigOptionResponse,
         SetSessionModeRequest,
         SetSessionModeResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models import (
-        ForkSessionRequest,
-        ForkSessionResponse,
         SetSessionTitleRequest,
         SetSessionTitleResponse,
     )
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.side import QuickHandler
-    from codex_acp.acp.unstable_handlers import UnstableAgentRequestHandlers
     from codex_acp.adapter.load_ahead import LoadAhead
     from codex_acp.adapter.logins.auth import Authentication
     from codex_acp.adapter.server.app_server import AppServer
@@ -259,7 +256,7 @@ class CodexAgent:
         opened = await self._methods.fork(request)
         self._open(opened)
         answer: dict[str, JsonValue] = {"sessionId": opened.session_id, **opened.answer}
-        made = UNSTABLE_MODELS.decode("ForkSessionResponse", answer, "the new session")
+        made = ACP_MODELS.decode("ForkSessionResponse", answer, "the new session")
         return cast("ForkSessionResponse", made)
 
     async def list_sessions(self, request: ListSessionsRequest) -> ListSessionsResponse:
@@ -360,13 +357,12 @@ class CodexAgent:
 
     async def prompt(self, request: PromptRequest) -> PromptResponse:
         """See `Session.prompt`; -32002 for a session that is not open here."""
-        session = self._session(request.session_id)
-        return await self._record.prompt(session.id, self._run(request))
+        from codex_acp.mapping.v1.content import blocks_of
+        from codex_acp.mapping.v1.prompts import prompt_response
 
-    async def _run(self, request: PromptRequest) -> PromptResponse:
-        return await self._readiness.run(
-            request.session_id, lambda: self._session(request.session_id).prompt(request)
-        )
+        session, blocks = self._session(request.session_id), blocks_of(request.prompt)
+        running = self._readiness.run(session.id, lambda: self._session(session.id).prompt(blocks))
+        return prompt_response(*await self._record.prompt(session.id, running))
 
     def cancel(self, notification: CancelNotification) -> None:
         """See `Session.cancel`; one for an unknown session is only logged."""

@@ -134,7 +134,7 @@ def _bash_answer(value: Value | None) -> str:
             return f"compopt -o filenames 2>/dev/null; {names}"
         case "free" | None:
             return ":"
-        case words:
+        case tuple() as words:
             return _bash_words(words)
 
 
@@ -195,7 +195,7 @@ def _zsh_value(value: Value) -> str:
             return "_files -/"
         case "free":
             return " "
-        case words:
+        case tuple() as words:
             return f"({' '.join(words)})"
 
 
@@ -239,7 +239,7 @@ def _fish_value(value: Value) -> str:
             return "-x -a '(__fish_complete_directories)'"
         case "free":
             return "-x"
-        case words:
+        case tuple() as words:
             return f"-x -a {_fish(' '.join(words))}"
 
 

@@ -43,6 +43,7 @@ __all__ = [
     "mode_state",
     "options_of",
     "takes_booleans",
+    "written",
 ]
 
 MODE: Final = "mode"
@@ -116,7 +117,7 @@ def takes_booleans(introduction: JsonValue) -> bool:
 
 def config_options(view: ConfigView) -> list[JsonValue]:
     """The complete list of ``SessionConfigOption``, the most important first."""
-    return [_written(option) for option in options_of(view)]
+    return [written(option) for option in options_of(view)]
 
 
 def options_of(view: ConfigView) -> list[Option]:
@@ -235,7 +236,8 @@ def _name(value: str) -> str:
 # Writing.
 
 
-def _written(option: Option) -> JsonObject:
+def written(option: Option) -> JsonObject:
+    """``SessionConfigOption`` of v1."""
     written: JsonObject = {
         "id": option.id,
         "name": option.name,
