@@ -7,8 +7,9 @@ room for one leaves it out. Of a tool call, None is what is not said, an empty l
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+from codex_acp._record import names_of, record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +91,7 @@ class ThoughtChunk(NamedTuple):
     text: str
 
 
-@dataclass(slots=True)
+@record
 class ThoughtLine:
     """A thought that belongs to no item, on lines of its own."""
 
@@ -98,7 +99,7 @@ class ThoughtLine:
     text: str
 
 
-@dataclass(slots=True)
+@record
 class UserMessage:
     """A message of the person, whole."""
 
@@ -106,7 +107,7 @@ class UserMessage:
     content: Sequence[Block]
 
 
-@dataclass(slots=True)
+@record
 class Notice:
     """A line that is no part of the conversation: a warning, a decline, news of the server."""
 
@@ -119,14 +120,14 @@ class Notice:
 # Tool calls.
 
 
-@dataclass(slots=True)
+@record
 class TerminalExit:
     """How a command has ended; None: that is not known."""
 
     code: int | None = None
 
 
-@dataclass(slots=True)
+@record
 class TerminalState:
     """What is new of the terminal that a tool call shows; None is what is not said."""
 
@@ -138,7 +139,7 @@ class TerminalState:
     exit: TerminalExit | None = None
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class ToolCallAnnounced:
     """A tool call that the client does not know."""
 
@@ -157,7 +158,7 @@ class ToolCallAnnounced:
     terminal: TerminalState | None = None
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class ToolCallChanged:
     """What is new of a tool call; each field that is given replaces."""
 
@@ -173,7 +174,7 @@ class ToolCallChanged:
     terminal: TerminalState | None = None
 
 
-@dataclass(slots=True)
+@record
 class TerminalOutput:
     """More output of a command that runs."""
 
@@ -186,7 +187,7 @@ class TerminalOutput:
 # The session.
 
 
-@dataclass(slots=True)
+@record
 class PlanStep:
     """One step of a plan."""
 
@@ -194,7 +195,7 @@ class PlanStep:
     status: StepStatus
 
 
-@dataclass(slots=True)
+@record
 class PlanChanged:
     """The plan of a turn, whole."""
 
@@ -202,7 +203,7 @@ class PlanChanged:
     steps: Sequence[PlanStep]
 
 
-@dataclass(slots=True)
+@record
 class UsageChanged:
     """Tokens in the context, and how many fit."""
 
@@ -210,14 +211,14 @@ class UsageChanged:
     size: int
 
 
-@dataclass(slots=True)
+@record
 class TitleChanged:
     """The session's title; None: it has none."""
 
     title: str | None
 
 
-@dataclass(slots=True)
+@record
 class Command:
     """A slash command; ``hint`` says what may follow it, None: nothing."""
 
@@ -226,28 +227,28 @@ class Command:
     hint: str | None = None
 
 
-@dataclass(slots=True)
+@record
 class CommandsChanged:
     """All slash commands."""
 
     commands: Sequence[Command]
 
 
-@dataclass(slots=True)
+@record
 class OptionsChanged:
     """All config options."""
 
     options: Sequence[Option]
 
 
-@dataclass(slots=True)
+@record
 class ModeChanged:
     """The current mode, which is an option, too."""
 
     mode_id: str
 
 
-@dataclass(slots=True)
+@record
 class CompactionChanged:
     """A compaction of the context."""
 
@@ -280,7 +281,7 @@ SessionEvents: TypeAlias = "Sequence[SessionEvent]"
 """Events of one session, in the order in which they are to be told."""
 
 
-_FIELDS: Final = tuple(field.name for field in fields(ToolCallChanged))
+_FIELDS: Final[tuple[str, ...]] = names_of(ToolCallChanged)
 
 
 def given(call: ToolCallAnnounced | ToolCallChanged) -> dict[str, Any]:
