@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
     from codex_acp.mapping.config.options import Option
     from codex_acp.mapping.events.content import Block, CallContent, Location
+    from codex_acp.mapping.session.stop_reasons import PromptEnd
 
 __all__ = [
+    "Activity",
     "CallKind",
     "CallStatus",
     "Command",
@@ -31,6 +33,7 @@ __all__ = [
     "SessionEvent",
     "SessionEvents",
     "Severity",
+    "StateChanged",
     "StepStatus",
     "TerminalExit",
     "TerminalOutput",
@@ -69,6 +72,9 @@ StepStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
 CompactionStatus: TypeAlias = Literal["in_progress", "completed", "cancelled"]
 """How a compaction is."""
 
+Activity: TypeAlias = Literal["running", "requires_action", "idle"]
+"""What a session is doing; ``requires_action``: all of it waits for the person."""
+
 Severity: TypeAlias = Literal["info", "warning", "error"]
 """How a notice is to be presented."""
 
@@ -104,6 +110,8 @@ class UserMessage:
 
     message_id: str
     content: Sequence[Block]
+    client_id: str | None = None
+    """Under which a client sent it, if Codex knows."""
 
 
 @dataclass(slots=True)
@@ -155,6 +163,8 @@ class ToolCallAnnounced:
     name: str | None = None
     """The tool's name for programs, where Codex gives one."""
     terminal: TerminalState | None = None
+    stoppable: bool | None = None
+    """Whether the person can stop it, and the command in its terminal, without the whole turn."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -171,6 +181,7 @@ class ToolCallChanged:
     raw_output: object = None
     name: str | None = None
     terminal: TerminalState | None = None
+    stoppable: bool | None = None
 
 
 @dataclass(slots=True)
@@ -257,6 +268,17 @@ class CompactionChanged:
     """Whether an event told of it before."""
 
 
+@dataclass(slots=True)
+class StateChanged:
+    """What the session is doing."""
+
+    state: Activity
+    end: PromptEnd | None = None
+    """Why it is idle, if that ends work."""
+    background: Sequence[str] | None = None
+    """Terminals whose commands run on by themselves; None: that is not told."""
+
+
 SessionEvent: TypeAlias = (
     TextChunk
     | ThoughtChunk
@@ -273,6 +295,7 @@ SessionEvent: TypeAlias = (
     | OptionsChanged
     | ModeChanged
     | CompactionChanged
+    | StateChanged
 )
 """One thing that a session tells its client."""
 
