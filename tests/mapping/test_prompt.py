@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_acp.acp.types import (
+    AgentCapabilities,
     AudioContentBlock,
     ContentBlock,
     ImageContentBlock,
@@ -16,9 +17,10 @@ from codex_acp.acp.types import (
 )
 from codex_acp.codex.types import AudioUserInput, TextUserInput, UrlImageUserInput
 from codex_acp.errors import RpcError
-from codex_acp.mapping.agent.capabilities import agent_capabilities
+from codex_acp.mapping.agent.capabilities import AGENT_CAPABILITIES
 from codex_acp.mapping.prompt.message import has_audio, local_path, user_input
 from codex_acp.mapping.v1.content import blocks_of
+from codex_acp.wire.codec import decode
 
 LINK = ResourceLinkContentBlock(name="notes", uri="file:///notes.md")
 AUDIO = AudioContentBlock(data="AAAA", mime_type="audio/wav")
@@ -179,7 +181,7 @@ def test_audio_that_is_no_audio_is_refused(block: ContentBlock, why: str) -> Non
 
 
 def test_all_that_can_be_mapped_is_advertised() -> None:
-    advertised = agent_capabilities().prompt_capabilities
+    advertised = decode(AgentCapabilities, AGENT_CAPABILITIES).prompt_capabilities
 
     assert advertised is not None
     assert advertised.image

@@ -8,7 +8,7 @@ from pathlib import Path
 
 SRC = Path(__file__).resolve().parents[2] / "src" / "codex_acp"
 
-EVERYWHERE = {"errors", "_lazy", "_typing", "_version"}
+EVERYWHERE = {"errors", "_lazy", "_record", "_typing", "_version"}
 """Modules without imports of their own that any package may use."""
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "codex.threads.trust",
     },
     "runtime": {"acp", "transport", "jsonrpc"},
-    "testing": {"jsonrpc", "transport"},
+    "testing": {"acp", "jsonrpc", "transport"},
     "cli": {
         "adapter", "acp", "codex", "jsonrpc", "transport", "testing", "transcript", "routing",
         "runtime", "wire",

@@ -38,9 +38,9 @@ class Client:
         """This is the connection to it."""
         self._side = side
 
-    def introduced(self, introduction: JsonValue, features: ClientFeatures | None = None) -> None:
-        """It has sent the params of ``initialize``; ``features`` are what these say, if known."""
-        self._introduction, self._features = introduction, features
+    def introduced(self, introduction: JsonValue) -> None:
+        """It has sent the params of ``initialize``."""
+        self._introduction, self._features = introduction, None
 
     @property
     def features(self) -> ClientFeatures:

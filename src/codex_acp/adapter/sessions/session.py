@@ -39,7 +39,7 @@ from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop, en
 from codex_acp.mapping.session.usage import turn_usage
 from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.step import Ignored
-from codex_acp.transcript.redaction import scrub_json
+from codex_acp.transcript.secrets import scrub_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

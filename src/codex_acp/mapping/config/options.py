@@ -1,7 +1,7 @@
 """A session's config options and modes, as ACP shows them.
 
 On plain JSON, because ``session/new`` is answered before a model is loaded: see
-`mapping.agent.quick`. Every current value is an effective one: what fits no entry has one.
+`mapping.session.setup`. Every current value is an effective one: what fits no entry has one.
 Sources: https://agentclientprotocol.com/protocol/v1/session-config-options;
 ``SessionConfigOption`` and ``SessionModeState`` of the ACP schema.
 """
