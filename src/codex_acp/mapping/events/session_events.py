@@ -30,6 +30,7 @@ __all__ = [
     "OptionsChanged",
     "PlanChanged",
     "PlanStep",
+    "PromptTaken",
     "SessionEvent",
     "SessionEvents",
     "Severity",
@@ -112,6 +113,14 @@ class UserMessage:
     content: Sequence[Block]
     client_id: str | None = None
     """Under which a client sent it, if Codex knows."""
+
+
+@dataclass(slots=True)
+class PromptTaken:
+    """What the client has just sent has its place in the session, under this id."""
+
+    message_id: str
+    content: Sequence[Block]
 
 
 @dataclass(slots=True)
@@ -284,6 +293,7 @@ SessionEvent: TypeAlias = (
     | ThoughtChunk
     | ThoughtLine
     | UserMessage
+    | PromptTaken
     | Notice
     | ToolCallAnnounced
     | ToolCallChanged

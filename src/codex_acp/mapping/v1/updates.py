@@ -23,6 +23,7 @@ from codex_acp.mapping.events.session_events import (
     Notice,
     OptionsChanged,
     PlanChanged,
+    PromptTaken,
     StateChanged,
     TerminalOutput,
     TextChunk,
@@ -86,7 +87,7 @@ def updates_of(event: SessionEvent, client: ClientFeatures) -> Sequence[SessionU
             | ModeChanged()
         ):
             return (_of_session(event),)
-        case StateChanged():
+        case StateChanged() | PromptTaken():
             return ()  # v1 tells a prompt's end by its answer, and nothing else
         case _:
             assert_never(event)

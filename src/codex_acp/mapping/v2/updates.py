@@ -30,6 +30,7 @@ from codex_acp.mapping.events.session_events import (
     Notice,
     OptionsChanged,
     PlanChanged,
+    PromptTaken,
     StateChanged,
     TerminalOutput,
     TextChunk,
@@ -67,6 +68,9 @@ def updates_of(event: SessionEvent) -> Sequence[SessionUpdate]:
             blocks = [block_of(part) for part in event.content]
             message_id = event.client_id or event.message_id
             return (UserMessageSessionUpdate(message_id=message_id, content=blocks),)
+        case PromptTaken():
+            blocks = [block_of(part) for part in event.content]
+            return (UserMessageSessionUpdate(message_id=event.message_id, content=blocks),)
         case ToolCallAnnounced() | ToolCallChanged():
             return _call(event)
         case TerminalOutput():
