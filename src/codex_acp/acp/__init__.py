@@ -1,8 +1,8 @@
 """The Agent Client Protocol (ACP): both sides of a connection, and its models.
 
 The names load when they are first used: importing this package loads no model, pydantic or anyio.
-The models of version 1 are in `codex_acp.acp.types`; those with the schema's unstable parts, as an
-explicit opt-in, in `codex_acp.acp.unstable`. Version 2, a draft, is in `codex_acp.acp.v2`.
+The models of version 1 are in `codex_acp.acp.types`, those of version 2, a draft, in
+`codex_acp.acp.v2`. What is unstable in them is read and sent by a side that was opened for it.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from codex_acp.acp._generated.v1.models import (
 )
 from codex_acp.acp.capabilities import PROTOCOL_VERSION
 from codex_acp.acp.client_side import ClientSide
-from codex_acp.acp.conventions import acp_connection, check_known, spawn
+from codex_acp.acp.conventions import acp_connection, check_known, spawn, stable_methods
 from codex_acp.errors import LaunchError, MisuseError
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ConnectedAgent", "connect_agent"]
 
-_HEARD: Final = {**CLIENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS}
+_ASKED: Final = stable_methods(CLIENT_REQUESTS)
+_HEARD: Final = stable_methods({**CLIENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS})
 
 _TERMINAL: Final = frozenset(
     f"terminal/{name}" for name in ("create", "output", "release", "wait_for_exit", "kill")
@@ -114,11 +115,11 @@ def connect_agent(
     started; entering it raises what ``initialize`` does.
     """
     given = requests or {}
-    check_known("request", given, CLIENT_REQUESTS)
+    check_known("request", given, _ASKED)
     heard = notifications or {}
     check_known("notification", heard, _HEARD)
     table: dict[str, object] = {
-        **dict.fromkeys(CLIENT_REQUESTS),
+        **dict.fromkeys(_ASKED),
         "session/request_permission": _reject,
         **given,
     }

@@ -12,7 +12,6 @@ import os
 from typing import TYPE_CHECKING, Final, cast
 
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
-from codex_acp.acp._generated.v1_unstable.methods import MODELS as UNSTABLE_MODELS
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
 from codex_acp.adapter.logins.ways import login_ways
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1.handlers import (
         AgentNotificationHandlers,
         AgentRequestHandlers,
+        UnstableAgentRequestHandlers,
     )
     from codex_acp.acp._generated.v1.models import (
         AuthenticateRequest,
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
         CloseSessionResponse,
         DeleteSessionRequest,
         DeleteSessionResponse,
+        ForkSessionRequest,
+        ForkSessionResponse,
         InitializeRequest,
         InitializeResponse,
         ListSessionsRequest,
@@ -62,16 +64,11 @@ if TYPE_CHECKING:
         SetSessionConfigOptionResponse,
         SetSessionModeRequest,
         SetSessionModeResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models import (
-        ForkSessionRequest,
-        ForkSessionResponse,
         SetSessionTitleRequest,
         SetSessionTitleResponse,
     )
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.side import QuickHandler
-    from codex_acp.acp.unstable_handlers import UnstableAgentRequestHandlers
     from codex_acp.adapter.logins.auth import Authentication
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.sessions.methods import SessionMethods
@@ -249,7 +246,7 @@ class CodexAgent:
         opened = await self._methods.fork(request)
         self._open(opened)
         answer: dict[str, JsonValue] = {"sessionId": opened.session_id, **opened.answer}
-        made = UNSTABLE_MODELS.decode("ForkSessionResponse", answer, "the new session")
+        made = ACP_MODELS.decode("ForkSessionResponse", answer, "the new session")
         return cast("ForkSessionResponse", made)
 
     async def list_sessions(self, request: ListSessionsRequest) -> ListSessionsResponse:
