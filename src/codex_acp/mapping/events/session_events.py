@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
     from codex_acp.mapping.config.options import Option
     from codex_acp.mapping.events.content import Block, CallContent, Location
+    from codex_acp.mapping.session.stop_reasons import PromptEnd
 
 __all__ = [
+    "Activity",
     "CallKind",
     "CallStatus",
     "Command",
@@ -29,9 +31,11 @@ __all__ = [
     "OptionsChanged",
     "PlanChanged",
     "PlanStep",
+    "PromptTaken",
     "SessionEvent",
     "SessionEvents",
     "Severity",
+    "StateChanged",
     "StepStatus",
     "TerminalExit",
     "TerminalOutput",
@@ -70,6 +74,9 @@ StepStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
 CompactionStatus: TypeAlias = Literal["in_progress", "completed", "cancelled"]
 """How a compaction is."""
 
+Activity: TypeAlias = Literal["running", "requires_action", "idle"]
+"""What a session is doing; ``requires_action``: all of it waits for the person."""
+
 Severity: TypeAlias = Literal["info", "warning", "error"]
 """How a notice is to be presented."""
 
@@ -102,6 +109,16 @@ class ThoughtLine:
 @record
 class UserMessage:
     """A message of the person, whole."""
+
+    message_id: str
+    content: Sequence[Block]
+    client_id: str | None = None
+    """Under which a client sent it, if Codex knows."""
+
+
+@dataclass(slots=True)
+class PromptTaken:
+    """What the client has just sent has its place in the session, under this id."""
 
     message_id: str
     content: Sequence[Block]
@@ -156,6 +173,8 @@ class ToolCallAnnounced:
     name: str | None = None
     """The tool's name for programs, where Codex gives one."""
     terminal: TerminalState | None = None
+    stoppable: bool | None = None
+    """Whether the person can stop it, and the command in its terminal, without the whole turn."""
 
 
 @record(kw_only=True)
@@ -172,6 +191,7 @@ class ToolCallChanged:
     raw_output: object = None
     name: str | None = None
     terminal: TerminalState | None = None
+    stoppable: bool | None = None
 
 
 @record
@@ -258,11 +278,23 @@ class CompactionChanged:
     """Whether an event told of it before."""
 
 
+@dataclass(slots=True)
+class StateChanged:
+    """What the session is doing."""
+
+    state: Activity
+    end: PromptEnd | None = None
+    """Why it is idle, if that ends work."""
+    background: Sequence[str] | None = None
+    """Terminals whose commands run on by themselves; None: that is not told."""
+
+
 SessionEvent: TypeAlias = (
     TextChunk
     | ThoughtChunk
     | ThoughtLine
     | UserMessage
+    | PromptTaken
     | Notice
     | ToolCallAnnounced
     | ToolCallChanged
@@ -274,6 +306,7 @@ SessionEvent: TypeAlias = (
     | OptionsChanged
     | ModeChanged
     | CompactionChanged
+    | StateChanged
 )
 """One thing that a session tells its client."""
 
