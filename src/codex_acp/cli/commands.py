@@ -138,6 +138,15 @@ def _run_demo(argv: Sequence[str]) -> int:
     return demo(codex=options.codex, yes=options.yes, wire=options.wire)
 
 
+def _run_doctor(argv: Sequence[str]) -> int:
+    from codex_acp.cli.doctor.arguments import doctor_options
+
+    options = doctor_options(arguments.doctor_parser().parse_args(argv))
+    from codex_acp.cli.doctor.command import doctor
+
+    return doctor(options)
+
+
 def _run_transcript(argv: Sequence[str]) -> int:
     from codex_acp.cli.transcript_view.arguments import transcript_options
 
@@ -204,6 +213,10 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "routes": Command(
         "print what becomes of every request that Codex can make",
         "[--json]", arguments.routes_parser, _run_routes,
+    ),
+    "doctor": Command(
+        "say what is wrong with this machine, and what to do; settings for editors",
+        "[--turn] [--editor NAME]", arguments.doctor_parser, _run_doctor,
     ),
     "transcript": Command(
         "show a transcript, or make a page of it",
