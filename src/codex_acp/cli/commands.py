@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.cli import arguments
 from codex_acp.cli.arguments import PROGRAM, Parser
-from codex_acp.transcript.writer import transcript_path
 
 if TYPE_CHECKING:
     import argparse
@@ -64,8 +63,11 @@ def _run_serve(argv: Sequence[str]) -> int:
     if word != "serve":
         usage = f"{word} {COMMANDS[word].usage}"
         parser.error(f"{word} has options of its own; write them behind it: {usage}")
-    if options.transcript_wire and not transcript_path(options.transcript, os.environ):
-        parser.error("--transcript-wire needs a transcript; name one with --transcript FILE")
+    if options.transcript_wire:
+        from codex_acp.transcript.writer import transcript_path
+
+        if transcript_path(options.transcript, os.environ) is None:
+            parser.error("--transcript-wire needs a transcript; name one with --transcript FILE")
     from codex_acp.cli.serve import serve
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.codex.threads.trust import trust_arguments

@@ -160,17 +160,17 @@ def _servers(answers: Answers) -> Iterator[Finding]:
             yield Finding(check, "ok", f"MCP server {name!r} is switched off")
             continue
         status = answers.servers.get(name, {})
-        match status.get("status"):
-            case "ready":
-                yield Finding(check, "ok", f"MCP server {name!r} starts")
-            case "failed" | "cancelled":
-                yield _failed_server(check, name, status)
-            case _ if "thread" in answers.errors:
-                text = f"MCP server {name!r} was not looked at: {answers.errors['thread']}"
-                yield warning(check, text, "mend what is above first")
-            case _:
-                text = f"MCP server {name!r} has not started in time"
-                yield warning(check, text, "see whether its command runs in a terminal")
+        state = status.get("status")
+        if state == "ready":
+            yield Finding(check, "ok", f"MCP server {name!r} starts")
+        elif state in ("failed", "cancelled"):
+            yield _failed_server(check, name, status)
+        elif "thread" in answers.errors:
+            text = f"MCP server {name!r} was not looked at: {answers.errors['thread']}"
+            yield warning(check, text, "mend what is above first")
+        else:
+            text = f"MCP server {name!r} has not started in time"
+            yield warning(check, text, "see whether its command runs in a terminal")
 
 
 def _failed_server(check: str, name: str, status: Mapping[str, JsonValue]) -> Finding:

@@ -114,7 +114,7 @@ def _try_turn(codex: str) -> Iterator[Finding]:
 
 def _ask_codex(codex: str, home: Home) -> Iterator[Finding]:
     from codex_acp.cli.doctor.codex_talk import talk
-    from codex_acp.transcript.redaction import remember_secrets
+    from codex_acp.transcript.secrets import remember_secrets
 
     values = values_in(home.config)
     remember_secrets(_secrets_in(toml_of(home.config)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from codex_acp.routing.display import visible
-from codex_acp.transcript.redaction import scrub
+from codex_acp.transcript.secrets import scrub
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
