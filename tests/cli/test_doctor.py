@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
+import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ import pytest
 from codex_acp.cli.doctor import codex_checks, codex_talk, command, finding, limits, machine
 from codex_acp.cli.doctor.editors import EDITORS, settings_for
 from codex_acp.cli.main import main
+from tests.cli.command import COMMAND, WAIT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -271,6 +274,29 @@ def test_a_program_is_ended_with_what_it_started(tmp_path: Path) -> None:
     while _runs(pid):
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_ctrl_c_leaves_nothing_behind(codex: Callable[..., Path], tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    quoted = shlex.quote(str(pids))
+    codex(f"sleep 1000 & echo $! > {quoted}.new; mv {quoted}.new {quoted}; sleep 1000")
+    process = subprocess.Popen(
+        [*COMMAND, "doctor"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not pids.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=WAIT_SECONDS)
+    finally:
+        process.kill()
+    assert process.returncode == 130, out
+    assert b"Traceback" not in out
+    assert not _runs(int(pids.read_text()))
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 def _runs(pid: int) -> bool:

@@ -23,6 +23,7 @@ _NAMED_VALUE: Final = re.compile(
 _MIN_VALUE: Final = 4
 _NOISE: Final = re.compile(
     r" \[[\w:]*::[^\n]*\] error|^MCP client for `[^`]*` (failed to start: )?(MCP startup failed: )?"
+    r"|, when send initialize request[^\n]*"
 )
 _MAX_ERROR: Final = 220
 
@@ -164,7 +165,7 @@ def _servers(answers: Answers) -> Iterator[Finding]:
         if state == "ready":
             yield Finding(check, "ok", f"MCP server {name!r} starts")
         elif state in ("failed", "cancelled"):
-            yield _failed_server(check, name, status)
+            yield _failed_server(check, name, status, settings)
         elif "thread" in answers.errors:
             text = f"MCP server {name!r} was not looked at: {answers.errors['thread']}"
             yield warning(check, text, "mend what is above first")
@@ -173,12 +174,16 @@ def _servers(answers: Answers) -> Iterator[Finding]:
             yield warning(check, text, "see whether its command runs in a terminal")
 
 
-def _failed_server(check: str, name: str, status: Mapping[str, JsonValue]) -> Finding:
+def _failed_server(
+    check: str, name: str, status: Mapping[str, JsonValue], settings: JsonValue
+) -> Finding:
     if status.get("failureReason") == "reauthenticationRequired":
         text = f"MCP server {name!r} wants a login, which was not tried from here"
         return warning(check, text, f"if it does not start in a session: codex mcp login {name}")
     why = _NOISE.sub("", str(status.get("error") or "it failed"))[:_MAX_ERROR]
-    advice = f"run its command in a terminal, or switch it off: mcp_servers.{name}.enabled = false"
+    remote = isinstance(settings, dict) and settings.get("url") is not None
+    see = "see whether its URL answers" if remote else "run its command in a terminal"
+    advice = f"{see}, or switch it off: mcp_servers.{name}.enabled = false"
     return problem(check, f"MCP server {name!r} does not start: {why}", advice)
 
 
