@@ -16,6 +16,7 @@ __all__ = [
     "Parser",
     "completions_parser",
     "demo_parser",
+    "doctor_parser",
     "login_parser",
     "routes_parser",
     "run_parser",
@@ -111,6 +112,16 @@ def run_parser() -> argparse.ArgumentParser:
 
     parser = Parser(prog=f"{PROGRAM} run", allow_abbrev=False)
     add_run_arguments(parser)
+    return parser
+
+
+def doctor_parser() -> argparse.ArgumentParser:
+    """The parser of what follows ``doctor``."""
+    from codex_acp.cli.doctor.arguments import add_doctor_arguments
+
+    parser = Parser(prog=f"{PROGRAM} doctor", allow_abbrev=False)
+    add_doctor_arguments(parser)
+    _add_codex(parser)
     return parser
 
 
