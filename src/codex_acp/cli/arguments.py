@@ -14,6 +14,7 @@ from codex_acp.cli.logs import DEFAULT_LEVEL, LEVEL_VARIABLE, LEVELS, chosen_lev
 __all__ = [
     "PROGRAM",
     "Parser",
+    "chat_parser",
     "completions_parser",
     "demo_parser",
     "login_parser",
@@ -110,6 +111,15 @@ def run_parser() -> argparse.ArgumentParser:
 
     parser = Parser(prog=f"{PROGRAM} run", allow_abbrev=False)
     add_run_arguments(parser)
+    return parser
+
+
+def chat_parser() -> argparse.ArgumentParser:
+    """The parser of what follows ``chat``."""
+    from codex_acp.cli.chat_arguments import add_chat_arguments
+
+    parser = Parser(prog=f"{PROGRAM} chat", allow_abbrev=False)
+    add_chat_arguments(parser)
     return parser
 
 

@@ -113,6 +113,15 @@ def _run_run(argv: Sequence[str]) -> int:
     return run_prompt(options)
 
 
+def _run_chat(argv: Sequence[str]) -> int:
+    from codex_acp.cli.chat_arguments import chat_options
+
+    options = chat_options(argv, arguments.chat_parser())
+    from codex_acp.cli.chat import chat
+
+    return chat(options)
+
+
 def _run_login(argv: Sequence[str]) -> int:
     return _login(None, argv)
 
@@ -187,6 +196,10 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "run": Command(
         "send one prompt to any ACP agent, from the terminal or a script",
         "[options] PROMPT", arguments.run_parser, _run_run,
+    ),
+    "chat": Command(
+        "talk with any ACP agent in the terminal",
+        "[options] [PROMPT]", arguments.chat_parser, _run_chat,
     ),
     "login": Command(
         "log in to OpenAI with Codex's own login; what follows goes to `codex login`",
