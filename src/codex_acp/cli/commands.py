@@ -142,9 +142,11 @@ def _run_routes(argv: Sequence[str]) -> int:
 
 def _run_demo(argv: Sequence[str]) -> int:
     options = arguments.demo_parser().parse_args(argv)
-    from codex_acp.cli.demo import demo
+    from codex_acp.cli.demo import demo, demo_agent
 
-    return demo(codex=options.codex, yes=options.yes, wire=options.wire)
+    if options.agent:
+        return demo_agent(codex=options.codex)
+    return demo(codex=options.codex, yes=options.yes, wire=options.wire, asks=options.ask)
 
 
 def _run_completions(argv: Sequence[str]) -> int:
@@ -190,7 +192,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "[options]", program_parser, _run_serve,
     ),
     "demo": Command(
-        "send one prompt through the real Codex with a scripted model, and show it",
+        "a tour through the real Codex with a scripted model, and no account",
         "[options]", arguments.demo_parser, _run_demo,
     ),
     "run": Command(
