@@ -7,19 +7,27 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from codex_acp.cli.directories import add_trust
 from codex_acp.cli.logs import DEFAULT_LEVEL, LEVEL_VARIABLE, LEVELS, chosen_level
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 __all__ = ["demo_parser", "routes_parser", "run", "run_parser", "serve_parser"]
 
 PROGRAM: Final = "codex-acp-sdk"
 
-COMMANDS: Final = ("serve", "demo", "login", "routes", "run")
+COMMANDS: Final = ("serve", "demo", "fleet", "login", "routes", "run")
+
+USAGES: Final = {
+    "demo": "demo [options]",
+    "fleet": "fleet run [options] TASKS",
+    "routes": "routes [options]",
+    "run": "run [options] PROMPT",
+}
 
 EPILOG: Final = """\
 commands:
@@ -30,6 +38,8 @@ commands:
   routes   print what becomes of every request that Codex can make (--json for programs)
   run      send one prompt to any ACP agent, from the terminal or a script;
            see `codex-acp-sdk run --help`
+  fleet    run many tasks from a file, and keep what comes of each;
+           see `codex-acp-sdk fleet --help`
 
 environment:
   CODEX_PATH     the Codex binary, where --codex does not name one
@@ -48,14 +58,15 @@ class _Parser(argparse.ArgumentParser):
 
 def run(argv: Sequence[str]) -> int:
     """Parse and run; the exit code. Raises SystemExit for ``--help`` (0) and errors (2)."""
-    if argv and argv[0] == "demo":
-        return _run_demo(argv[1:])
-    if argv and argv[0] == "routes":
-        return _run_routes(argv[1:])
-    if argv and argv[0] == "run":
-        return _run_run(argv[1:])
-    if argv and argv[0] == "login":
-        return _run_login(None, argv[1:])
+    own: dict[str, Callable[[Sequence[str]], int]] = {
+        "demo": _run_demo,
+        "fleet": _run_fleet,
+        "login": partial(_run_login, None),
+        "routes": _run_routes,
+        "run": _run_run,
+    }
+    if argv and argv[0] in own:
+        return own[argv[0]](argv[1:])
     parser = serve_parser()
     options, unknown = parser.parse_known_args(argv)
     # A client appends it to the command it knows, which may hold options and the word serve.
@@ -72,12 +83,9 @@ def run(argv: Sequence[str]) -> int:
         text, code = version_text(options.codex)
         sys.stdout.write(text)
         return code
-    if options.command == "demo":
-        parser.error("demo has options of its own; write them behind it: demo [options]")
-    if options.command == "routes":
-        parser.error("routes has options of its own; write them behind it: routes [options]")
-    if options.command == "run":
-        parser.error("run has options of its own; write them behind it: run [options] PROMPT")
+    if options.command in USAGES:
+        usage = USAGES[options.command]
+        parser.error(f"{options.command} has options of its own; write them behind it: {usage}")
     from codex_acp.cli.serve import serve
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.codex.threads.trust import trust_arguments
@@ -99,6 +107,22 @@ def _run_run(argv: Sequence[str]) -> int:
     from codex_acp.cli.run import run as run_prompt
 
     return run_prompt(options)
+
+
+def _run_fleet(argv: Sequence[str]) -> int:
+    from codex_acp.cli.fleet_arguments import add_fleet_arguments, fleet_options
+
+    parser = _Parser(prog=f"{PROGRAM} fleet", allow_abbrev=False)
+    add_fleet_arguments(parser)
+    parsed = parser.parse_args(argv)
+    if parsed.action == "show":
+        from codex_acp.cli.fleet_show import show
+
+        return show(parsed.out, as_json=parsed.json)
+    options = fleet_options(parsed)
+    from codex_acp.cli.fleet import run as run_fleet
+
+    return run_fleet(options)
 
 
 def _run_login(codex: str | None, argv: Sequence[str]) -> int:

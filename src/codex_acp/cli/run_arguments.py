@@ -8,7 +8,16 @@ from typing import Final
 
 from codex_acp.cli.directories import add_trust
 
-__all__ = ["EXIT_CODES", "FAILED", "RunOptions", "USAGE", "add_run_arguments", "run_options"]
+__all__ = [
+    "EXIT_CODES",
+    "FAILED",
+    "KINDS",
+    "RunOptions",
+    "USAGE",
+    "add_run_arguments",
+    "kinds_of",
+    "run_options",
+]
 
 FAILED: Final = 1
 """The agent could not be started, died, or answered with an error."""
@@ -88,7 +97,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KINDS",
         action="append",
         default=[],
-        type=_kinds,
+        type=kinds_of,
         help="permit tool calls of these kinds once each, without asking; e.g. read,search; "
         f"kinds: {', '.join(KINDS)}, or all",
     )
@@ -117,7 +126,7 @@ def run_options(parsed: argparse.Namespace) -> RunOptions:
     )
 
 
-def _kinds(text: str) -> tuple[str, ...]:
+def kinds_of(text: str) -> tuple[str, ...]:
     kinds = tuple(word.strip() for word in text.split(","))
     if kinds == ("all",):
         return KINDS
