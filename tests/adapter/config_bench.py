@@ -95,7 +95,7 @@ class ConfigBench:
         """What the client was sent, in order."""
         self._tasks = anyio.create_task_group()
         self._news = anyio.Event()
-        self.config = Config(self._tasks.start_soon, self._send, lambda: booleans)
+        self.config = Config(self._tasks.start_soon, self._send, lambda _: booleans)
 
     async def __aenter__(self) -> Self:
         """Connect."""

@@ -135,9 +135,9 @@ class World:
         self.events = RequestIntake(
             self._codex_client,
             lambda items: ServerRequestRunner(
-                self._side,
+                lambda _: self._side,
                 1,
-                lambda: RoutingContext(
+                lambda _: RoutingContext(
                     items,
                     ClientFeatures(elicitation_form=True, elicitation_url=True),
                     {THREAD},

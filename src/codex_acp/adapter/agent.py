@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Final, cast
 from codex_acp._version import __version__
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
 from codex_acp.acp._generated.v1_unstable.methods import MODELS as UNSTABLE_MODELS
+from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
-from codex_acp.adapter.logins.browser import can_open_pages
-from codex_acp.adapter.sessions.opener import SessionOpener, Setup, unknown_session
+from codex_acp.adapter.logins.ways import login_ways
+from codex_acp.adapter.sessions.opener import SessionOpener, Setup
+from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
 from codex_acp.adapter.sessions.session_transcript import SessionTranscript
 from codex_acp.adapter.sessions.sessions import Sessions
@@ -24,7 +26,6 @@ from codex_acp.adapter.side_tasks import guarded
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.encode import encode_json
 from codex_acp.mapping.agent import quick
-from codex_acp.mapping.config.options import takes_booleans
 from codex_acp.mapping.session.ids import canonical_id
 from codex_acp.transcript.log import Transcript
 
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
         SetSessionTitleResponse,
     )
     from codex_acp.acp.agent_side import AgentSide
-    from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.acp.side import QuickHandler
     from codex_acp.acp.unstable_handlers import UnstableAgentRequestHandlers
     from codex_acp.adapter.logins.auth import Authentication
@@ -109,7 +109,8 @@ class CodexAgent:
         self._spawn = spawn = guarded(spawn)
         self._when_loaded = when_loaded
         transcript = transcript or Transcript()
-        self._sessions = Sessions(spawn, lambda: self.client, transcript)
+        self.client = Client(spawn)
+        self._sessions = Sessions(spawn, self.client, transcript)
         self._record = SessionTranscript(transcript, lambda: self._sessions.generation)
         self._config = Config(spawn, self._sessions.send, self._takes_booleans)
         self._opener = SessionOpener(app_server, self._sessions, self._config)
@@ -117,32 +118,16 @@ class CodexAgent:
         self._session_methods: SessionMethods | None = None
         self._extras: SessionServices | None = None
         self._auth: Authentication | None = None
+        self._login_ways = login_ways(os.environ, app_server.options.codex)
         self._sessions.when_made(self._made)
         app_server.when_started(self._sessions.codex_started)
         app_server.when_refused(self._sessions.refused)
-        self._introduction: JsonValue = None
-        self._features: ClientFeatures | None = None
         self._left = False
         self._answered: list[Opened] = []
         """Sessions whose opening is answered, and who have still to hear of it."""
 
-    @property
-    def client(self) -> ClientFeatures:
-        """What the client can do, known after ``initialize``."""
-        if self._features is None:
-            from codex_acp.acp.capabilities import ClientFeatures, client_features
-
-            if self._introduction is None:
-                return ClientFeatures()
-            request = ACP_MODELS.decode("InitializeRequest", self._introduction, "initialize")
-            self._features = client_features(request.client_capabilities)
-        return self._features
-
-    def _takes_booleans(self) -> bool:
-        """One of its features, which ``session/new`` needs before any model is loaded."""
-        if self._features is not None:
-            return self._features.boolean_config_options
-        return takes_booleans(self._introduction)
+    def _takes_booleans(self, session_id: str) -> bool:
+        return self._sessions.audience(session_id).takes_booleans
 
     def requests(self) -> AgentRequestHandlers:
         """One row a method; None: not offered."""
@@ -175,7 +160,7 @@ class CodexAgent:
 
     def join(self, side: AgentSide) -> None:
         """Give the agent the connection on which it serves."""
-        self._sessions.join(side)
+        self.client.join(side)
 
     # The methods.
 
@@ -188,22 +173,22 @@ class CodexAgent:
         from codex_acp.mapping.agent.client_info import codex_client_info
         from codex_acp.wire.codec import plain
 
-        self._features = client_features(request.client_capabilities)
         capabilities = cast("JsonValue", plain(request.client_capabilities))
+        self.client.introduced(None, client_features(request.client_capabilities))
         self._app_server.introduce(codex_client_info(request.client_info))
         self._spawn(self._app_server.warm_up)
         return InitializeResponse(
             protocol_version=negotiated_version(request.protocol_version),
             agent_capabilities=agent_capabilities(),
             agent_info=agent_info(__version__),
-            auth_methods=auth_methods(capabilities, browser=can_open_pages(os.environ)),
+            auth_methods=auth_methods(capabilities, self._login_ways),
         )
 
     def _quick_initialize(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-        result = quick.initialize_result(params, browser=can_open_pages(os.environ))
+        result = quick.initialize_result(params, self._login_ways)
 
         async def answer() -> EncodedJson:
-            self._introduction, self._features = params, None
+            self.client.introduced(params)
             self._app_server.introduce(quick.client_info(params))
             self._spawn(self._app_server.warm_up)
             return encode_json(result)
@@ -225,7 +210,7 @@ class CodexAgent:
         if self._auth is None:
             from codex_acp.adapter.logins.auth import Authentication
 
-            self._auth = Authentication(lambda: self._sessions.side, lambda: self.client)
+            self._auth = Authentication(lambda: self.client.asks, lambda: self.client.features)
         return self._auth
 
     # Sessions.

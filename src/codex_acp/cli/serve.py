@@ -45,11 +45,13 @@ def serve(
     log_level: str | None = None,
     log_file: str | None = None,
     transcript: str | None = None,
+    transcript_wire: bool = False,
 ) -> int:
     """Serve until stdin ends; the exit code. A Codex that is missing is told to the client.
 
     ``line_limit`` in bytes, None for the default; the log options as in `codex_acp.cli.logs`;
-    ``transcript`` names a file, None for what ``CODEX_ACP_TRANSCRIPT`` says.
+    ``transcript`` names a file, None for what ``CODEX_ACP_TRANSCRIPT`` says; ``transcript_wire``
+    has it hold the messages of both protocols too.
     """
     try:
         level = chosen_level(log_level)
@@ -62,7 +64,7 @@ def serve(
     gc.disable()
     try:
         start_logging(level, log)
-        return _serve(options, spawned, line_limit, transcript)
+        return _serve(options, spawned, line_limit, transcript, transcript_wire)
     except MisuseError as error:
         _complain(str(error))
         return BAD_ARGUMENTS
@@ -81,6 +83,7 @@ def _serve(
     spawned: ChildProcess | LaunchError,
     line_limit: int | None,
     transcript_file: str | None,
+    record_wire: bool,
 ) -> int:
     if os.isatty(0):
         print(TERMINAL_HINT, file=sys.stderr)
@@ -91,7 +94,7 @@ def _serve(
 
     link = StdioLink(stdout_fd=claim_stdout())
     limit = DEFAULT_LINE_LIMIT if line_limit is None else line_limit
-    transcript = Transcript()
+    transcript = Transcript(record_wire=record_wire)
     if transcript_file is None and TRANSCRIPT_VARIABLE not in os.environ:
         return run_stdio(link, options, spawned, transcript, line_limit=limit)
     from codex_acp.transcript.writer import TranscriptWriter, transcript_path

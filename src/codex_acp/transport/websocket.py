@@ -86,6 +86,9 @@ class WebSocketLink:
         self._connected = False
         self._told = False
 
+    def __repr__(self) -> str:
+        return f"WebSocketLink({self._name!r})"
+
     def start(self, receiver: Receiver) -> None:
         """See `Link.start`."""
         if self._receiver is not None or self._closing is not None:

@@ -74,8 +74,8 @@ class Config:
     """All sessions of one agent.
 
     ``spawn`` starts a task that may outlive a request. ``send`` sends an update of a session in
-    order with its others; it may load models. ``booleans`` tells whether the client takes options
-    of type ``boolean``.
+    order with its others; it may load models. ``booleans`` tells whether a session's client takes
+    options of type ``boolean``.
 
     Of each thread the agent says: `opening`, just before it asks Codex for the thread, so that
     Codex works on both at once; `opened`, with what Codex answered; `moved`, when the thread was
@@ -86,7 +86,7 @@ class Config:
         self,
         spawn: Spawn,
         send: Callable[[str, SessionUpdate], None],
-        booleans: Callable[[], bool],
+        booleans: Callable[[str], bool],
     ) -> None:
         self._spawn = spawn
         self._send = send
@@ -274,7 +274,7 @@ class Config:
     # What the client is told.
 
     def _view(self, session: ConfigSession) -> ConfigView:
-        return session.view(booleans=self._booleans())
+        return session.view(booleans=self._booleans(session.id))
 
     def _lists_changed(self) -> None:
         for session in self._sessions.values():

@@ -48,7 +48,7 @@ from codex_acp.routing.table import route
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.acp.agent_side import AgentSide
+    from codex_acp.adapter.audience import Asks
     from codex_acp.adapter.requests.session_protocol import SessionProtocol
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
@@ -80,20 +80,21 @@ class _Asked:
 class ServerRequestRunner:
     """The requests of one app-server connection; ``generation`` tells it from earlier ones.
 
-    ``context`` gives what is known now; ``session`` finds an open session by its id; ``interrupt``
-    begins to interrupt the turn that runs in a thread, given one that should.
+    ``asks`` gives whom a session asks; ``context`` what is known now, for a request of a thread;
+    ``session`` finds an open session by its id; ``interrupt`` begins to interrupt the turn that
+    runs in a thread, given one that should.
     """
 
     def __init__(
         self,
-        side: AgentSide,
+        asks: Callable[[str], Asks],
         generation: int,
-        context: Callable[[], RoutingContext],
+        context: Callable[[str | None], RoutingContext],
         session: Callable[[str], SessionProtocol | None],
         transcript: Transcript,
         interrupt: Callable[[str, str], None],
     ) -> None:
-        self._side = side
+        self._asks = asks
         self._interrupt = interrupt
         self._generation = generation
         self._context = context
@@ -101,7 +102,7 @@ class ServerRequestRunner:
         self._transcript = transcript
         self._ledger = Ledger()
         self._asked: dict[Key, _Asked] = {}
-        self._elicitations = ElicitationRunner(side, generation, self._say, transcript)
+        self._elicitations = ElicitationRunner(asks, generation, self._say, transcript)
         self._accepted: dict[tuple[str, str], list[Approval]] = {}
         """By thread and item: what was accepted, and has a tool call that the item does not end."""
 
@@ -109,13 +110,13 @@ class ServerRequestRunner:
         """Wait until what came before the request was shown (contract 4.1)."""
         thread_id = asking_thread(request)
         if thread_id is not None:
-            session = self._session(self._context().items.root_of(thread_id))
+            session = self._session(self._context(thread_id).items.root_of(thread_id))
             if session is not None:
                 await session.caught_up()
 
     async def handle(self, request: ServerRequest) -> WireModel:
         """Answer one request. Raises RpcError where the method has no negative reply."""
-        routed = route(request, self._context())
+        routed = route(request, self._context(asking_thread(request)))
         match routed:
             case Approval() | Elicitation() if self._too_late(routed):
                 return self._cancelled(request, routed.session_id)
@@ -188,8 +189,8 @@ class ServerRequestRunner:
         elif (withdrawn := self._elicitations.withdraw(key, "superseded")) is not None:
             self._say(withdrawn.session_id, f"Withdrawn: {refused.reason}")
         else:
-            context = self._context()
             thread_id = records.thread_named(refused.params)
+            context = self._context(thread_id)
             root = None if thread_id is None else context.items.root_of(thread_id)
             session_id = root if root in context.sessions else None
             event = records.request_refused(*refused, session_id, self._generation)
@@ -201,7 +202,8 @@ class ServerRequestRunner:
 
     async def _approve(self, routed: Approval) -> WireModel:
         key = self._key(routed.approval.request.id)
-        entry = self._ledger.open(key, routed, self._side.next_request_id)
+        asks = self._asks(routed.session_id)
+        entry = self._ledger.open(key, routed, asks.next_request_id)
         if entry is None:
             return self._refused(routed.approval.request, _ID_IN_USE)
         if isinstance(entry, FailedClosed):
@@ -209,7 +211,7 @@ class ServerRequestRunner:
             return self._decline(Decline(routed.approval.request, SHARED_ID, routed.session_id))
         for decision in routed.offered.unknown:
             logger.warning("Codex offers %s, which is not known here and left out", decision)
-        running = self._context().items.get(routed.thread_id, routed.item_id)
+        running = self._context(routed.thread_id).items.get(routed.thread_id, routed.item_id)
         if running is not None:
             running.asked = True
         session = self._session(routed.session_id)
@@ -277,7 +279,8 @@ class ServerRequestRunner:
             del self._asked[entry.key]
 
     def _answered(self, entry: LedgerEntry, answer: Answer) -> Settlement:
-        items, routed = self._context().items, entry.route
+        routed = entry.route
+        items = self._context(routed.thread_id).items
         settlement = self._ledger.answered(
             entry.key,
             entry.token,
@@ -296,7 +299,8 @@ class ServerRequestRunner:
             options=[choice.option for choice in entry.choices],
         )
         try:
-            response = await self._side.session_request_permission(request)
+            asks = self._asks(entry.route.session_id)
+            response = await asks.session_request_permission(request)
         except CodexAcpError as error:
             return Failed(f"the client gave no outcome: {error}")
         outcome = response.outcome

@@ -20,7 +20,8 @@ from codex_acp.acp._generated.v1.models import (
     ResumeSessionRequest,
 )
 from codex_acp.acp._generated.v1_unstable.models import SetSessionTitleResponse
-from codex_acp.adapter.sessions.opener import Setup, unknown_session
+from codex_acp.adapter.sessions.opener import Setup
+from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS
 from codex_acp.mapping.session.list import list_params, session_info, updated_at

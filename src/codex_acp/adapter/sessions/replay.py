@@ -15,7 +15,7 @@ from codex_acp.mapping.session.list import title_of
 from codex_acp.mapping.state import SessionState
 
 if TYPE_CHECKING:
-    from codex_acp.adapter.sessions.sessions import Sessions
+    from codex_acp.adapter.audience import Audience
     from codex_acp.codex._generated.models import ThreadItem
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
@@ -25,14 +25,14 @@ __all__ = ["Replay"]
 
 
 class Replay:
-    """The history of one session on its way to the client; ``result`` is of ``thread/resume``.
+    """The history of one session on its way to ``audience``; ``result`` is of ``thread/resume``.
 
     What the mapping remembers lasts for one turn, as it does live.
     """
 
-    def __init__(self, sessions: Sessions, session_id: str, result: JsonValue) -> None:
-        self._outflow = sessions.outflow
-        self._client = sessions.features
+    def __init__(self, audience: Audience, session_id: str, result: JsonValue) -> None:
+        self._outflow = audience.outflow
+        self._client = audience.features
         self._session_id = session_id
         self._answer = result if isinstance(result, dict) else {}
         self._turn_id: str | None = None

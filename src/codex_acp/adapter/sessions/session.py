@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from codex_acp.acp._generated.v1.models import PromptRequest, ToolCallSessionUpdate
+    from codex_acp.adapter.audience import Outgoing
     from codex_acp.adapter.commands.command import Commands
-    from codex_acp.adapter.outflow import Outflow
     from codex_acp.adapter.prompts.run import PromptRun
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex._generated.models import TokenUsageBreakdown, Turn, UserInput
@@ -90,7 +90,7 @@ class Session:
         self,
         session_id: str,
         codex: AppServerConnection,
-        outflow: Outflow,
+        outflow: Outgoing,
         spawn: Spawn,
         features: ClientFeatures | None = None,
         on_cancel: Callable[[], None] | None = None,
