@@ -14,7 +14,18 @@ import anyio
 from codex_acp.fleet import Fleet, Outcome, Retries, Task
 from codex_acp.runtime import AgentSpec
 
-__all__ = ["WAIT", "commit", "fleet_of", "git", "notes", "outcomes", "repository", "spec", "task"]
+__all__ = [
+    "WAIT",
+    "commit",
+    "fleet_of",
+    "git",
+    "notes",
+    "outcomes",
+    "repository",
+    "runs",
+    "spec",
+    "task",
+]
 
 AGENT = Path(__file__).with_name("fleet_agent.py")
 
@@ -32,6 +43,15 @@ def notes(store: Path) -> list[dict[str, Any]]:
     """What the agents noted, session by session."""
     files = sorted(store.iterdir()) if store.exists() else []
     return [json.loads(line) for path in files for line in path.read_text().splitlines()]
+
+
+def runs(pid: int) -> bool:
+    """Whether a process is there and has not ended; one that nobody has waited for has."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rsplit(")", 1)[1].split()[0] != "Z"
 
 
 def task(name: str, place: Path, agent: AgentSpec | None = None, **told: Any) -> Task:

@@ -23,6 +23,9 @@ __all__ = ["Baseline", "changes_since", "directory_baseline", "new_baseline"]
 PATCH_LIMIT: Final = 16 * 1024 * 1024
 """Bytes of a patch that are kept: what is longer is rather a build directory than a change."""
 
+_LINK: Final = b"160000 "
+"""The mode of an entry that is a commit of another repository."""
+
 NOT_A_REPOSITORY: Final = "the directory is in no git repository"
 
 
@@ -105,5 +108,13 @@ async def changes_since(baseline: Baseline) -> tuple[bytes | None, str | None]:
 
 async def _add(baseline: Baseline) -> None:
     """Take what the worktree holds now into our index; ignored files are left out."""
+    # Of a repository within this one that the index knows, git would have a look at the state by
+    # that one's own configuration, filters included. What is new to the index is only named.
+    listed = await git("ls-files", "--stage", "-z", env=baseline.env)
+    inner = [entry.split(b"\t", 1)[1] for entry in listed.split(b"\0") if entry.startswith(_LINK)]
+    if inner:
+        names = b"".join(name + b"\0" for name in inner)
+        words = ("--force-remove", "-z", "--stdin")
+        await git("update-index", *words, env=baseline.env, cwd=baseline.work_tree, given=names)
     # Without --ignore-errors: a file that cannot be read would be missing without a word.
     await git("add", "--all", "--", ":/", env=baseline.env, cwd=baseline.work_tree)

@@ -86,15 +86,17 @@ async def git(
     env: Mapping[str, str] | None = None,
     before: Sequence[str] = (),
     cwd: str | Path | None = None,
+    given: bytes | None = None,
     users_own: bool = False,
     limit: int | None = None,
     seconds: float = GIT_SECONDS,
 ) -> bytes:
     """What ``git COMMAND ARGUMENTS`` writes, at most ``limit`` bytes and one more.
 
-    ``before`` stands before the command; ``env`` is added to the environment; ``users_own`` leaves
-    the user's configuration in. Raises GitFailed, also when it takes longer than ``seconds``; what
-    it started is killed then, and when this is cancelled.
+    ``before`` stands before the command; ``env`` is added to the environment; ``given`` is its
+    input, for commands that answer nothing; ``users_own`` leaves the user's configuration in.
+    Raises GitFailed, also when it takes longer than ``seconds``; what it started is killed then,
+    and when this is cancelled.
     """
     environment = (_environment() if users_own else null_environment()) | dict(env or {})
     try:
@@ -102,7 +104,7 @@ async def git(
             *("git", *_OFF, *before, command, *arguments),
             cwd=cwd,
             env=environment,
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.DEVNULL if given is None else asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
@@ -114,6 +116,9 @@ async def git(
     try:
         async with asyncio.timeout(seconds):
             complaining = asyncio.ensure_future(_end_of(process.stderr))
+            if given is not None and process.stdin is not None:
+                process.stdin.write(given)
+                process.stdin.close()
             out = await _read(process.stdout, limit)
             if limit is not None and len(out) > limit:
                 complaining.cancel()

@@ -81,7 +81,7 @@ class SessionLog:
             told["fields"] = sorted(content) if isinstance(content, dict) else []
         self._add("question", **told)
 
-    def note(self, kind: str, **members: object) -> None:
+    def note(self, kind: str, /, **members: object) -> None:
         """Anything else."""
         self._add(kind, **members)
 
@@ -93,7 +93,7 @@ class SessionLog:
             self._left_out = 0
         return "".join(self._lines).encode("utf-8", "replace")
 
-    def _add(self, kind: str, **members: object) -> None:
+    def _add(self, kind: str, /, **members: object) -> None:
         self._flush()
         self._take(_line(kind, **members))
 
@@ -121,6 +121,6 @@ def _goes_on(
     return same_kind and before.message_id == update.message_id
 
 
-def _line(kind: str, **members: object) -> str:
+def _line(kind: str, /, **members: object) -> str:
     time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return json.dumps({"time": time, "type": kind, **members}, default=str) + "\n"
