@@ -27,7 +27,9 @@ def tasks_file(folder: Path, *lines: object) -> str:
 
 
 def line(name: str, place: Path, **told: Any) -> dict[str, Any]:
-    keys = {key: told.pop(key) for key in ("policy", "time_limit", "output") if key in told}
+    keys: dict[str, Any] = {
+        key: told.pop(key) for key in ("policy", "time_limit", "output") if key in told
+    }
     prompt = json.dumps(told)
     return {"id": name, "prompt": prompt, "cwd": str(place), "command": AGENT_LINE, **keys}
 
