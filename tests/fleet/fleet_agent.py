@@ -92,7 +92,7 @@ def work(session: str, told: dict[str, Any]) -> str:
         update(session, sessionUpdate="usage_update", used=told["used"], size=100_000)
     if "background" in told:
         subprocess.Popen(told["background"], start_new_session=True)
-    if "ask" in told:
+    if told.get("ask"):
         options = [
             {"optionId": "y", "name": "Yes", "kind": "allow_once"},
             {"optionId": "n", "name": "No", "kind": "reject_once"},

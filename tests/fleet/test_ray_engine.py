@@ -35,7 +35,7 @@ pytestmark = [
 def cluster() -> Iterator[Any]:
     """Three nodes of two CPUs; only one has a ``gate``."""
     ray = pytest.importorskip("ray", reason="Ray is not installed: nox -s fleet")
-    from ray.cluster_utils import Cluster
+    from ray.cluster_utils import Cluster  # type: ignore[import-not-found, unused-ignore]
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
@@ -63,8 +63,8 @@ async def test_tasks_run_on_several_nodes_with_all_that_comes_of_them(
 
     out = tmp_path / "out"
     tasks = [
-        task(f"t{n}", tmp_path, write={"a.txt": f"{n} new\n"}, say=f"Said {n}.", tokens=n, sleep=0.3,
-             repository=str(source), **({"ask": "execute"} if n == 3 else {}))
+        task(f"t{n}", tmp_path, write={"a.txt": f"{n} new\n"}, say=f"Said {n}.",
+             tokens=n, sleep=0.3, repository=str(source), ask="execute" if n == 3 else None)
         for n in range(12)
     ]  # fmt: skip
     fleet = fleet_of(out, engine=engine(cluster, tmp_path, tasks_per_worker=2), permissions=decide)

@@ -6,18 +6,17 @@ Owns the rule that ``initialize`` comes first and once. Must not know what any m
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from codex_acp.acp._generated.v1.calls import ClientCalls
 from codex_acp.acp._generated.v1.methods import (
     AGENT_NOTIFICATIONS,
     AGENT_REQUESTS,
+    CLIENT_NOTIFICATIONS,
     CLIENT_REQUESTS,
 )
-from codex_acp.acp._generated.v1_unstable.methods import AGENT_REQUESTS as UNSTABLE_REQUESTS
-from codex_acp.acp._generated.v1_unstable.methods import MODELS as UNSTABLE_MODELS
 from codex_acp.acp.answers import answer_rpc_error
-from codex_acp.acp.conventions import Methods, check_known
+from codex_acp.acp.conventions import Methods, unstable_tables
 from codex_acp.acp.side import Side
 from codex_acp.errors import MisuseError, RpcError
 from codex_acp.jsonrpc.message import INVALID_REQUEST
@@ -28,9 +27,10 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1.handlers import (
         AgentNotificationHandlers,
         AgentRequestHandlers,
+        UnstableAgentNotificationHandlers,
+        UnstableAgentRequestHandlers,
     )
-    from codex_acp.acp.side import InvalidNotificationCallback, QuickHandler, RequestHandler
-    from codex_acp.acp.unstable_handlers import UnstableAgentRequestHandlers
+    from codex_acp.acp.side import InvalidNotificationCallback, QuickHandler
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Notification, Request
     from codex_acp.transport.connection import Connection, Responder
 
@@ -41,10 +41,9 @@ logger = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_METHODS = Methods(AGENT_REQUESTS, AGENT_NOTIFICATIONS, CLIENT_REQUESTS)
-
-_UNSTABLE: Final = {method: info for method, info in UNSTABLE_REQUESTS.items() if info.experimental}
-"""Requests that the stable schema does not have."""
+_METHODS: Final = Methods(
+    AGENT_REQUESTS, AGENT_NOTIFICATIONS, CLIENT_REQUESTS, CLIENT_NOTIFICATIONS
+)
 
 
 class AgentSide(Side, ClientCalls):
@@ -57,8 +56,8 @@ class AgentSide(Side, ClientCalls):
     ``notifications`` has a plain function for each, or None to ignore it.
     ``on_invalid_notification`` is told of those that do not fit the schema. ``quick`` answers the
     first requests before the models are loaded, see `Side`; most agents do without. ``unstable``
-    has the handlers of methods that are not in the stable schema; their models are those of
-    `codex_acp.acp.unstable`.
+    has the handlers of methods that the stable schema lacks, those that are offered; given, it also
+    has the side read and send unstable fields and members. Without it they are unknown here.
 
     A request before ``initialize``, and a second ``initialize``, are answered -32600.
     """
@@ -72,12 +71,17 @@ class AgentSide(Side, ClientCalls):
         on_invalid_notification: InvalidNotificationCallback | None = None,
         quick: Mapping[str, QuickHandler] | None = None,
         unstable: UnstableAgentRequestHandlers | None = None,
+        unstable_notifications: UnstableAgentNotificationHandlers | None = None,
     ) -> None:
         super().__init__(
-            connection, _METHODS, requests, notifications, on_invalid_notification, quick
+            connection,
+            _METHODS,
+            requests,
+            notifications,
+            on_invalid_notification,
+            quick,
+            unstable_tables(unstable, unstable_notifications),
         )
-        check_known("unstable request", unstable or {}, _UNSTABLE)
-        self._unstable = cast("Mapping[str, RequestHandler]", unstable or {})
         initialize = requests["initialize"]
         if initialize is None:
             msg = "an agent must handle initialize: without it every other request is refused"
@@ -109,13 +113,6 @@ class AgentSide(Side, ClientCalls):
             super().on_notification(notification)
         else:
             logger.debug("%s was sent before initialize and ignored", notification.method)
-
-    def _accepted(self, request: Request) -> Callable[[], Awaitable[object]]:
-        handler = self._unstable.get(request.method)
-        if handler is None:
-            return super()._accepted(request)
-        model = _UNSTABLE[request.method].params
-        return self._typed(handler, UNSTABLE_MODELS, model, request)
 
     def session_update_encoded(self, params: EncodedJson) -> None:
         """`session_update` with its params as JSON: for a sender that has most of it ready."""

@@ -55,6 +55,34 @@ class Methods(NamedTuple):
     """Notifications that the peer may send."""
     called: Mapping[str, MethodInfo]
     """Requests that this side may send."""
+    told: Mapping[str, MethodInfo]
+    """Notifications that this side may send."""
+
+
+class Unstable(NamedTuple):
+    """A side's handlers of unstable methods. That there are such tables is the opt-in."""
+
+    requests: Mapping[str, object] = {}
+    notifications: Mapping[str, object] = {}
+
+
+def unstable_tables(
+    requests: Mapping[str, object] | None, notifications: Mapping[str, object] | None
+) -> Unstable | None:
+    """The tables of unstable methods that a side was given; None if it was given none."""
+    if requests is None and notifications is None:
+        return None
+    return Unstable(requests or {}, notifications or {})
+
+
+def stable_methods(methods: Mapping[str, MethodInfo]) -> dict[str, MethodInfo]:
+    """Those that the stable schema has."""
+    return {method: info for method, info in methods.items() if not info.experimental}
+
+
+def unstable_methods(methods: Mapping[str, MethodInfo]) -> dict[str, MethodInfo]:
+    """Those that the stable schema does not have."""
+    return {method: info for method, info in methods.items() if info.experimental}
 
 
 def check_rows(what: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from anyio import CancelScope, Event, create_task_group
 
-from codex_acp.acp._generated.v1.methods import MODELS, PROTOCOL_NOTIFICATIONS
+from codex_acp.acp._generated.v1.methods import MODELS, PROTOCOL_NOTIFICATIONS, STABLE_MODELS
 from codex_acp.acp.answers import (
     answer_failure,
     answer_result,
@@ -30,7 +30,15 @@ from codex_acp.acp.answers import (
     invalid_params,
     not_offered,
 )
-from codex_acp.acp.conventions import CANCEL_REQUEST, check_known, check_rows
+from codex_acp.acp.conventions import (
+    CANCEL_REQUEST,
+    Unstable,
+    check_known,
+    check_rows,
+    stable_methods,
+    unstable_methods,
+)
+from codex_acp.acp.stable_only import check_stable
 from codex_acp.errors import InvalidPayload, MisuseError, RpcError
 
 if TYPE_CHECKING:
@@ -51,7 +59,7 @@ if TYPE_CHECKING:
     )
     from codex_acp.transport.connection import Connection, Responder
     from codex_acp.wire.model import WireModel
-    from codex_acp.wire.registry import ModelRegistry
+    from codex_acp.wire.registry import MethodInfo
 
     RequestHandler: TypeAlias = Callable[[Any], Awaitable[object]]
     NotificationHandler: TypeAlias = Callable[[Any], None]
@@ -98,6 +106,9 @@ class Side:
     models: by method a function that looks at the raw params, and gives None (the request goes to
     the typed handler of its method, as without it) or the async function that answers it with
     JSON. Everything else (order, one answer, cancellation, errors) is the same for both.
+
+    ``unstable`` has the handlers of unstable methods, and has the side read and send the unstable
+    parts of stable ones. Where it is None they are to the side as if no schema had them.
     """
 
     def __init__(
@@ -108,16 +119,24 @@ class Side:
         notifications: Mapping[str, object],
         on_invalid_notification: InvalidNotificationCallback | None,
         quick: Mapping[str, QuickHandler] | None = None,
+        unstable: Unstable | None = None,
     ) -> None:
         self._connection = connection
         self._methods = methods
         self._heard = {**methods.heard, **PROTOCOL_NOTIFICATIONS}
-        check_rows("request", requests, methods.handled)
-        check_rows("notification", notifications, self._heard)
+        check_rows("request", requests, stable_methods(methods.handled))
+        check_rows("notification", notifications, stable_methods(self._heard))
         if quick is not None:
             check_known("quick", quick, methods.handled)
-        self._requests = cast("Mapping[str, RequestHandler | None]", requests)
-        self._notifications = cast("Mapping[str, NotificationHandler | None]", notifications)
+        self._is_stable = unstable is None
+        more = unstable or Unstable()
+        check_known("unstable request", more.requests, unstable_methods(methods.handled))
+        check_known("unstable notification", more.notifications, unstable_methods(self._heard))
+        self._models = STABLE_MODELS if self._is_stable else MODELS
+        self._requests = cast("Mapping[str, RequestHandler | None]", {**requests, **more.requests})
+        self._notifications = cast(
+            "Mapping[str, NotificationHandler | None]", {**notifications, **more.notifications}
+        )
         self._quick = quick or {}
         self._on_invalid_notification = on_invalid_notification
         self._open: dict[tuple[type, RequestId], _OpenRequest] = {}
@@ -229,16 +248,31 @@ class Side:
 
     async def _call(self, method: str, params: WireModel | Any | None) -> Any:
         """Send a request; its result as a model. Raises as `Connection.call`, or InvalidPayload."""
-        model = self._methods.called[method].result
+        info = self._methods.called[method]
+        self._check_sent(method, info, params)
         result = await self._connection.call(method, _encoded(params))
-        if model is None:
+        if info.result is None:
             return None
         # Some peers answer null where the schema has an object with nothing required in it.
-        return MODELS.decode(model, {} if result is None else result, f"the result of {method}")
+        whole = {} if result is None else result
+        return self._models.decode(info.result, whole, f"the result of {method}")
 
     def _notify(self, method: str, params: WireModel | Any | None) -> None:
         """Send a notification; dropped if the connection is closed."""
+        info = self._methods.told.get(method) or PROTOCOL_NOTIFICATIONS[method]
+        self._check_sent(method, info, params)
         self._connection.notify(method, _encoded(params))
+
+    def _check_sent(self, method: str, info: MethodInfo, value: object) -> None:
+        """Raise MisuseError if the peer of a stable side was to be sent what is unstable."""
+        if not self._is_stable:
+            return
+        if info.experimental:
+            msg = f"{method} is unstable; open the side with `unstable` if the peer has it"
+            raise MisuseError(msg)
+        from codex_acp.acp._generated.v1 import unstable
+
+        check_stable(method, value, unstable)
 
     # Requests of the peer.
 
@@ -252,12 +286,11 @@ class Side:
         run = None if quick is None else quick(request.params)
         if run is not None:
             return partial(encoded_result, run)
-        return self._typed(handler, MODELS, self._methods.handled[method].params, request)
+        return self._typed(handler, self._methods.handled[method].params, request)
 
     def _typed(
         self,
         handler: RequestHandler,
-        models: ModelRegistry,
         model: str | None,
         request: Request,
     ) -> Callable[[], Awaitable[object]]:
@@ -266,7 +299,7 @@ class Side:
             return partial(handler, None)
         params = {} if request.params is None else request.params
         try:
-            return partial(handler, models.decode(model, params, request.method))
+            return partial(handler, self._models.decode(model, params, request.method))
         except InvalidPayload as error:
             logger.warning("%s sent invalid params: %s", self._connection.name, error)
             raise invalid_params(error) from None
@@ -278,6 +311,7 @@ class Side:
         try:
             with scope:
                 result = await entry.run()
+                self._check_sent(responder.method, self._methods.handled[responder.method], result)
             if scope.cancelled_caught:
                 answer_rpc_error(responder, cancelled(responder.method))
             else:
@@ -316,7 +350,7 @@ class Side:
             return
         model = self._heard[method].params
         try:
-            params = None if model is None else _decoded(model, notification.params, method)
+            params = None if model is None else self._decoded(model, notification)
         except InvalidPayload as error:
             self._refuse_notification(notification, error)
             return
@@ -327,6 +361,11 @@ class Side:
                 handler(params)
             except Exception:
                 logger.exception("the handler of %s failed", method)
+
+    def _decoded(self, model: str, notification: Notification) -> object:
+        """Absent params read as an empty object, so that what is missing is named."""
+        params = {} if notification.params is None else notification.params
+        return self._models.decode(model, params, notification.method)
 
     def _cancel_request(self, params: Any) -> None:
         request_id = params.request_id
@@ -348,11 +387,6 @@ class Side:
         if self._tasks is None:
             msg = "the connection was not started; use `async with` or run()"
             raise MisuseError(msg)
-
-
-def _decoded(model: str, params: object, what: str) -> object:
-    """Absent params read as an empty object, so that what is missing is named."""
-    return MODELS.decode(model, {} if params is None else params, what)
 
 
 def _encoded(params: WireModel | Any | None) -> EncodedJson:

@@ -11,9 +11,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Final, cast
 
-from codex_acp._version import __version__
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
-from codex_acp.acp._generated.v1_unstable.methods import MODELS as UNSTABLE_MODELS
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
 from codex_acp.adapter.logins.ways import login_ways
@@ -25,8 +23,9 @@ from codex_acp.adapter.sessions.sessions import Sessions
 from codex_acp.adapter.side_tasks import guarded
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.encode import encode_json
-from codex_acp.mapping.agent import quick
+from codex_acp.mapping.agent.handshake import codex_client_info, initialize_result, is_simple
 from codex_acp.mapping.session.ids import canonical_id
+from codex_acp.mapping.session.setup import simple_thread_params
 from codex_acp.transcript.log import Transcript
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1.handlers import (
         AgentNotificationHandlers,
         AgentRequestHandlers,
+        UnstableAgentRequestHandlers,
     )
     from codex_acp.acp._generated.v1.models import (
         AuthenticateRequest,
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
         CloseSessionResponse,
         DeleteSessionRequest,
         DeleteSessionResponse,
+        ForkSessionRequest,
+        ForkSessionResponse,
         InitializeRequest,
         InitializeResponse,
         ListSessionsRequest,
@@ -62,16 +64,11 @@ if TYPE_CHECKING:
         SetSessionConfigOptionResponse,
         SetSessionModeRequest,
         SetSessionModeResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models import (
-        ForkSessionRequest,
-        ForkSessionResponse,
         SetSessionTitleRequest,
         SetSessionTitleResponse,
     )
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.side import QuickHandler
-    from codex_acp.acp.unstable_handlers import UnstableAgentRequestHandlers
     from codex_acp.adapter.logins.auth import Authentication
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.sessions.methods import SessionMethods
@@ -166,34 +163,27 @@ class CodexAgent:
 
     async def initialize(self, request: InitializeRequest) -> InitializeResponse:
         """Answered at once: a Codex that is missing is reported by what needs it."""
-        from codex_acp.acp._generated.v1.models import InitializeResponse
-        from codex_acp.acp.capabilities import client_features, negotiated_version
-        from codex_acp.mapping.agent.auth_methods import auth_methods
-        from codex_acp.mapping.agent.capabilities import agent_capabilities, agent_info
-        from codex_acp.mapping.agent.client_info import codex_client_info
         from codex_acp.wire.codec import plain
 
-        capabilities = cast("JsonValue", plain(request.client_capabilities))
-        self.client.introduced(None, client_features(request.client_capabilities))
-        self._app_server.introduce(codex_client_info(request.client_info))
-        self._spawn(self._app_server.warm_up)
-        return InitializeResponse(
-            protocol_version=negotiated_version(request.protocol_version),
-            agent_capabilities=agent_capabilities(),
-            agent_info=agent_info(__version__),
-            auth_methods=auth_methods(capabilities, self._login_ways),
-        )
+        params = cast("dict[str, JsonValue]", plain(request))
+        result = self._introduced(params)
+        answer = ACP_MODELS.decode("InitializeResponse", result, "the answer to initialize")
+        return cast("InitializeResponse", answer)
 
     def _quick_initialize(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-        result = quick.initialize_result(params, self._login_ways)
+        if not isinstance(params, dict) or not is_simple(params):
+            return None
 
         async def answer() -> EncodedJson:
-            self.client.introduced(params)
-            self._app_server.introduce(quick.client_info(params))
-            self._spawn(self._app_server.warm_up)
-            return encode_json(result)
+            return encode_json(self._introduced(params))
 
-        return None if result is None else answer
+        return answer
+
+    def _introduced(self, params: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        self.client.introduced(params)
+        self._app_server.introduce(codex_client_info(params))
+        self._spawn(self._app_server.warm_up)
+        return initialize_result(params, self._login_ways)
 
     async def authenticate(self, request: AuthenticateRequest) -> AuthenticateResponse:
         """See `Authentication.authenticate`."""
@@ -216,27 +206,28 @@ class CodexAgent:
     # Sessions.
 
     async def new_session(self, request: NewSessionRequest) -> NewSessionResponse:
-        """See `SessionMethods.new`."""
-        opened = await self._methods.new(request)
-        self._open(opened)
-        answer: dict[str, JsonValue] = {"sessionId": opened.session_id, **opened.answer}
+        """``session/new``. Raises RpcError: -32602, -32000, -32603."""
+        answer = await self._start(await self._methods.setup(request))
         return cast("NewSessionResponse", _model("NewSessionResponse", answer))
 
     def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-        start = quick.new_session_params(params)
-        if start is None:
+        thread = simple_thread_params(params)
+        if thread is None:
             return None
 
         async def answer() -> EncodedJson:
-            try:
-                opened = await self._opener.start(Setup(start))
-            except RpcError:
-                self._load_soon()
-                raise
-            self._open(opened)
-            return encode_json({"sessionId": opened.session_id, **opened.answer})
+            return encode_json(await self._start(Setup(thread)))
 
         return answer
+
+    async def _start(self, setup: Setup) -> dict[str, JsonValue]:
+        try:
+            opened = await self._opener.start(setup)
+        except RpcError:
+            self._load_soon()
+            raise
+        self._open(opened)
+        return {"sessionId": opened.session_id, **opened.answer}
 
     async def load_session(self, request: LoadSessionRequest) -> LoadSessionResponse:
         """See `SessionMethods.load`."""
@@ -255,7 +246,7 @@ class CodexAgent:
         opened = await self._methods.fork(request)
         self._open(opened)
         answer: dict[str, JsonValue] = {"sessionId": opened.session_id, **opened.answer}
-        made = UNSTABLE_MODELS.decode("ForkSessionResponse", answer, "the new session")
+        made = ACP_MODELS.decode("ForkSessionResponse", answer, "the new session")
         return cast("ForkSessionResponse", made)
 
     async def list_sessions(self, request: ListSessionsRequest) -> ListSessionsResponse:
@@ -350,13 +341,12 @@ class CodexAgent:
 
     async def prompt(self, request: PromptRequest) -> PromptResponse:
         """See `Session.prompt`; -32002 for a session that is not open here."""
-        session = self._session(request.session_id)
-        return await self._record.prompt(session.id, self._run(request))
+        from codex_acp.mapping.v1.content import blocks_of
+        from codex_acp.mapping.v1.prompts import prompt_response
 
-    async def _run(self, request: PromptRequest) -> PromptResponse:
-        return await self._readiness.run(
-            request.session_id, lambda: self._session(request.session_id).prompt(request)
-        )
+        session, blocks = self._session(request.session_id), blocks_of(request.prompt)
+        running = self._readiness.run(session.id, lambda: self._session(session.id).prompt(blocks))
+        return prompt_response(*await self._record.prompt(session.id, running))
 
     def cancel(self, notification: CancelNotification) -> None:
         """See `Session.cancel`; one for an unknown session is only logged."""

@@ -21,6 +21,7 @@ __all__ = [
     "routes_parser",
     "run_parser",
     "serve_parser",
+    "transcript_parser",
     "version_parser",
 ]
 
@@ -120,6 +121,15 @@ def fleet_parser() -> argparse.ArgumentParser:
 
     parser = Parser(prog=f"{PROGRAM} fleet", allow_abbrev=False)
     add_fleet_arguments(parser)
+    return parser
+
+
+def transcript_parser() -> argparse.ArgumentParser:
+    """The parser of what follows ``transcript``."""
+    from codex_acp.cli.transcript_view.arguments import add_transcript_arguments
+
+    parser = Parser(prog=f"{PROGRAM} transcript", allow_abbrev=False)
+    add_transcript_arguments(parser)
     return parser
 
 

@@ -19,7 +19,8 @@ from codex_acp.cli.fleet_arguments import FAILED, LEFT, USAGE
 from codex_acp.cli.fleet_progress import Lines, LiveTable, Progress, outcome_line
 from codex_acp.cli.fleet_questions import FleetQuestions
 from codex_acp.cli.logs import LEVEL_VARIABLE, chosen_level, start_logging
-from codex_acp.cli.run_screen import TextOutput
+from codex_acp.cli.screen.live import LiveLine
+from codex_acp.cli.screen.output import TextOutput
 from codex_acp.cli.terminal import LineReader
 from codex_acp.errors import CodexAcpError, MisuseError
 from codex_acp.fleet import (
@@ -87,7 +88,7 @@ class _Run:
         questions = FleetQuestions(self._screen, LineReader()) if self._asks else None
         tasks = self._tasks(questions)
         self._table: Lines | LiveTable = Lines(self._note)
-        if self._asks and not self._may_ask(questions):
+        if LiveLine.possible(sys.stderr) and not (options.json or self._may_ask(questions)):
             self._table = LiveTable(sys.stderr)
         self._progress = Progress(len(tasks), self._table.say)
         fleet = self._fleet(questions)

@@ -6,14 +6,14 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from codex_acp.cli.run_questions import Questions
+from codex_acp.cli.screen.questions import Questions
 from codex_acp.routing.display import shortened, visible
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from codex_acp.acp.types import PermissionOption
-    from codex_acp.cli.run_screen import TextOutput
+    from codex_acp.cli.screen.output import TextOutput
     from codex_acp.cli.terminal import LineReader
     from codex_acp.fleet import TaskPermission
     from codex_acp.runtime import Form, FormAnswer, UrlAnswer, UrlRequest

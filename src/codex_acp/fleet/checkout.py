@@ -18,7 +18,7 @@ from codex_acp.fleet.errors import CheckoutError
 from codex_acp.fleet.git_commands import GitFailed, git
 from codex_acp.fleet.private_files import FileLock, make_private, remove_tree
 from codex_acp.fleet.repository_names import problem_of_repository, problem_of_revision
-from codex_acp.transcript.redaction import scrub
+from codex_acp.transcript.secrets import scrub
 
 if TYPE_CHECKING:
     from pathlib import Path

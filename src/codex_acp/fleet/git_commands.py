@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.fleet.errors import CheckoutError
-from codex_acp.transcript.redaction import scrub
+from codex_acp.transcript.secrets import scrub
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -16,7 +16,7 @@ from codex_acp.fleet.journal import History, now
 from codex_acp.fleet.outcome import Attempt, Outcome
 from codex_acp.fleet.output import OutputCheck, checked_answer
 from codex_acp.fleet.questions import answer_form, answer_permission, answer_url
-from codex_acp.transcript.redaction import scrub
+from codex_acp.transcript.secrets import scrub
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

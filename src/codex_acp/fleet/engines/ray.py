@@ -10,6 +10,7 @@ import asyncio
 import importlib.util
 import logging
 import os
+import socket
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -33,6 +34,9 @@ TASKS_PER_WORKER: Final = 4
 
 CLOSE_SECONDS: Final = 20.0
 """For a worker to end its agents; then Ray kills it, and they end because their pipes close."""
+
+REACH_SECONDS: Final = 10.0
+"""For a cluster to take a connection."""
 
 CANCEL_SECONDS: Final = 30.0
 """For a worker to end one job, whose agent may take ten to stop; then the worker is killed."""
@@ -162,6 +166,7 @@ class RayEngine:
             self._ray.shutdown()
 
     def _connect(self) -> None:
+        self._reach()
         options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
         if self._runtime_env is not None:
             options["runtime_env"] = dict(self._runtime_env)
@@ -176,6 +181,18 @@ class RayEngine:
             msg = f"Ray could not be reached {where}: {error}"
             raise EngineError(msg) from error
         self._ours = True
+
+    def _reach(self) -> None:
+        """Ray itself waits for minutes for a cluster that is not there, and then exits."""
+        host, _, port = (self._address or "").removeprefix("ray://").rpartition(":")
+        if not host or not port.isdigit():
+            return
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
+        except OSError as error:
+            why = error.strerror or str(error)
+            msg = f"Ray could not be reached at {self._address}: {why}; is the cluster started?"
+            raise EngineError(msg) from error
 
     def _workers_of(self, node: Mapping[str, Any]) -> int:
         has: Mapping[str, float] = node.get("Resources") or {}
