@@ -104,14 +104,14 @@ async def test_a_killed_worker_costs_only_what_it_ran_and_that_goes_on(
     ]
     victims: list[int] = []
 
-    def watch(_task_id: str, event: Any) -> None:
+    def watch(task_id: str, event: Any) -> None:
         if event["type"] == "prompt" and not victims:
-            victims.append(int(workers[-1].rpartition("/")[2]))
+            victims.append(int(workers[task_id].rpartition("/")[2]))
             os.kill(victims[0], signal.SIGKILL)
         if event["type"] == "worker":
-            workers.append(event["worker"])
+            workers[task_id] = event["worker"]
 
-    workers: list[str] = []
+    workers: dict[str, str] = {}
     fleet = fleet_of(
         tmp_path / "out", engine=engine(cluster, tmp_path, tasks_per_worker=2), on_event=watch
     )
@@ -121,8 +121,9 @@ async def test_a_killed_worker_costs_only_what_it_ran_and_that_goes_on(
     assert 1 <= len(lost) <= 2
     assert all(len(outcome.attempts) == 2 for outcome in lost)
     # The worktree and the session are on this machine, so the next worker finds both.
-    sent = [o for o in lost if o.attempts[0].session_id is not None or o.attempts[1].resumed]
-    assert sent
+    begun = [outcome for outcome in lost if outcome.attempts[0].session_id is not None]
+    assert begun
+    assert all(outcome.attempts[1].resumed for outcome in begun)
     end = time.monotonic() + WAIT
     while any(runs(note["pid"]) for note in notes(store)) and time.monotonic() < end:  # noqa: ASYNC110
         await asyncio.sleep(0.05)

@@ -11,7 +11,7 @@ import json
 import os
 import signal
 import sys
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,6 +39,8 @@ from codex_acp.runtime import allow_kinds
 from codex_acp.transport.orphans import adopt_orphans
 
 if TYPE_CHECKING:
+    from typing import TextIO
+
     from codex_acp.cli.fleet_arguments import FleetOptions
     from codex_acp.fleet import FleetRun, Outcome, Task
 
@@ -64,8 +66,10 @@ def run(options: FleetOptions) -> int:
         return _told(error, USAGE)
     screen = TextOutput(sys.stdout, sys.stderr, guarded=asks)
     start_logging(level, screen.logged)
+    out = sys.stdout
     try:
-        return asyncio.run(_Run(options, screen, asks=asks).main())
+        with redirect_stdout(sys.stderr):  # Ray prints what it likes
+            return asyncio.run(_Run(options, screen, out, asks=asks).main())
     except (MisuseError, TaskFileError, OutDirectoryError, EngineNotInstalled) as error:
         return _told(error, USAGE)
     except CodexAcpError as error:
@@ -75,8 +79,11 @@ def run(options: FleetOptions) -> int:
 class _Run:
     """One run."""
 
-    def __init__(self, options: FleetOptions, screen: TextOutput, *, asks: bool) -> None:
+    def __init__(
+        self, options: FleetOptions, screen: TextOutput, out: TextIO, *, asks: bool
+    ) -> None:
         self._options = options
+        self._out = out
         self._screen = screen
         self._asks = asks
         self._signal: int | None = None
@@ -170,9 +177,9 @@ class _Run:
         self._progress.ended(outcome)
         if self._options.json:
             if not outcome.earlier:
-                print(json.dumps(outcome_json(outcome)), flush=True)
+                print(json.dumps(outcome_json(outcome)), file=self._out, flush=True)
         elif not outcome.earlier:
-            self._table.print(sys.stdout, outcome_line(outcome))
+            self._table.print(self._out, outcome_line(outcome))
 
     def _note(self, text: str) -> None:
         if not self._options.json:
@@ -188,7 +195,7 @@ class _Run:
             reason = running.stopped or "it was stopped"
             if self._options.json:
                 stopped = {"type": "stopped", "reason": reason, "left": running.left}
-                print(json.dumps(stopped), flush=True)
+                print(json.dumps(stopped), file=self._out, flush=True)
             else:
                 count = len(running.left)
                 self._note(f"{count} tasks are left, since {reason}; --resume goes on with them")
