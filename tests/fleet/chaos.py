@@ -103,7 +103,8 @@ class Chaos:
                     return
                 if code is not None:
                     self.counts[f"drivers that ended with {code}"] += 1
-                    assert code == -signal.SIGKILL, f"the driver ended with {code}"
+                    wrong = [each for each in read_outcomes(out) if not each.ok]
+                    assert code == -signal.SIGKILL, f"the driver ended with {code}: {wrong[:3]}"
                     driver = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
                 elif kills and done >= when[0]:
                     when.pop(0)

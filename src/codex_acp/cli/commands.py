@@ -231,12 +231,13 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "send one prompt to any ACP agent, from the terminal or a script",
         "[options] PROMPT", arguments.run_parser, _run_run,
     ),
-    "fleet": Command(
-        "run many tasks from a file, and keep what comes of each",
-        "run|show [options]", arguments.fleet_parser, _run_fleet,
     "chat": Command(
         "talk with any ACP agent in the terminal",
         "[options] [PROMPT]", arguments.chat_parser, _run_chat,
+    ),
+    "fleet": Command(
+        "run many tasks from a file, and keep what comes of each",
+        "run|show [options]", arguments.fleet_parser, _run_fleet,
     ),
     "login": Command(
         "log in to OpenAI with Codex's own login; what follows goes to `codex login`",
