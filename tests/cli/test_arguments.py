@@ -24,6 +24,7 @@ DEFAULTS: dict[str, object] = {
     "log_level": None,
     "log_file": None,
     "transcript": None,
+    "network": None,
 }
 PLAIN = LaunchOptions()
 

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.side import QuickHandler
     from codex_acp.acp.unstable_handlers import UnstableAgentRequestHandlers
+    from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.logins.auth import Authentication
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.sessions.methods import SessionMethods
@@ -163,8 +164,13 @@ class CodexAgent:
 
     # The methods.
 
-    async def initialize(self, request: InitializeRequest) -> InitializeResponse:
-        """Answered at once: a Codex that is missing is reported by what needs it."""
+    async def initialize(
+        self, request: InitializeRequest, client: Client | None = None
+    ) -> InitializeResponse:
+        """Answered at once: a Codex that is missing is reported by what needs it.
+
+        ``client`` is who has sent it, if that is not the one of all sessions.
+        """
         from codex_acp.acp._generated.v1.models import InitializeResponse
         from codex_acp.acp.capabilities import client_features, negotiated_version
         from codex_acp.mapping.agent.auth_methods import auth_methods
@@ -173,7 +179,8 @@ class CodexAgent:
         from codex_acp.wire.codec import plain
 
         capabilities = cast("JsonValue", plain(request.client_capabilities))
-        self.client.introduced(None, client_features(request.client_capabilities))
+        features = client_features(request.client_capabilities)
+        (client or self.client).introduced(None, features)
         self._app_server.introduce(codex_client_info(request.client_info))
         self._spawn(self._app_server.warm_up)
         return InitializeResponse(
@@ -214,9 +221,11 @@ class CodexAgent:
 
     # Sessions.
 
-    async def new_session(self, request: NewSessionRequest) -> NewSessionResponse:
-        """See `SessionMethods.new`."""
-        opened = await self._methods.new(request)
+    async def new_session(
+        self, request: NewSessionRequest, audience: Audience | None = None
+    ) -> NewSessionResponse:
+        """See `SessionMethods.new`; ``audience`` is for a session that has one of its own."""
+        opened = await self._methods.new(request, audience)
         self._open(opened)
         answer: dict[str, JsonValue] = {"sessionId": opened.session_id, **opened.answer}
         return cast("NewSessionResponse", _model("NewSessionResponse", answer))
@@ -237,21 +246,27 @@ class CodexAgent:
 
         return answer
 
-    async def load_session(self, request: LoadSessionRequest) -> LoadSessionResponse:
+    async def load_session(
+        self, request: LoadSessionRequest, audience: Audience | None = None
+    ) -> LoadSessionResponse:
         """See `SessionMethods.load`."""
-        opened = await self._methods.load(request)
+        opened = await self._methods.load(request, audience)
         self._open(opened)
         return cast("LoadSessionResponse", _model("LoadSessionResponse", opened.answer))
 
-    async def resume_session(self, request: ResumeSessionRequest) -> ResumeSessionResponse:
+    async def resume_session(
+        self, request: ResumeSessionRequest, audience: Audience | None = None
+    ) -> ResumeSessionResponse:
         """See `SessionMethods.resume`."""
-        opened = await self._methods.resume(request)
+        opened = await self._methods.resume(request, audience)
         self._open(opened)
         return cast("ResumeSessionResponse", _model("ResumeSessionResponse", opened.answer))
 
-    async def fork_session(self, request: ForkSessionRequest) -> ForkSessionResponse:
+    async def fork_session(
+        self, request: ForkSessionRequest, audience: Audience | None = None
+    ) -> ForkSessionResponse:
         """See `SessionMethods.fork`."""
-        opened = await self._methods.fork(request)
+        opened = await self._methods.fork(request, audience)
         self._open(opened)
         answer: dict[str, JsonValue] = {"sessionId": opened.session_id, **opened.answer}
         made = UNSTABLE_MODELS.decode("ForkSessionResponse", answer, "the new session")

@@ -10,10 +10,14 @@ import sys
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from codex_acp.cli.directories import add_trust
+from codex_acp.cli.listen_arguments import add_listen_arguments, network_options
 from codex_acp.cli.logs import DEFAULT_LEVEL, LEVEL_VARIABLE, LEVELS, chosen_level
+from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from codex_acp.adapter.network.listen import NetworkOptions
 
 __all__ = ["demo_parser", "routes_parser", "run", "run_parser", "serve_parser"]
 
@@ -35,6 +39,7 @@ environment:
   CODEX_PATH     the Codex binary, where --codex does not name one
   CODEX_ACP_LOG  the log level, where --log-level does not name one
   CODEX_ACP_TRANSCRIPT  the transcript, where --transcript does not name one
+  CODEX_ACP_TOKEN  the token of --listen, where --token-file does not name some
   CODEX_HOME     Codex's own: its configuration, login and sessions
 """
 
@@ -89,7 +94,15 @@ def run(argv: Sequence[str]) -> int:
         log_level=options.log_level,
         log_file=options.log_file,
         transcript=options.transcript,
+        network=_network(parser, options),
     )
+
+
+def _network(parser: argparse.ArgumentParser, options: argparse.Namespace) -> NetworkOptions | None:
+    try:
+        return network_options(options)
+    except MisuseError as error:
+        parser.error(str(error))
 
 
 def _run_run(argv: Sequence[str]) -> int:
@@ -172,6 +185,7 @@ def serve_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="append every approval, elicitation and decline to FILE as JSON lines",
     )
+    add_listen_arguments(parser)
     return parser
 
 

@@ -1,0 +1,90 @@
+"""The open sessions of one server, and whose they are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from codex_acp.acp._generated.v1.models import CloseSessionRequest
+from codex_acp.errors import RpcError
+from codex_acp.jsonrpc.message import OVERLOADED
+
+if TYPE_CHECKING:
+    from codex_acp.adapter.agent import CodexAgent
+    from codex_acp.adapter.client import Client
+    from codex_acp.adapter.network.limits import Limits
+    from codex_acp.adapter.network.network_session import NetworkSession
+    from codex_acp.adapter.network.owners import Owners
+    from codex_acp.adapter.side_tasks import Spawn
+
+__all__ = ["Registry"]
+
+logger = logging.getLogger(__name__)
+
+
+class Registry:
+    """``spawn`` runs tasks that outlive connections; ``owners`` remembers whose sessions are."""
+
+    def __init__(self, spawn: Spawn, owners: Owners, limits: Limits) -> None:
+        self.spawn = spawn
+        self.owners = owners
+        self.limits = limits
+        self.sessions: dict[str, NetworkSession] = {}
+        """Those that are open, whoever shows them."""
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._closed = asyncio.Event()
+
+    def lock(self, session_id: str) -> asyncio.Lock:
+        """Held while a session is opened or closed, so that no two connections do it at once."""
+        return self._locks.setdefault(session_id, asyncio.Lock())
+
+    def check_room(self) -> None:
+        """Raises RpcError if too many sessions are open."""
+        if len(self.sessions) >= self.limits.sessions:
+            msg = f"{len(self.sessions)} sessions are open on this server; close one first"
+            raise RpcError(OVERLOADED, msg)
+
+    def opened(self, session_id: str, session: NetworkSession) -> None:
+        """A session is open from now on."""
+        self.sessions[session_id] = session
+        self.owners.made(session.owner, session_id)
+
+    def closed(self, session_id: str, session: NetworkSession) -> None:
+        """It is not any more; again is fine."""
+        if self.sessions.get(session_id) is session:
+            del self.sessions[session_id]
+            self._closed.set()
+            self._closed = asyncio.Event()
+
+    async def unused(self, agent: CodexAgent) -> None:
+        """Wait until no session is left on an agent."""
+        while any(session.agent is agent for session in self.sessions.values()):
+            await self._closed.wait()
+
+    def owned(self, owner: str, session_id: str) -> bool:
+        """Whether a session is this owner's, open or only stored."""
+        session = self.sessions.get(session_id)
+        if session is not None:
+            return session.owner == owner
+        return self.owners.owns(owner, session_id)
+
+    def left(self, client: Client) -> None:
+        """A connection has ended, and with it the sessions that it showed."""
+        for session_id, session in list(self.sessions.items()):
+            if session.left(client):
+                self.spawn(partial(self.end, session_id, session))
+
+    async def end(self, session_id: str, session: NetworkSession) -> None:
+        """Nobody will show it any more: all that is open in it is settled negatively."""
+        async with self.lock(session_id):
+            if self.sessions.get(session_id) is not session or session.client is not None:
+                return
+            try:
+                await session.agent.close_session(CloseSessionRequest(session_id=session_id))
+            except RpcError as error:
+                logger.info("session %s: %s", session_id, error.message)
+            finally:
+                self.closed(session_id, session)
