@@ -20,8 +20,9 @@ Schema = dict[str, Any]
 
 EXPERIMENTAL, STABLE = "codex/experimental.json", "codex/stable.json"
 ACP_V1, ACP_UNSTABLE = "acp/v1.json", "acp/v1_unstable.json"
+ACP_V2, ACP_V2_UNSTABLE = "acp/v2.json", "acp/v2_unstable.json"
 CODEX_FILES = (EXPERIMENTAL, STABLE)
-ACP_FILES = (ACP_V1, ACP_UNSTABLE)
+ACP_FILES = (ACP_V1, ACP_UNSTABLE, ACP_V2, ACP_V2_UNSTABLE)
 OLDER = "codex/older/"
 """Below it are packed bundles of older Codex versions that must stay readable."""
 

@@ -210,10 +210,11 @@ def _check_record(wheel: zipfile.ZipFile, name: str, data: bytes) -> None:
 
 
 def acp_schemas(fetched: Fetched) -> dict[str, bytes]:
-    """Path below ``schema/`` → bytes of the two schema files of ACP, version 1."""
+    """Path below ``schema/`` → bytes of the schema files of ACP: each version, stable and not."""
     names = {
-        "acp/v1.json": "package/schema/v1/schema.json",
-        "acp/v1_unstable.json": "package/schema/v1/schema.unstable.json",
+        f"acp/{version}{ours}.json": f"package/schema/{version}/schema{theirs}.json"
+        for version in ("v1", "v2")
+        for ours, theirs in (("", ""), ("_unstable", ".unstable"))
     }
     files: dict[str, bytes] = {}
     try:
@@ -231,5 +232,5 @@ def acp_command(version: str) -> str:
     """How the files of ACP are made, for ``PINNED.json``."""
     return (
         f"npm pack {ACP_NPM}@{version}; "
-        "the files are package/schema/v1/schema.json and schema.unstable.json"
+        "the files are schema.json and schema.unstable.json of package/schema/v1 and v2"
     )

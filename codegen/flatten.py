@@ -69,6 +69,12 @@ def _merge(left: Shape, right: Shape) -> Shape:
     )
 
 
+def _tag_value(member: Schema) -> str:
+    """What tells a union member without a title from the others."""
+    found = (literal_of(value) for value in member.get("properties", {}).values())
+    return next((value for value in found if value is not None), "")
+
+
 def shapes(schema: Schema, definitions: dict[str, Schema]) -> list[Shape]:
     """Every concrete object that ``schema`` allows; more than one where it nests a union."""
     if "$ref" in schema:
@@ -87,9 +93,7 @@ def shapes(schema: Schema, definitions: dict[str, Schema]) -> list[Shape]:
             continue
         members: list[Shape] = []
         for member in schema[key]:
-            if is_other(member):
-                continue
-            label = member.get("title", "")
+            label = member.get("title") or _tag_value(member)
             members += [
                 Shape(s.properties, s.required, label or s.label, s.doc)
                 for s in shapes(member, definitions)

@@ -101,6 +101,8 @@ class Normaliser:
             else:
                 return None
             kinds.add(member["type"])
+        if not values:
+            return None
         if kinds == {"integer"} and is_open:
             return AliasDef(name, {"type": "integer"}, doc)
         return EnumDef(name, tuple(values), is_open, doc)

@@ -10,6 +10,9 @@ from typing import Any
 
 from codegen.errors import CodegenError
 
+ABSENT = ""
+"""The digest of a value that is not there yet."""
+
 
 @dataclass(frozen=True)
 class Patch:
@@ -17,7 +20,7 @@ class Patch:
 
     pointer: str
     old_digest: str
-    """First 16 hex digits of the SHA-256 of the old value's canonical JSON."""
+    """First 16 hex digits of the SHA-256 of the old value's canonical JSON, or ABSENT."""
     new: Any
     reason: str
 
@@ -38,14 +41,15 @@ def apply(
         holder: Any = patched
         for step in path:
             holder = holder.get(step, {}) if isinstance(holder, dict) else {}
-        fits = last in holder and digest(holder[last]) == patch.old_digest
+        there = digest(holder[last]) if last in holder else ABSENT
+        fits = there == patch.old_digest
         if not fits and not strict:
             continue
         if not fits:
-            found = digest(holder[last]) if last in holder else "nothing"
             msg = (
-                f"the patch at {patch.pointer} ({patch.reason}) expects {patch.old_digest} "
-                f"but finds {found}; look at the new schema and mend or drop the patch"
+                f"the patch at {patch.pointer} ({patch.reason}) expects "
+                f"{patch.old_digest or 'nothing'} but finds {there or 'nothing'}; "
+                "look at the new schema and mend or drop the patch"
             )
             raise CodegenError(msg)
         if patch.new is None:

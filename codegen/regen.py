@@ -9,7 +9,16 @@ import tempfile
 from pathlib import Path
 
 from codegen import acp, codex, render
-from codegen.bundles import ACP_UNSTABLE, ACP_V1, EXPERIMENTAL, OLDER, STABLE
+from codegen.bundles import (
+    ACP_FILES,
+    ACP_UNSTABLE,
+    ACP_V1,
+    ACP_V2,
+    ACP_V2_UNSTABLE,
+    EXPERIMENTAL,
+    OLDER,
+    STABLE,
+)
 from codegen.coverage import Missing, missing
 from codegen.errors import CodegenError
 from codegen.fitting import check_schemas
@@ -17,6 +26,19 @@ from codegen.ir import Protocol
 from codegen.older import readable
 from codegen.overrides.layout import ACP_HOT, CODEX_HOT
 from codegen.pinned import ROOT, SCHEMA_DIR, PinnedFile, read_pins, version_key
+
+ACP_TREES = (
+    ("v1", ACP_V1, ACP_V1),
+    ("v1_unstable", ACP_UNSTABLE, ACP_V1),
+    ("v2", ACP_V2_UNSTABLE, ACP_V2),
+)
+"""Name of a tree, the schema it is made from, and the one that tells what of it is stable."""
+
+ACP_TITLES = {
+    "v1": "the Agent Client Protocol, version 1",
+    "v1_unstable": "the Agent Client Protocol, version 1 with unstable parts",
+    "v2": "the Agent Client Protocol, version 2 (a draft), with unstable parts",
+}
 
 GENERATED_DIRS = (
     "src/codex_acp/codex/_generated",
@@ -61,10 +83,10 @@ def older_keys(pins: dict[str, PinnedFile]) -> list[str]:
 
 
 def load_acp(schema_dir: Path = SCHEMA_DIR) -> dict[str, Protocol]:
-    """Both versions of ACP as the pinned files describe them."""
+    """The versions of ACP as the pinned files describe them."""
     pins = read_pins(schema_dir)
-    v1, unstable = (pins[f"acp/{n}.json"].load(schema_dir) for n in ("v1", "v1_unstable"))
-    return {"v1": acp.load("v1", v1, v1), "v1_unstable": acp.load("v1_unstable", unstable, v1)}
+    files = {key: pins[key].load(schema_dir) for key in ACP_FILES}
+    return {name: acp.load(name, files[key], files[base]) for name, key, base in ACP_TREES}
 
 
 def undecided(root: Path = ROOT) -> list[Missing]:
@@ -81,8 +103,7 @@ def render_all(schema_dir: Path = SCHEMA_DIR) -> dict[str, str]:
         return render.header(key, pins[key].sha256)
 
     experimental, stable = EXPERIMENTAL, STABLE
-    v1, unstable = ACP_V1, ACP_UNSTABLE
-    loaded = {key: pins[key].load(schema_dir) for key in (v1, unstable)}
+    protocols = load_acp(schema_dir)
     files = render.codex_files(
         render.Target(
             load_codex(schema_dir),
@@ -92,15 +113,12 @@ def render_all(schema_dir: Path = SCHEMA_DIR) -> dict[str, str]:
             head(experimental),
         )
     )
-    for key, name, title in (
-        (v1, "v1", "the Agent Client Protocol, version 1"),
-        (unstable, "v1_unstable", "the Agent Client Protocol, version 1 with unstable parts"),
-    ):
+    for name, key, _ in ACP_TREES:
         files |= render.acp_files(
             render.Target(
-                acp.load(name, loaded[key], loaded[v1]),
+                protocols[name],
                 f"codex_acp.acp._generated.{name}",
-                title,
+                ACP_TITLES[name],
                 ACP_HOT,
                 head(key),
             )
@@ -108,14 +126,17 @@ def render_all(schema_dir: Path = SCHEMA_DIR) -> dict[str, str]:
     files["src/codex_acp/codex/_generated/version.py"] = _versions_file(
         pins, (experimental, stable), head(experimental)
     )
-    files["src/codex_acp/acp/_generated/version.py"] = _versions_file(
-        pins, (v1, unstable), head(v1)
-    )
+    files["src/codex_acp/acp/_generated/version.py"] = _versions_file(pins, ACP_FILES, head(ACP_V1))
     for package in sorted({str(Path(p).parent) for p in files}):
-        first = head(experimental) if "/acp/" not in package else head(v1)
+        first = head(experimental) if "/acp/" not in package else head(_acp_source(package))
         files.setdefault(f"{package}/__init__.py", f'{first}\n"""Generated; see its modules."""\n')
     check_schemas(files)
     return files
+
+
+def _acp_source(package: str) -> str:
+    """The schema that the files of a folder below ``acp/_generated`` are made from."""
+    return next((key for name, key, _ in ACP_TREES if name in package.split("/")), ACP_V1)
 
 
 def format_all(files: dict[str, str]) -> dict[str, str]:

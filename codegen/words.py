@@ -16,6 +16,7 @@ from codegen.rewrite import default_of
 _SCALARS = {"boolean": "BOOL", "integer": "INT", "number": "FLOAT", "string": "STR"}
 _BOUNDED = {
     "integer": ("integer", {"minimum": "ge", "maximum": "le"}),
+    "number": ("number", {"minimum": "ge", "maximum": "le"}),
     "string": ("string", {"minLength": "min_length", "maxLength": "max_length"}),
 }
 
@@ -67,7 +68,8 @@ def _word(node: Node) -> str:
     if not bounds:
         return word
     word, arguments = _BOUNDED[kind]
-    return f"{word}({', '.join(f'{arguments[k]}={int(v)}' for k, v in bounds.items())})"
+    kept = {arguments[k]: v if kind == "number" else int(v) for k, v in bounds.items()}
+    return f"{word}({', '.join(f'{k}={v}' for k, v in kept.items())})"
 
 
 def _field(attribute: str, field: FieldDef) -> str:

@@ -11,6 +11,7 @@ import pytest
 import codex_acp.acp
 import codex_acp.acp.types
 import codex_acp.acp.unstable
+import codex_acp.acp.v2
 from codex_acp.acp._generated.v1.models import MODULE_OF
 from codex_acp.acp._generated.v1_unstable.models import MODULE_OF as UNSTABLE_MODULE_OF
 
@@ -39,7 +40,7 @@ def models_in(modules: set[str]) -> set[str]:
     [
         "import codex_acp.acp",
         "from codex_acp.acp import ClientFeatures, negotiated_version, PROTOCOL_VERSION",
-        "from codex_acp.acp import types, unstable",
+        "from codex_acp.acp import types, unstable, v2",
         "import codex_acp.acp.types",
     ],
 )
@@ -65,6 +66,20 @@ def test_the_stable_models_never_load_the_unstable_ones() -> None:
     modules = loaded_by("from codex_acp.acp.types import *")
     assert not any("v1_unstable" in name for name in modules)
     assert "codex_acp.acp._generated.v1.models.turn" in modules
+
+
+def test_neither_version_loads_the_other() -> None:
+    first = loaded_by("from codex_acp.acp.types import InitializeRequest, PromptRequest")
+    assert not any("._generated.v2" in name for name in first)
+    second = loaded_by("from codex_acp.acp.v2 import InitializeRequest, PromptRequest")
+    assert not any("._generated.v1" in name for name in second)
+
+
+def test_every_name_of_version_2_can_be_had() -> None:
+    tables = {f"{s}{k}Handlers" for s in ("Agent", "Client") for k in ("Request", "Notification")}
+    assert {"PromptResponse", "StopReason", "WireModel", *tables} <= set(dir(codex_acp.acp.v2))
+    for name in dir(codex_acp.acp.v2):
+        assert getattr(codex_acp.acp.v2, name) is not None
 
 
 def test_every_public_name_can_be_had() -> None:

@@ -9,6 +9,7 @@ import copy
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -163,6 +164,31 @@ def test_1_2_what_moves_upstream_is_caught_by_all_three_nets(
     assert all("src/codex_acp/" in problem for problem in undecided)
     assert row in result.imported()
     assert "error" in result.type_errors(cache)
+
+
+def test_what_regen_prints_can_be_pasted_as_it_stands(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is left to add then, the code imports, and lint asks at most for another order."""
+    before = {path: path.read_text() for path in (tree / "src").rglob("*.py")}
+    result = edited(tree, monkeypatch, new_request)
+    for missing in sorted(regen.undecided(tree), key=lambda m: (m.path, -m.line)):
+        path = tree / missing.path
+        lines = path.read_text().splitlines(keepends=True)
+        lines.insert(missing.line - 1, f"{missing.paste}\n")
+        above = re.search(r"and above `(.*?)`", missing.text)
+        first = next(n for n, line in enumerate(lines) if line.startswith("from codex_acp"))
+        lines.insert(first, f"{above[1]}\n" if above else "")
+        path.write_text("".join(lines))
+    assert (result.undecided(), result.imported()) == ([], "")
+    select = ["--ignore", "I", "--config", str(ROOT / "pyproject.toml")]
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--no-cache", *select, "src"],
+        cwd=tree, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    for path, text in before.items():
+        path.write_text(text)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_nets_are_quiet_for_the_schema_as_it_is(

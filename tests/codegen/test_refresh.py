@@ -130,17 +130,27 @@ def test_versions_to_be_read_are_added_and_dropped(root: Path, registries: FakeR
 
 def test_acp_comes_from_its_package(root: Path, registries: FakeRegistries) -> None:
     acp = ROOT / "schema" / "acp"
-    files = {name: (acp / f"{name}.json").read_bytes() for name in ("v1", "v1_unstable")}
+    files = {path.stem: path.read_bytes() for path in acp.glob("*.json")}
     registries.npm(
         "@agentclientprotocol/sdk@9.9.9",
         {
             "package/schema/v1/schema.json": files["v1"],
             "package/schema/v1/schema.unstable.json": files["v1_unstable"],
+            "package/schema/v2/schema.json": files["v2"],
+            "package/schema/v2/schema.unstable.json": files["v2_unstable"],
         },
     )
     run(root, Wanted(acp="9.9.9"))
     pins = read_pins(root / "schema")
     assert (pins["acp/v1.json"].version, pins["codex/stable.json"].version) == ("9.9.9", OLD)
+
+
+def test_the_version_that_is_there_changes_nothing(root: Path, registries: FakeRegistries) -> None:
+    registries.wheel(OLD, registries.binary(OLD, bundles(OLD)))
+    before = picture(root)
+    for _ in range(2):
+        run(root, Wanted(codex=OLD))
+        assert picture(root) == before
 
 
 def cut(path: Path) -> None:

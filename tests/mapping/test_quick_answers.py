@@ -14,6 +14,7 @@ from codex_acp.adapter.agent import CodexAgent
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.errors import InvalidPayload
+from codex_acp.mapping.agent.auth_methods import LoginWays
 from codex_acp.mapping.agent.quick import (
     client_info,
     initialize_result,
@@ -85,7 +86,7 @@ async def test_initialize_is_answered_as_the_typed_way_answers_it(params: Any) -
 
 @given(JSON | st.dictionaries(st.sampled_from(["protocolVersion", "clientInfo"]), JSON))
 def test_a_quick_initialize_is_one_that_the_schema_takes(params: Any) -> None:
-    if initialize_result(params) is not None:
+    if initialize_result(params, LoginWays()) is not None:
         MODELS.decode("InitializeRequest", params, "initialize")
 
 
@@ -103,7 +104,7 @@ def test_a_quick_initialize_is_one_that_the_schema_takes(params: Any) -> None:
     ],
 )  # fmt: skip
 def test_an_initialize_that_is_not_simple_is_left_to_the_models(params: Any) -> None:
-    assert initialize_result(params) is None
+    assert initialize_result(params, LoginWays()) is None
 
 
 PATHS = st.text(max_size=5).filter(lambda text: "\0" not in text).map("/{}".format)

@@ -20,6 +20,7 @@ from codegen.patches import apply
 from codegen.pinned import read_pins
 from codex_acp.acp._generated.v1 import methods as acp_v1
 from codex_acp.acp._generated.v1_unstable import methods as acp_unstable
+from codex_acp.acp._generated.v2 import methods as acp_v2
 from codex_acp.codex._generated import methods as codex_methods
 from codex_acp.wire.codec import encode
 from codex_acp.wire.registry import ModelRegistry
@@ -53,9 +54,9 @@ def _codex() -> tuple[dict[str, Any], dict[str, str], ModelRegistry]:
     )
 
 
-def _acp(name: str, key: str, models: ModelRegistry) -> Any:
+def _acp(name: str, key: str, models: ModelRegistry, stable: str = "acp/v1.json") -> Any:
     schema = apply(PINS[key], acp_overrides.PATCHES[name])
-    names = _names(lambda: acp.load(name, PINS[key], PINS["acp/v1.json"]))
+    names = _names(lambda: acp.load(name, PINS[key], PINS[stable]))
     return schema["$defs"], names, models
 
 
@@ -63,6 +64,7 @@ PROTOCOLS = {
     "codex": _codex(),
     "acp": _acp("v1", "acp/v1.json", acp_v1.MODELS),
     "acp_unstable": _acp("v1_unstable", "acp/v1_unstable.json", acp_unstable.MODELS),
+    "acp_v2": _acp("v2", "acp/v2_unstable.json", acp_v2.MODELS, "acp/v2.json"),
 }
 CASES = [(protocol, key) for protocol, (_, names, _) in PROTOCOLS.items() for key in sorted(names)]
 
@@ -85,3 +87,4 @@ def test_every_class_of_every_protocol_is_reached() -> None:
     assert counts["codex"] > 800
     assert counts["acp"] > 110
     assert counts["acp_unstable"] > counts["acp"]
+    assert counts["acp_v2"] > 150

@@ -18,6 +18,7 @@ TREES = (
     "codex_acp.codex._generated",
     "codex_acp.acp._generated.v1",
     "codex_acp.acp._generated.v1_unstable",
+    "codex_acp.acp._generated.v2",
 )
 MODULES = [
     (tree, module)

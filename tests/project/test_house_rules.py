@@ -85,7 +85,7 @@ def test_no_path_of_a_machine_is_committed() -> None:
     for raw in files:
         path = ROOT / raw.decode()
         if raw and path.is_file() and not path.is_relative_to(ROOT / "schema"):
-            if path == Path(__file__):
+            if path == Path(__file__) or "_generated" in path.parts:  # the schemas' own texts
                 continue
             match = pattern.search(SUB_AGENT.sub("", path.read_text(errors="replace")))
             assert match is None, f"{_name(path)}: {match}"

@@ -18,6 +18,7 @@ PUBLIC = (
     "codex_acp.acp",
     "codex_acp.acp.types",
     "codex_acp.acp.unstable",
+    "codex_acp.acp.v2",
     "codex_acp.codex",
     "codex_acp.codex.sync",
     "codex_acp.codex.types",

@@ -61,7 +61,8 @@ class ValueMaker:
                 low = int(schema.get("minimum", -5))
                 return rng.randint(low, int(schema.get("maximum", 2**31)))
             case "number":
-                return rng.choice([0, 1.5, -2.25, 3e10])
+                low, high = schema.get("minimum", -3e10), schema.get("maximum", 3e10)
+                return rng.choice([n for n in (0, 0.5, -2.25, 3e10) if low <= n <= high])
             case "string":
                 low = schema.get("minLength", 0)
                 return "".join(rng.choices(_TEXT, k=rng.randint(low, low + 8)))
@@ -101,7 +102,7 @@ class ValueMaker:
         made = self.make(member, depth)
         if "not" in member:
             # An open union's last member: its tag is any string that is none of the known ones.
-            (tag,) = member["required"]
+            (tag,) = member["not"]["anyOf"][0]["required"]
             made[tag] = "_vendor" + self.make({"type": "string"})
         assert isinstance(made, dict)
         return made

@@ -1,8 +1,8 @@
-"""The Agent Client Protocol (ACP), version 1: both sides of a connection, and its models.
+"""The Agent Client Protocol (ACP): both sides of a connection, and its models.
 
 The names load when they are first used: importing this package loads no model, pydantic or anyio.
-The models are in `codex_acp.acp.types`; those with the schema's unstable parts, as an explicit
-opt-in, in `codex_acp.acp.unstable`.
+The models of version 1 are in `codex_acp.acp.types`; those with the schema's unstable parts, as an
+explicit opt-in, in `codex_acp.acp.unstable`. Version 2, a draft, is in `codex_acp.acp.v2`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from codex_acp._lazy import lazy
 if TYPE_CHECKING:
     from codex_acp.acp import types as types
     from codex_acp.acp import unstable as unstable
+    from codex_acp.acp import v2 as v2
     from codex_acp.acp._generated.v1.handlers import (
         AgentNotificationHandlers as AgentNotificationHandlers,
     )
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from codex_acp.acp.conventions import spawn as spawn
 else:
     _NAMES_OF = {
-        "": ("types", "unstable"),
+        "": ("types", "unstable", "v2"),
         "_generated.v1.handlers": (
             "AgentNotificationHandlers",
             "AgentRequestHandlers",

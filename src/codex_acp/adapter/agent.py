@@ -16,7 +16,7 @@ from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
 from codex_acp.acp._generated.v1_unstable.methods import MODELS as UNSTABLE_MODELS
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
-from codex_acp.adapter.logins.browser import can_open_pages
+from codex_acp.adapter.logins.ways import login_ways
 from codex_acp.adapter.sessions.opener import SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
@@ -119,6 +119,7 @@ class CodexAgent:
         self._session_methods: SessionMethods | None = None
         self._extras: SessionServices | None = None
         self._auth: Authentication | None = None
+        self._login_ways = login_ways(os.environ, app_server.options.codex)
         self._sessions.when_made(self._made)
         app_server.when_started(self._sessions.codex_started)
         app_server.when_refused(self._sessions.refused)
@@ -187,11 +188,11 @@ class CodexAgent:
             protocol_version=negotiated_version(request.protocol_version),
             agent_capabilities=agent_capabilities(),
             agent_info=agent_info(__version__),
-            auth_methods=auth_methods(capabilities, browser=can_open_pages(os.environ)),
+            auth_methods=auth_methods(capabilities, self._login_ways),
         )
 
     def _quick_initialize(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-        result = quick.initialize_result(params, browser=can_open_pages(os.environ))
+        result = quick.initialize_result(params, self._login_ways)
 
         async def answer() -> EncodedJson:
             self.client.introduced(params)

@@ -51,11 +51,15 @@ async def serve_link(
 ) -> None:
     """Serve one client until it disconnects, then end Codex and all of its children.
 
-    ``transcript`` hears of every approval, elicitation and decline; ``line_limit`` is in bytes.
-    ``when_loaded`` is called when all that a prompt needs has been imported.
+    ``transcript`` hears of every approval, elicitation and decline, and of the wire if it keeps
+    that; ``line_limit`` is in bytes. ``when_loaded`` is called when all that a prompt needs has
+    been imported.
     Raises TransportError if the connection to the client broke.
     """
-    connection = acp_connection(link, name="the client", line_limit=line_limit)
+    tap = None if transcript is None else transcript.tap("client")
+    connection = acp_connection(link, name="the client", line_limit=line_limit, on_line=tap)
+    if transcript is not None:
+        app_server.when_connected(lambda: transcript.tap("codex"))
     broken: TransportError | None = None
     try:
         async with anyio.create_task_group() as tasks:

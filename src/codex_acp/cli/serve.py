@@ -49,13 +49,15 @@ def serve(
     log_level: str | None = None,
     log_file: str | None = None,
     transcript: str | None = None,
+    transcript_wire: bool = False,
     network: NetworkOptions | None = None,
 ) -> int:
     """Serve until stdin ends; the exit code. A Codex that is missing is told to the client.
 
     ``line_limit`` in bytes, None for the default; the log options as in `codex_acp.cli.logs`;
-    ``transcript`` names a file, None for what ``CODEX_ACP_TRANSCRIPT`` says. With ``network``
-    clients come over that, and a signal is the end.
+    ``transcript`` names a file, None for what ``CODEX_ACP_TRANSCRIPT`` says; ``transcript_wire``
+    has it hold the messages of both protocols too. With ``network`` clients come over that, and a
+    signal is the end.
     """
     try:
         level = chosen_level(log_level)
@@ -70,8 +72,10 @@ def serve(
     try:
         start_logging(level, log)
         if network is not None:
-            return _recorded(_network(network, options, spawned), transcript)
-        return _recorded(_stdio(options, spawned, line_limit), transcript)
+            run = _network(network, options, spawned)
+        else:
+            run = _stdio(options, spawned, line_limit)
+        return _recorded(run, transcript, transcript_wire)
     except MisuseError as error:
         _complain(str(error))
         return BAD_ARGUMENTS
@@ -105,7 +109,6 @@ def _network(
 ) -> Callable[[Transcript], int]:
     """Serve clients of the network."""
     from codex_acp.adapter.network.listen import run_network
-    from codex_acp.cli.stderr import complain
 
     def say(url: str) -> None:
         complain(f"{PROGRAM}: listening at {url}")
@@ -115,11 +118,13 @@ def _network(
     return lambda transcript: run_network(network, options, spawned, transcript, say)
 
 
-def _recorded(run: Callable[[Transcript], int], transcript_file: str | None) -> int:
+def _recorded(
+    run: Callable[[Transcript], int], transcript_file: str | None, record_wire: bool
+) -> int:
     """``run`` with the transcript that was asked for."""
     from codex_acp.transcript.log import Transcript
 
-    transcript = Transcript()
+    transcript = Transcript(record_wire=record_wire)
     if transcript_file is None and TRANSCRIPT_VARIABLE not in os.environ:
         return run(transcript)
     from codex_acp.transcript.writer import TranscriptWriter, transcript_path

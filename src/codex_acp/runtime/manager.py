@@ -110,6 +110,9 @@ class AgentRuntime:
         self._sessions: set[Session] = set()
         self._closing: asyncio.Task[None] | None = None
 
+    def __repr__(self) -> str:
+        return f"AgentRuntime({sorted(self.agents)!r}, sessions={len(self._sessions)})"
+
     def open(
         self,
         agent: str | AgentSpec = "codex",

@@ -72,6 +72,9 @@ class Session:
         """How it was opened: ``how`` is "new", "load" or "resume"; ``reason`` is why not the way
         that was wanted, if it was not."""
 
+    def __repr__(self) -> str:
+        return f"Session({self.session_id!r}, agent={self.agent!r}, cwd={self.cwd!r})"
+
     @property
     def session_id(self) -> str:
         """The agent's id for it."""

@@ -31,13 +31,17 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMA_VERSION", "EVENT_TYPES", "to_json", "from_json"]
 
-SCHEMA_VERSION: Final = 1
-"""The first member of every line; raised by any change that a strict reader would notice."""
+SCHEMA_VERSION: Final = 2
+"""Of the format as a whole; raised by any change that a strict reader would notice."""
 
 EVENT_TYPES: Final[Mapping[str, type[TranscriptEvent]]] = {
     event.type: event for event in get_args(TranscriptEvent)
 }
 """The class of each ``type``."""
+
+_VERSIONS: Final[Mapping[str, int]] = dict.fromkeys(EVENT_TYPES, 1) | {"wire.message": 2}
+"""The version that each event came with, and that its lines begin with: whoever reads version 1
+reads what there was of it."""
 
 _OTHER_TYPE: Final = "has another type or value than it may"
 _HEADER: Final = ("schema_version", "time", "type")
@@ -48,7 +52,7 @@ _T = TypeVar("_T")
 def to_json(event: TranscriptEvent, time: Timestamp) -> dict[str, JsonValue]:
     """The object of one line. Every key is always there, in one order; what is None is null."""
     members: dict[str, JsonValue] = {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": _VERSIONS[event.type],
         "time": time,
         "type": event.type,
     }
@@ -67,11 +71,15 @@ def from_json(value: JsonValue) -> Entry:
     if not isinstance(value, dict):
         raise InvalidPayload("a transcript line", ("it is not an object",))
     version, kind = value.get("schema_version"), value.get("type")
-    if type(version) is not int or version != SCHEMA_VERSION:
-        raise InvalidPayload("a transcript line", (f"schema_version is not {SCHEMA_VERSION}",))
+    if type(version) is not int or not 1 <= version <= SCHEMA_VERSION:
+        problem = f"schema_version is not one of 1 to {SCHEMA_VERSION}"
+        raise InvalidPayload("a transcript line", (problem,))
     event_class = EVENT_TYPES.get(kind) if isinstance(kind, str) else None
     if event_class is None:
         raise InvalidPayload("a transcript line", ("type is not a known event",))
+    if version != _VERSIONS[event_class.type]:
+        problem = f"schema_version of {kind} is not {_VERSIONS[event_class.type]}"
+        raise InvalidPayload("a transcript line", (problem,))
     own = dict(_hints(event_class))
     ref_class = own.pop("ref")
     assert isinstance(ref_class, type)

@@ -18,6 +18,7 @@ from codex_acp.transcript.events import (
     ElicitationRequested,
     SessionRef,
     TranscriptEvent,
+    WireMessage,
 )
 
 if TYPE_CHECKING:
@@ -25,7 +26,15 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["REDACTED", "bare_url", "redacted", "remember_secrets", "scrub", "scrub_json"]
+__all__ = [
+    "REDACTED",
+    "bare_url",
+    "redacted",
+    "remember_secrets",
+    "scrub",
+    "scrub_json",
+    "spellings",
+]
 
 REDACTED: Final = "[redacted]"
 """Stands where a secret was."""
@@ -108,12 +117,12 @@ def remember_secrets(values: Iterable[str]) -> None:
     """From now on `scrub` takes these out, however they look: a client gave them as secrets."""
     for value in values:
         if len(value) >= _MIN_SECRET:
-            _known.update(dict.fromkeys(_forms(value)))
+            _known.update(dict.fromkeys(spellings(value)))
     while len(_known) > _MAX_KNOWN:
         del _known[next(iter(_known))]
 
 
-def _forms(value: str) -> Iterator[str]:
+def spellings(value: str) -> Iterator[str]:
     """How a value may stand in a text: as it is, quoted, escaped, in a URL, and line by line."""
     for text in (value, *(line for line in value.splitlines() if len(line) >= _MIN_LINE)):
         plain = text.encode("utf-8", "replace").decode()
@@ -129,6 +138,8 @@ def redacted(event: TranscriptEvent, *, content: bool = False) -> TranscriptEven
         event = _without_answer(event, keep=content)
     elif isinstance(event, ElicitationRequested) and event.url is not None:
         event = replace(event, url=bare_url(event.url))
+    elif isinstance(event, WireMessage) and event.message is not None:
+        event = replace(event, message=_scrub_fields(event.message))
     return _scrub_object(event)
 
 
@@ -174,22 +185,22 @@ def _without_answer(event: ElicitationAnswered, *, keep: bool) -> ElicitationAns
     problem = event.problem
     if problem is not None:
         # Whoever wrote it must not quote values; this makes a slip harmless.
-        quoted = {text for value in event.content.values() for text in _spellings(value)}
+        quoted = {text for value in event.content.values() for text in _quotes(value)}
         for text in sorted(quoted, key=len, reverse=True):
             edge = "" if len(text) >= _LONG_ANSWER else r"\b"
             problem = re.sub(edge + re.escape(text) + edge, lambda _: REDACTED, problem)
     return replace(event, content=None, problem=problem)
 
 
-def _spellings(value: JsonValue) -> Iterator[str]:
+def _quotes(value: JsonValue) -> Iterator[str]:
     """How a value, or any value inside it, may be quoted in a text."""
     if isinstance(value, dict):
         for key, one in value.items():
-            yield from _spellings(key)
-            yield from _spellings(one)
+            yield from _quotes(key)
+            yield from _quotes(one)
     elif isinstance(value, list):
         for one in value:
-            yield from _spellings(one)
+            yield from _quotes(one)
     elif value is not None and value != "" and not isinstance(value, bool):
         yield from (str(value), repr(value), json.dumps(value))
 

@@ -60,6 +60,9 @@ class WebSocketLink(MessageLink):
         self._kind = kind
         self._token_hint = token_hint
 
+    def __repr__(self) -> str:
+        return f"WebSocketLink({self._name!r})"
+
     async def _open(self) -> ClientConnection:
         from websockets.asyncio.client import connect, unix_connect
 

@@ -36,6 +36,7 @@ __all__ = [
     "literal",
     "mapping",
     "nullable",
+    "number",
     "omit_if_invalid",
     "open_enum",
     "optional",
@@ -60,6 +61,11 @@ STR: Schema = {"type": "str"}
 def integer(**bounds: int) -> Schema:
     """A whole number within ``ge`` and ``le``."""
     return {"type": "int", **bounds}
+
+
+def number(**bounds: float) -> Schema:
+    """A number within ``ge`` and ``le``."""
+    return {"type": "float", **bounds}
 
 
 def string(**bounds: int) -> Schema:

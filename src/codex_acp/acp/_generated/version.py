@@ -7,4 +7,6 @@ SCHEMA_VERSION = "2.4.0"
 SCHEMA_SHA256 = {
     "acp/v1.json": "0d0b1ca83c4872e5473f68926a894c7a8203b59b118e2a79bfe43dd76fbcbc1a",
     "acp/v1_unstable.json": "ce7881d10c854bcac4f0e7d3a9ce4fb0f612ec0a09e64b572940beec4668c189",
+    "acp/v2.json": "b6c91055df549d6f1db1d76d692d0561dad433e03d8ed114ea9b5baed9da72c5",
+    "acp/v2_unstable.json": "49e10f8c1935854363ed5b176cc6560d856642ba5020c97d264d34de4b6f1b31",
 }

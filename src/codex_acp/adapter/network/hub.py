@@ -81,7 +81,12 @@ class Hub:
     ) -> None:
         """Serve one client until it disconnects, or has to be put out."""
         name = f"client {connection_id[:8]}"
-        connection = acp_connection(link, name=name, line_limit=self._limits.message_bytes)
+        connection = acp_connection(
+            link,
+            name=name,
+            line_limit=self._limits.message_bytes,
+            on_line=self._transcript.tap("client"),
+        )
         agent = self.agent()
         ours = NetworkConnection(self.registry, token, agent)
         side = AgentSide(
@@ -118,6 +123,7 @@ class Hub:
 
     def _new_agent(self) -> CodexAgent:
         server = self._new_server()
+        server.when_connected(lambda: self._transcript.tap("codex"))
         agent = CodexAgent(server, self._spawn, self._transcript, self._when_loaded)
         self._servers[agent] = server
         return agent

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.transport.child import ChildProcess
+    from codex_acp.transport.connection import Direction
 
 __all__ = ["AppServer"]
 
@@ -47,7 +48,7 @@ class AppServer:
         *,
         lock: anyio.Lock | None = None,
     ) -> None:
-        self._options = options
+        self.options = options
         self._spawned = spawned
         self._client_info: ClientInfo | dict[str, JsonValue] | None = None
         self._client: AppServerConnection | None = None
@@ -55,6 +56,7 @@ class AppServer:
         """Why the warm-up failed, until somebody was told."""
         self._on_client: Callable[[AppServerConnection], None] | None = None
         self._on_refused: Callable[[RefusedRequest], None] | None = None
+        self._new_tap: Callable[[], Callable[[Direction, bytes], None] | None] = lambda: None
         self._closing = False
         self._lock = lock or anyio.Lock()
         self._restarts = Restarts()
@@ -67,6 +69,12 @@ class AppServer:
     def when_started(self, callback: Callable[[AppServerConnection], None]) -> None:
         """Call ``callback`` with each new client, before anything travels on it."""
         self._on_client = callback
+
+    def when_connected(
+        self, new_tap: Callable[[], Callable[[Direction, bytes], None] | None]
+    ) -> None:
+        """Have what ``new_tap`` gives see each line of every connection from now on."""
+        self._new_tap = new_tap
 
     def when_refused(self, callback: Callable[[RefusedRequest], None]) -> None:
         """Call ``callback`` with what a client refuses by itself: an unknown method, params that
@@ -116,6 +124,7 @@ class AppServer:
             client_info=self._client_info,
             opt_out_notifications=UNWANTED_NOTIFICATIONS,
             on_refused=self._refused,
+            on_line=self._new_tap(),
         )
         self._restarts.add(anyio.current_time())
         client.subscribe_all(self._end, frozenset())
@@ -134,7 +143,7 @@ class AppServer:
     def _no_codex(self, error: CodexAcpError) -> str:
         """Perhaps it is none at all: so say which program it was that failed."""
         with suppress(LaunchError):
-            path = find_codex(self._options.codex).path
+            path = find_codex(self.options.codex).path
             return f"{path!r} did not start as a Codex app-server: {error}"
         return str(error)
 
@@ -147,7 +156,7 @@ class AppServer:
                 f"again in {math.ceil(wait)} s at the earliest. The last time: {self._end.reason}"
             )
             raise LaunchError(message)
-        return spawn_app_server(self._options, on_stderr_line=_log_stderr)
+        return spawn_app_server(self.options, on_stderr_line=_log_stderr)
 
     def _refused(self, refused: RefusedRequest) -> None:
         if self._on_refused is not None and not self._closing:

@@ -16,6 +16,7 @@ from codex_acp.mapping.agent.client_info import client_info_json
 
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.agent.auth_methods import LoginWays
 
 __all__ = ["client_info", "initialize_result", "new_session_params", "started_thread"]
 
@@ -23,11 +24,8 @@ MAX_VERSION: Final = 0xFFFF
 """``ProtocolVersion`` of the schema is an unsigned number of 16 bits."""
 
 
-def initialize_result(params: JsonValue, *, browser: bool = False) -> dict[str, JsonValue] | None:
-    """The answer to ``initialize``; None if the params are not simple.
-
-    ``browser``: whether this process could open a page for a login.
-    """
+def initialize_result(params: JsonValue, ways: LoginWays) -> dict[str, JsonValue] | None:
+    """The answer to ``initialize``; None if the params are not simple."""
     if not isinstance(params, dict):
         return None
     version = params.get("protocolVersion")
@@ -41,7 +39,7 @@ def initialize_result(params: JsonValue, *, browser: bool = False) -> dict[str, 
     return {
         "protocolVersion": negotiated_version(version),
         "agentCapabilities": dict(AGENT_CAPABILITIES),
-        "authMethods": auth_methods_json(params.get("clientCapabilities"), browser=browser),
+        "authMethods": auth_methods_json(params.get("clientCapabilities"), ways),
         "agentInfo": agent_info_json(__version__),
     }
 

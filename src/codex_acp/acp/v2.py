@@ -1,0 +1,49 @@
+"""The models of the Agent Client Protocol, version 2, by the names of its schema, and its tables.
+
+Version 2 is a draft: what is here may change with any release of the schema. The parts that the
+draft itself calls unstable are here too; a peer is sent them, and they are read, only where a side
+was opened with ``unstable=True``.
+
+A model's module loads when its name is first used; importing this module loads no model.
+`WireModel` is the base of all; `UnknownVariant` and `UnknownValue` stand for members of open
+unions and enumerations that the schema does not know. In an update that patches, a field that is
+not set keeps what was said, None clears it, and a value replaces it.
+Source: ``schema/acp/v2_unstable.json``.
+"""
+
+# ruff: noqa: PLC0414 - names that are re-exported
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codex_acp._lazy import lazy
+
+if TYPE_CHECKING:
+    from codex_acp.acp._generated.v2.handlers import (
+        AgentNotificationHandlers as AgentNotificationHandlers,
+    )
+    from codex_acp.acp._generated.v2.handlers import AgentRequestHandlers as AgentRequestHandlers
+    from codex_acp.acp._generated.v2.handlers import (
+        ClientNotificationHandlers as ClientNotificationHandlers,
+    )
+    from codex_acp.acp._generated.v2.handlers import ClientRequestHandlers as ClientRequestHandlers
+    from codex_acp.acp._generated.v2.models import *  # noqa: F403 - as the schema names them
+    from codex_acp.wire.model import UnknownValue as UnknownValue
+    from codex_acp.wire.model import UnknownVariant as UnknownVariant
+    from codex_acp.wire.model import WireModel as WireModel
+else:
+    from codex_acp.acp._generated.v2.models import MODULE_OF as _MODULE_OF
+
+    __all__, __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "codex_acp.acp._generated.v2.models": _MODULE_OF,
+            "codex_acp.acp._generated.v2.handlers": (
+                "AgentNotificationHandlers",
+                "AgentRequestHandlers",
+                "ClientNotificationHandlers",
+                "ClientRequestHandlers",
+            ),
+            "codex_acp.wire.model": ("UnknownValue", "UnknownVariant", "WireModel"),
+        },
+    )
