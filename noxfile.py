@@ -164,6 +164,13 @@ def clients(session: nox.Session) -> None:
 
 
 @nox.session
+def page(session: nox.Session) -> None:
+    """The page of a transcript in a Chromium of this machine; CODEX_ACP_SCREENSHOTS keeps looks."""
+    session.install(*EVERYTHING)
+    session.run("python", "-m", "pytest", "-m", "page", "tests/page", *session.posargs)
+
+
+@nox.session
 def agents(session: nox.Session) -> None:
     """The runtime against agents that are not ours, fetched from npm and PyPI into a temporary
     place; with a node from PyPI where there is none, or one that is too old."""

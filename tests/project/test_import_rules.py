@@ -8,7 +8,7 @@ from pathlib import Path
 
 SRC = Path(__file__).resolve().parents[2] / "src" / "codex_acp"
 
-EVERYWHERE = {"errors", "_lazy", "_typing", "_version"}
+EVERYWHERE = {"errors", "_lazy", "_record", "_typing", "_version"}
 """Modules without imports of their own that any package may use."""
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -22,6 +22,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "acp.form_answers", "codex.approvals.action_ids", "codex.approvals.actions",
         "codex.approvals.classify", "codex.approvals.grants", "codex.approvals.refusals",
         "codex.approvals.running_items", "transcript.events",
+        # What an approval shows is told like everything else that a session tells.
+        "mapping.events",
     },
     "mapping": {
         "jsonrpc.message", "wire", "codex._generated", "acp._generated", "acp.capabilities",
@@ -38,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "codex.threads.trust",
     },
     "runtime": {"acp", "transport", "jsonrpc"},
-    "testing": {"jsonrpc", "transport"},
+    "testing": {"acp", "jsonrpc", "transport"},
     "cli": {
         "adapter", "acp", "codex", "jsonrpc", "transport", "testing", "transcript", "routing",
         "runtime", "wire",

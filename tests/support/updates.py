@@ -11,11 +11,11 @@ from typing import Any, Final, cast
 
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS
-from codex_acp.mapping.messages.message_chunks import message_chunk
-from codex_acp.mapping.messages.reasoning import thought_chunk
+from codex_acp.mapping.events.session_events import SessionEvent, SessionEvents
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
 from codex_acp.mapping.state import SessionState
-from codex_acp.mapping.step import Ignored, TextChunk, ThoughtChunk, Update, Updates
+from codex_acp.mapping.step import Ignored
+from codex_acp.mapping.v1.updates import updates_of
 from codex_acp.wire.codec import encode
 from tests.support.acp_schema import problems_of_message
 
@@ -58,9 +58,9 @@ def step(state: SessionState, method: str, params: Json) -> list[Json]:
     return wired(state, row(state, MODELS.decode(name, params, method)))
 
 
-def wired(state: SessionState, updates: Updates) -> list[Json]:
-    """The updates as they are written. Raises AssertionError for one that must not be sent."""
-    written = [wire(update) for update in updates]
+def wired(state: SessionState, events: SessionEvents) -> list[Json]:
+    """The updates of v1 as they are written. Raises AssertionError for one not to be sent."""
+    written = [update for event in events for update in wire(event, state.client)]
     for update in written:
         gate = _GATES.get(update["sessionUpdate"])
         assert gate is None or getattr(state.client, gate), f"not advertised: {update}"
@@ -70,14 +70,9 @@ def wired(state: SessionState, updates: Updates) -> list[Json]:
     return written
 
 
-def wire(update: Update) -> Json:
-    """One update as it is written."""
-    if isinstance(update, TextChunk):
-        update = message_chunk(update.text, update.message_id)
-    elif isinstance(update, ThoughtChunk):
-        update = thought_chunk(update.text, update.message_id)
-    written: Json = json.loads(encode(update))
-    return written
+def wire(event: SessionEvent, client: ClientFeatures = NONE) -> list[Json]:
+    """The updates of v1 that tell of one event, as they are written."""
+    return [json.loads(encode(update)) for update in updates_of(event, client)]
 
 
 def chunks(updates: list[Json], kind: str = "agent_message_chunk") -> list[tuple[str | None, str]]:

@@ -11,7 +11,6 @@ import logging
 import os
 from typing import TYPE_CHECKING, Final, cast
 
-from codex_acp._version import __version__
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
 from codex_acp.acp._generated.v1_unstable.methods import MODELS as UNSTABLE_MODELS
 from codex_acp.adapter.client import Client
@@ -25,8 +24,9 @@ from codex_acp.adapter.sessions.sessions import Sessions
 from codex_acp.adapter.side_tasks import guarded
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.encode import encode_json
-from codex_acp.mapping.agent import quick
+from codex_acp.mapping.agent.handshake import codex_client_info, initialize_result, is_simple
 from codex_acp.mapping.session.ids import canonical_id
+from codex_acp.mapping.session.setup import simple_thread_params
 from codex_acp.transcript.log import Transcript
 
 if TYPE_CHECKING:
@@ -172,35 +172,27 @@ class CodexAgent:
 
         ``client`` is who has sent it, if that is not the one of all sessions.
         """
-        from codex_acp.acp._generated.v1.models import InitializeResponse
-        from codex_acp.acp.capabilities import client_features, negotiated_version
-        from codex_acp.mapping.agent.auth_methods import auth_methods
-        from codex_acp.mapping.agent.capabilities import agent_capabilities, agent_info
-        from codex_acp.mapping.agent.client_info import codex_client_info
         from codex_acp.wire.codec import plain
 
-        capabilities = cast("JsonValue", plain(request.client_capabilities))
-        features = client_features(request.client_capabilities)
-        (client or self.client).introduced(None, features)
-        self._app_server.introduce(codex_client_info(request.client_info))
-        self._spawn(self._app_server.warm_up)
-        return InitializeResponse(
-            protocol_version=negotiated_version(request.protocol_version),
-            agent_capabilities=agent_capabilities(),
-            agent_info=agent_info(__version__),
-            auth_methods=auth_methods(capabilities, self._login_ways),
-        )
+        params = cast("dict[str, JsonValue]", plain(request))
+        result = self._introduced(params, client or self.client)
+        answer = ACP_MODELS.decode("InitializeResponse", result, "the answer to initialize")
+        return cast("InitializeResponse", answer)
 
     def _quick_initialize(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-        result = quick.initialize_result(params, self._login_ways)
+        if not isinstance(params, dict) or not is_simple(params):
+            return None
 
         async def answer() -> EncodedJson:
-            self.client.introduced(params)
-            self._app_server.introduce(quick.client_info(params))
-            self._spawn(self._app_server.warm_up)
-            return encode_json(result)
+            return encode_json(self._introduced(params, self.client))
 
-        return None if result is None else answer
+        return answer
+
+    def _introduced(self, params: dict[str, JsonValue], client: Client) -> dict[str, JsonValue]:
+        client.introduced(params)
+        self._app_server.introduce(codex_client_info(params))
+        self._spawn(self._app_server.warm_up)
+        return initialize_result(params, self._login_ways)
 
     async def authenticate(self, request: AuthenticateRequest) -> AuthenticateResponse:
         """See `Authentication.authenticate`."""
@@ -225,27 +217,31 @@ class CodexAgent:
     async def new_session(
         self, request: NewSessionRequest, audience: Audience | None = None
     ) -> NewSessionResponse:
-        """See `SessionMethods.new`; ``audience`` is for a session that has one of its own."""
-        opened = await self._methods.new(request, audience)
-        self._open(opened)
-        answer: dict[str, JsonValue] = {"sessionId": opened.session_id, **opened.answer}
+        """``session/new``; ``audience`` is for a session that has one of its own.
+
+        Raises RpcError: -32602, -32000, -32603.
+        """
+        answer = await self._start(await self._methods.setup(request, audience))
         return cast("NewSessionResponse", _model("NewSessionResponse", answer))
 
     def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-        start = quick.new_session_params(params)
-        if start is None:
+        thread = simple_thread_params(params)
+        if thread is None:
             return None
 
         async def answer() -> EncodedJson:
-            try:
-                opened = await self._opener.start(Setup(start))
-            except RpcError:
-                self._load_soon()
-                raise
-            self._open(opened)
-            return encode_json({"sessionId": opened.session_id, **opened.answer})
+            return encode_json(await self._start(Setup(thread)))
 
         return answer
+
+    async def _start(self, setup: Setup) -> dict[str, JsonValue]:
+        try:
+            opened = await self._opener.start(setup)
+        except RpcError:
+            self._load_soon()
+            raise
+        self._open(opened)
+        return {"sessionId": opened.session_id, **opened.answer}
 
     async def load_session(
         self, request: LoadSessionRequest, audience: Audience | None = None
@@ -365,13 +361,12 @@ class CodexAgent:
 
     async def prompt(self, request: PromptRequest) -> PromptResponse:
         """See `Session.prompt`; -32002 for a session that is not open here."""
-        session = self._session(request.session_id)
-        return await self._record.prompt(session.id, self._run(request))
+        from codex_acp.mapping.v1.content import blocks_of
+        from codex_acp.mapping.v1.prompts import prompt_response
 
-    async def _run(self, request: PromptRequest) -> PromptResponse:
-        return await self._readiness.run(
-            request.session_id, lambda: self._session(request.session_id).prompt(request)
-        )
+        session, blocks = self._session(request.session_id), blocks_of(request.prompt)
+        running = self._readiness.run(session.id, lambda: self._session(session.id).prompt(blocks))
+        return prompt_response(*await self._record.prompt(session.id, running))
 
     def cancel(self, notification: CancelNotification) -> None:
         """See `Session.cancel`; one for an unknown session is only logged."""

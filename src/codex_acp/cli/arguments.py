@@ -21,6 +21,7 @@ __all__ = [
     "routes_parser",
     "run_parser",
     "serve_parser",
+    "transcript_parser",
     "version_parser",
 ]
 
@@ -112,6 +113,15 @@ def run_parser() -> argparse.ArgumentParser:
 
     parser = Parser(prog=f"{PROGRAM} run", allow_abbrev=False)
     add_run_arguments(parser)
+    return parser
+
+
+def transcript_parser() -> argparse.ArgumentParser:
+    """The parser of what follows ``transcript``."""
+    from codex_acp.cli.transcript_view.arguments import add_transcript_arguments
+
+    parser = Parser(prog=f"{PROGRAM} transcript", allow_abbrev=False)
+    add_transcript_arguments(parser)
     return parser
 
 

@@ -151,6 +151,15 @@ def _run_demo(argv: Sequence[str]) -> int:
     return demo(codex=options.codex, yes=options.yes, wire=options.wire)
 
 
+def _run_transcript(argv: Sequence[str]) -> int:
+    from codex_acp.cli.transcript_view.arguments import transcript_options
+
+    options = transcript_options(arguments.transcript_parser().parse_args(argv))
+    from codex_acp.cli.transcript_view.command import transcript
+
+    return transcript(options)
+
+
 def _run_completions(argv: Sequence[str]) -> int:
     shell = arguments.completions_parser().parse_args(argv).shell
     from codex_acp.cli.completions import SCRIPTS
@@ -208,6 +217,10 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "routes": Command(
         "print what becomes of every request that Codex can make",
         "[--json]", arguments.routes_parser, _run_routes,
+    ),
+    "transcript": Command(
+        "show a transcript, or make a page of it",
+        "[options] FILE", arguments.transcript_parser, _run_transcript,
     ),
     "completions": Command(
         "print what completes this command in bash, zsh or fish",

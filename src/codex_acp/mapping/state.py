@@ -62,7 +62,7 @@ class SessionState:
     """The thread's goal and its status, as they were said last."""
 
     open_compactions: list[str] = field(default_factory=list)
-    """Compactions that were sent as ``compaction_update`` and have not ended."""
+    """Compactions that were told of and have not ended."""
 
     turn_errors: dict[str, TurnError] = field(default_factory=dict)
     """Turn id → the last error that Codex will not retry; gone when the turn completes."""

@@ -232,7 +232,7 @@ class NetworkConnection:
 
     async def _opened(self, session_id: str, session: NetworkSession) -> None:
         self._registry.opened(session_id, session)
-        if self.client.asks.closed:  # it has gone while the session was made
+        if self.client.gone:  # it has gone while the session was made
             self._registry.left(self.client)
 
     async def _reopen(self, session_id: str, reopen: Callable[[NetworkSession], Awaitable[T]]) -> T:

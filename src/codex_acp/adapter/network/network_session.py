@@ -19,13 +19,13 @@ if TYPE_CHECKING:
         CreateElicitationRequest,
         CreateElicitationResponse,
         PromptResponse,
-        RequestPermissionRequest,
-        RequestPermissionResponse,
     )
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.agent import CodexAgent
     from codex_acp.adapter.client import Client
-    from codex_acp.mapping.step import Update
+    from codex_acp.mapping.events.permissions import PermissionQuestion
+    from codex_acp.mapping.events.session_events import SessionEvent
+    from codex_acp.routing.ledger import OutcomeCancelled, Selected
 
 __all__ = ["NetworkSession"]
 
@@ -73,10 +73,10 @@ class NetworkSession:
     def when_full(self, callback: Callable[[bool], None]) -> None:
         """Never: a client that does not read holds up no Codex, which others use as well."""
 
-    def send(self, session_id: str, update: Update) -> None:
+    def send(self, session_id: str, event: SessionEvent) -> None:
         """See `Outgoing`."""
         if self.client is not None:
-            self.client.outflow.send(session_id, update)
+            self.client.outflow.send(session_id, event)
 
     def flush(self) -> None:
         """See `Outgoing`."""
@@ -95,11 +95,9 @@ class NetworkSession:
         """See `Asks`."""
         return None if self.client is None else self.client.asks.next_request_id
 
-    async def session_request_permission(
-        self, params: RequestPermissionRequest
-    ) -> RequestPermissionResponse:
+    async def request_permission(self, question: PermissionQuestion) -> Selected | OutcomeCancelled:
         """See `Asks`."""
-        return await self._shown().asks.session_request_permission(params)
+        return await self._shown().asks.request_permission(question)
 
     async def elicitation_create(
         self, params: CreateElicitationRequest
@@ -132,7 +130,7 @@ class NetworkSession:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if not client.asks.closed:
+            if not client.gone:
                 task.cancel()
                 await asyncio.wait({task})
             raise

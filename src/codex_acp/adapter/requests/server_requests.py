@@ -15,26 +15,21 @@ from typing import TYPE_CHECKING, Final, assert_never
 import anyio
 import anyio.lowlevel
 
-from codex_acp.acp._generated.v1.models import (
-    CancelledRequestPermissionOutcome,
-    RequestPermissionRequest,
-    SelectedRequestPermissionOutcome,
-)
 from codex_acp.adapter.requests.elicitations import ElicitationRunner
 from codex_acp.codex.approvals import refusals
 from codex_acp.codex.approvals.action_ids import ALLOWED_IN_DOUBT, SHARED_ID
 from codex_acp.codex.approvals.actions import refreshed
 from codex_acp.codex.approvals.classify import PermissionsApproval
 from codex_acp.errors import CodexAcpError, RpcError
+from codex_acp.mapping.events.permissions import PermissionQuestion
 from codex_acp.routing import records
+from codex_acp.routing.approvals import command_of, reason_shown
 from codex_acp.routing.display import shortened, visible
 from codex_acp.routing.ledger import (
     Failed,
     FailedClosed,
     Key,
     Ledger,
-    OutcomeCancelled,
-    Selected,
 )
 from codex_acp.routing.route import (
     Approval,
@@ -245,7 +240,7 @@ class ServerRequestRunner:
     def _settled(self, routed: Approval, *, accepted: bool) -> None:
         session = self._session(routed.session_id)
         if session is not None:
-            session.approval_settled(routed.shown.tool_call_id, accepted=accepted)
+            session.approval_settled(routed.shown.id, accepted=accepted)
         if accepted:
             self._follow(routed)
 
@@ -253,13 +248,13 @@ class ServerRequestRunner:
         """See to the end of an accepted tool call that is not an item of the session's thread."""
         if isinstance(routed.approval, PermissionsApproval):
             self._call_ended(routed, ended_well=True)  # there is no item: to grant is all
-        elif routed.shown.tool_call_id != routed.item_id:
+        elif routed.shown.id != routed.item_id:
             self._accepted.setdefault((routed.thread_id, routed.item_id), []).append(routed)
 
     def _call_ended(self, routed: Approval, *, ended_well: bool) -> None:
         session = self._session(routed.session_id)
         if session is not None:
-            session.tool_call_ended(routed.shown.tool_call_id, ended_well=ended_well)
+            session.tool_call_ended(routed.shown.id, ended_well=ended_well)
 
     async def _ask(self, entry: LedgerEntry) -> Settlement:
         """Send the permission request; how its entry was settled, whoever did it."""
@@ -293,24 +288,18 @@ class ServerRequestRunner:
         return settlement
 
     async def _permission(self, entry: LedgerEntry) -> Answer:
-        request = RequestPermissionRequest(
+        approval = entry.route.approval
+        question = PermissionQuestion(
             session_id=entry.route.session_id,
-            tool_call=entry.route.shown,
+            shown=entry.route.shown,
             options=[choice.option for choice in entry.choices],
+            reason=reason_shown(approval),
+            command=command_of(approval),
         )
         try:
-            asks = self._asks(entry.route.session_id)
-            response = await asks.session_request_permission(request)
+            return await self._asks(entry.route.session_id).request_permission(question)
         except CodexAcpError as error:
             return Failed(f"the client gave no outcome: {error}")
-        outcome = response.outcome
-        match outcome:
-            case SelectedRequestPermissionOutcome():
-                return Selected(outcome.option_id)
-            case CancelledRequestPermissionOutcome():
-                return OutcomeCancelled()
-            case _:
-                assert_never(outcome)
 
     def _carry_out(self, settlements: list[Settlement]) -> None:
         """Something else than the client's answer settled these: withdraw their questions."""

@@ -19,7 +19,7 @@ from codex_acp.acp._generated.v1.models import (
     ListSessionsResponse,
     ResumeSessionRequest,
 )
-from codex_acp.acp._generated.v1_unstable.models import SetSessionTitleResponse
+from codex_acp.acp._generated.v1_unstable import models as unstable
 from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
@@ -32,7 +32,7 @@ from codex_acp.mapping.session.setup import (
     thread_params,
     without_clashes,
 )
-from codex_acp.transcript.redaction import remember_secrets
+from codex_acp.transcript.secrets import remember_secrets
 from codex_acp.wire.codec import decode, plain
 
 if TYPE_CHECKING:
@@ -45,10 +45,6 @@ if TYPE_CHECKING:
         LoadSessionRequest,
         NewSessionRequest,
         SessionInfo,
-    )
-    from codex_acp.acp._generated.v1_unstable.models import (
-        ForkSessionRequest,
-        SetSessionTitleRequest,
     )
     from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.config.config import Config
@@ -80,9 +76,9 @@ class SessionMethods:
 
     # Opening.
 
-    async def new(self, request: NewSessionRequest, audience: Audience | None = None) -> Opened:
-        """``session/new``. Raises RpcError: -32602, -32000, -32603."""
-        return await self._opener.start(await self._setup(request, audience, stored=False))
+    async def setup(self, request: NewSessionRequest, audience: Audience | None = None) -> Setup:
+        """What a new session is given. Raises RpcError -32602."""
+        return await self._setup(request, audience, stored=False)
 
     async def load(self, request: LoadSessionRequest, audience: Audience | None = None) -> Opened:
         """``session/load``: all of the history is sent before this returns.
@@ -99,7 +95,9 @@ class SessionMethods:
         setup = await self._setup(request, audience, stored=True)
         return await self._opener.resume(request.session_id, setup, "resume")
 
-    async def fork(self, request: ForkSessionRequest, audience: Audience | None = None) -> Opened:
+    async def fork(
+        self, request: unstable.ForkSessionRequest, audience: Audience | None = None
+    ) -> Opened:
         """``session/fork`` (unstable): a new session that knows what the old one knows."""
         stable = decode(ResumeSessionRequest, plain(request), "session/fork")
         setup = await self._setup(stable, audience, stored=True)
@@ -168,7 +166,9 @@ class SessionMethods:
             logger.info("session %s, to be deleted, is not there: %s", session_id, error.message)
         return DeleteSessionResponse()
 
-    async def set_title(self, request: SetSessionTitleRequest) -> SetSessionTitleResponse:
+    async def set_title(
+        self, request: unstable.SetSessionTitleRequest
+    ) -> unstable.SetSessionTitleResponse:
         """``session/set_title`` (unstable): also of a session that is not open.
 
         Raises RpcError: -32602 for an empty title, -32002, -32603.
@@ -184,7 +184,7 @@ class SessionMethods:
             if not await self._opener.exists(codex, session_id):
                 raise unknown_session(session_id, error.message) from error
             raise _failed("name the session", error) from error
-        return SetSessionTitleResponse(title=title)
+        return unstable.SetSessionTitleResponse(title=title)
 
     async def _end(self, session_id: str) -> None:
         """Stop what runs in an open session, and let go of it."""

@@ -22,8 +22,8 @@ from codex_acp.codex.threads.opening import opening, read_params
 from codex_acp.codex.threads.trust import left_out_here
 from codex_acp.errors import CodexAcpError, ErrorReply, InvalidPayload, RpcError, TransportError
 from codex_acp.jsonrpc.message import INVALID_REQUEST, RESOURCE_NOT_FOUND
-from codex_acp.mapping.agent.quick import started_thread
 from codex_acp.mapping.session.ids import canonical_id
+from codex_acp.mapping.session.setup import started_thread
 
 if TYPE_CHECKING:
     from codex_acp.adapter.audience import Audience

@@ -8,10 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, assert_never, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never, cast
 from uuid import uuid4
 
-from codex_acp.acp._generated.v1.models import PromptResponse
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.commands.command import Says, StartsTurn
 from codex_acp.adapter.files import read_files
@@ -22,7 +21,6 @@ from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, turn_of
 from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
-from codex_acp.mapping.agent.capabilities import META_KEY
 from codex_acp.mapping.calls.file_changes import wanted_files
 from codex_acp.mapping.calls.running_calls import due, flush_due
 from codex_acp.mapping.calls.tool_calls import (
@@ -31,9 +29,9 @@ from codex_acp.mapping.calls.tool_calls import (
     call_ended,
     close_open_calls,
 )
+from codex_acp.mapping.events.session_events import TextChunk
 from codex_acp.mapping.messages.compaction import close_compactions
 from codex_acp.mapping.messages.lines import said
-from codex_acp.mapping.messages.message_chunks import message_chunk
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
 from codex_acp.mapping.prompt.media import MAX_MEDIA_BYTES
 from codex_acp.mapping.prompt.message import has_audio, user_input, wanted_images
@@ -41,12 +39,11 @@ from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop, en
 from codex_acp.mapping.session.usage import turn_usage
 from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.step import Ignored
-from codex_acp.transcript.redaction import scrub_json
+from codex_acp.transcript.secrets import scrub_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from codex_acp.acp._generated.v1.models import PromptRequest, ToolCallSessionUpdate
     from codex_acp.adapter.audience import Outgoing
     from codex_acp.adapter.commands.command import Commands
     from codex_acp.adapter.prompts.run import PromptRun
@@ -56,12 +53,13 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.content import Block
+    from codex_acp.mapping.events.session_events import SessionEvents, ToolCallAnnounced
     from codex_acp.mapping.session.stop_reasons import PromptEnd
-    from codex_acp.mapping.step import Updates
 
-    _Row = Callable[[SessionState, Any], Updates]
+    _Row = Callable[[SessionState, Any], SessionEvents]
 
-__all__ = ["Session"]
+__all__ = ["PromptDone", "Session"]
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +74,14 @@ _SHOW_FILES: Final = frozenset({"item/started", "item/completed", "item/fileChan
 
 _QUOTES_SECRETS: Final = "mcpServer/startupStatus/updated"
 """Its error may quote what the server was given: headers, an environment, a URL."""
+
+
+class PromptDone(NamedTuple):
+    """How a prompt has ended that has not failed."""
+
+    stop: PromptStop
+    usage: dict[str, JsonValue] | None = None
+    """Of the turn that it began."""
 
 
 class Session:
@@ -116,7 +122,7 @@ class Session:
 
     # What the client asks for.
 
-    async def prompt(self, request: PromptRequest) -> PromptResponse:
+    async def prompt(self, prompt: Sequence[Block]) -> PromptDone:
         """Run one prompt and return how it ended; all of its updates are sent before.
 
         While another one runs it is steered into that one's turn, where Codex allows it, and ends
@@ -126,14 +132,11 @@ class Session:
         """
         if self.lost is not None:
             raise NotTaken(INTERNAL_ERROR, self.lost)
-        end, usage, untaken = await self._prompts.run(lambda: self._work(request))
+        end, usage, untaken = await self._prompts.run(lambda: self._work(prompt))
         self._outflow.flush()
         if isinstance(end, PromptFailure):
             raise (NotTaken if untaken else RpcError)(end.code, end.message, end.data)
-        response = PromptResponse(stop_reason=end.reason)
-        if usage is not None:
-            response.meta = {META_KEY: {"usage": usage}}
-        return response
+        return PromptDone(end, usage)
 
     def cancel(self) -> None:
         """End the running prompt and those that wait: interrupt the turn, and wait only so long."""
@@ -165,9 +168,9 @@ class Session:
         self.lost = None
         codex.subscribe(self.id, self)
 
-    async def _work(self, request: PromptRequest) -> TurnWork | Speech:
+    async def _work(self, prompt: Sequence[Block]) -> TurnWork | Speech:
         """What a prompt comes to. Raises RpcError; nothing has happened then."""
-        command = None if self.commands is None else await self.commands.find(request.prompt)
+        command = None if self.commands is None else await self.commands.find(prompt)
         message: list[UserInput] | None
         match command:
             case Says():
@@ -177,22 +180,22 @@ class Session:
                 if message is None:
                     return TurnWork(lambda _: command.start(), None)
             case None:
-                message = await self._message(request)
+                message = await self._message(prompt)
             case _:
                 assert_never(command)
         return TurnWork(lambda message_id: self._calls.start(message, message_id), message)
 
-    async def _message(self, request: PromptRequest) -> list[UserInput]:
-        files = await read_files(wanted_images(request.prompt), MAX_MEDIA_BYTES)
+    async def _message(self, prompt: Sequence[Block]) -> list[UserInput]:
+        files = await read_files(wanted_images(prompt), MAX_MEDIA_BYTES)
         no_audio = None
-        if has_audio(request.prompt):
+        if has_audio(prompt):
             from codex_acp.adapter.config.modalities import why_no_audio  # with models of its own
 
             try:
                 no_audio = await why_no_audio(self._codex, self.id)
             except CodexAcpError as error:
                 raise _refused(error) from error
-        return user_input(request.prompt, files, no_audio)
+        return user_input(prompt, files, no_audio)
 
     async def _speak(self, command: Says) -> None:
         try:
@@ -200,7 +203,7 @@ class Session:
         except CodexAcpError as error:
             raise _refused(error) from error
         if text:
-            self._outflow.send(self.id, message_chunk(text, uuid4().hex))
+            self._outflow.send(self.id, TextChunk(uuid4().hex, text))
 
     # What its prompts need: see `PromptHost`.
 
@@ -226,7 +229,7 @@ class Session:
         """See `PromptHost`: nothing stays open, and the person learns why it has ended."""
         self._close_open()
         if isinstance(end, PromptStop) and end.message:
-            self._outflow.send(self.id, message_chunk(end.message, f"{run.turn_id}-end"))
+            self._outflow.send(self.id, TextChunk(f"{run.turn_id}-end", end.message))
         used = turn_usage(self._used_before, self._state.total_usage)
         run.usage = None if used is None else used.wire()
         self._outflow.flush()
@@ -260,7 +263,7 @@ class Session:
         """See `SessionProtocol`."""
         await self._steps.caught_up()
 
-    def announce_tool_call(self, call: ToolCallSessionUpdate) -> None:
+    def announce_tool_call(self, call: ToolCallAnnounced) -> None:
         """See `SessionProtocol`: the tool call comes before the question that refers to it."""
         self._state.now = monotonic()
         self._send(announce(self._state, call))
@@ -280,11 +283,11 @@ class Session:
 
     def say(self, text: str) -> None:
         """See `SessionProtocol`."""
-        self._steps.put(lambda: self._outflow.send(self.id, said(text, self._state.client)))
+        self._steps.put(lambda: self._outflow.send(self.id, said(text)))
 
-    def _send(self, updates: Updates) -> None:
-        for update in updates:
-            self._outflow.send(self.id, update)
+    def _send(self, events: SessionEvents) -> None:
+        for event in events:
+            self._outflow.send(self.id, event)
 
     # What Codex reports.
 

@@ -62,7 +62,7 @@ def last_phase(item: ToolItem) -> Phase:
 def _call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | None) -> Call:
     match item:
         case CommandExecutionThreadItem():
-            terminal = state.client.terminal_output_meta
+            terminal = state.client.shows_terminals
             return command_call(item, phase, terminal=terminal, streamed=streamed)
         case FileChangeThreadItem():
             return file_change_call(item, phase, state.files)

@@ -136,6 +136,65 @@ if TYPE_CHECKING:
     )
     """Notifications that the agent handles. None: ignored."""
 
+    SomeAgentRequestHandlers = TypedDict(
+        "SomeAgentRequestHandlers",
+        {
+            "initialize": Callable[[InitializeRequest], Awaitable[InitializeResponse]] | None,
+            "authenticate": Callable[[AuthenticateRequest], Awaitable[AuthenticateResponse]] | None,
+            "providers/list": Callable[[ListProvidersRequest], Awaitable[ListProvidersResponse]]
+            | None,
+            "providers/set": Callable[[SetProviderRequest], Awaitable[SetProviderResponse]] | None,
+            "providers/disable": Callable[
+                [DisableProviderRequest], Awaitable[DisableProviderResponse]
+            ]
+            | None,
+            "logout": Callable[[LogoutRequest], Awaitable[LogoutResponse]] | None,
+            "auth/status": Callable[[AuthStatusRequest], Awaitable[AuthStatusResponse]] | None,
+            "session/new": Callable[[NewSessionRequest], Awaitable[NewSessionResponse]] | None,
+            "session/load": Callable[[LoadSessionRequest], Awaitable[LoadSessionResponse]] | None,
+            "session/list": Callable[[ListSessionsRequest], Awaitable[ListSessionsResponse]] | None,
+            "session/delete": Callable[[DeleteSessionRequest], Awaitable[DeleteSessionResponse]]
+            | None,
+            "session/fork": Callable[[ForkSessionRequest], Awaitable[ForkSessionResponse]] | None,
+            "session/archive": Callable[[ArchiveSessionRequest], Awaitable[ArchiveSessionResponse]]
+            | None,
+            "session/unarchive": Callable[
+                [UnarchiveSessionRequest], Awaitable[UnarchiveSessionResponse]
+            ]
+            | None,
+            "session/status": Callable[[SessionStatusRequest], Awaitable[SessionStatusResponse]]
+            | None,
+            "session/set_title": Callable[
+                [SetSessionTitleRequest], Awaitable[SetSessionTitleResponse]
+            ]
+            | None,
+            "session/resume": Callable[[ResumeSessionRequest], Awaitable[ResumeSessionResponse]]
+            | None,
+            "session/close": Callable[[CloseSessionRequest], Awaitable[CloseSessionResponse]]
+            | None,
+            "session/set_mode": Callable[[SetSessionModeRequest], Awaitable[SetSessionModeResponse]]
+            | None,
+            "session/set_config_option": Callable[
+                [SetSessionConfigOptionRequest], Awaitable[SetSessionConfigOptionResponse]
+            ]
+            | None,
+            "session/prompt": Callable[[PromptRequest], Awaitable[PromptResponse]] | None,
+        },
+        total=False,
+    )
+    """Some of the requests that the agent handles. None: not offered, answered -32601."""
+
+    SomeAgentNotificationHandlers = TypedDict(
+        "SomeAgentNotificationHandlers",
+        {
+            "session/cancel": Callable[[CancelNotification], None] | None,
+            "mcp/message": Callable[[MessageMcpNotification], None] | None,
+            "$/cancel_request": Callable[[CancelRequestNotification], None] | None,
+        },
+        total=False,
+    )
+    """Some of the notifications that the agent handles. None: ignored."""
+
     ClientRequestHandlers = TypedDict(
         "ClientRequestHandlers",
         {
@@ -181,7 +240,57 @@ if TYPE_CHECKING:
     )
     """Notifications that the client handles. None: ignored."""
 
+    SomeClientRequestHandlers = TypedDict(
+        "SomeClientRequestHandlers",
+        {
+            "fs/write_text_file": Callable[[WriteTextFileRequest], Awaitable[WriteTextFileResponse]]
+            | None,
+            "fs/read_text_file": Callable[[ReadTextFileRequest], Awaitable[ReadTextFileResponse]]
+            | None,
+            "session/request_permission": Callable[
+                [RequestPermissionRequest], Awaitable[RequestPermissionResponse]
+            ]
+            | None,
+            "terminal/create": Callable[[CreateTerminalRequest], Awaitable[CreateTerminalResponse]]
+            | None,
+            "terminal/output": Callable[[TerminalOutputRequest], Awaitable[TerminalOutputResponse]]
+            | None,
+            "terminal/release": Callable[
+                [ReleaseTerminalRequest], Awaitable[ReleaseTerminalResponse]
+            ]
+            | None,
+            "terminal/wait_for_exit": Callable[
+                [WaitForTerminalExitRequest], Awaitable[WaitForTerminalExitResponse]
+            ]
+            | None,
+            "terminal/kill": Callable[[KillTerminalRequest], Awaitable[KillTerminalResponse]]
+            | None,
+            "elicitation/create": Callable[
+                [CreateElicitationRequest], Awaitable[CreateElicitationResponse]
+            ]
+            | None,
+            "mcp/message": Callable[[MessageMcpRequest], Awaitable[MessageMcpResponse]] | None,
+        },
+        total=False,
+    )
+    """Some of the requests that the client handles. None: not offered, answered -32601."""
+
+    SomeClientNotificationHandlers = TypedDict(
+        "SomeClientNotificationHandlers",
+        {
+            "session/update": Callable[[SessionNotification], None] | None,
+            "elicitation/complete": Callable[[CompleteElicitationNotification], None] | None,
+            "auth/status_update": Callable[[AuthStatusUpdateNotification], None] | None,
+            "$/cancel_request": Callable[[CancelRequestNotification], None] | None,
+        },
+        total=False,
+    )
+    """Some of the notifications that the client handles. None: ignored."""
+
 else:
     AgentRequestHandlers = AgentNotificationHandlers = ClientRequestHandlers = (
         ClientNotificationHandlers
+    ) = dict
+    SomeAgentRequestHandlers = SomeAgentNotificationHandlers = SomeClientRequestHandlers = (
+        SomeClientNotificationHandlers
     ) = dict
