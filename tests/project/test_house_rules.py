@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 HANDWRITTEN = sorted(
     p
-    for folder in ("src", "codegen", "tests", "benchmarks", "examples")
+    for folder in ("src", "codegen", "docs", "tests", "benchmarks", "examples")
     for p in (ROOT / folder).rglob("*.py")
     if "_generated" not in p.parts
 )
@@ -91,6 +91,7 @@ def test_no_path_of_a_machine_is_committed() -> None:
             assert match is None, f"{_name(path)}: {match}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [["ruff", "check"], ["ruff", "format", "--check"], ["mypy"]], ids=" ".join
 )

@@ -94,6 +94,10 @@ def prompt(request: dict[str, Any], session_id: str, behaviours: set[str]) -> No
     if "starts others" in behaviours:
         child = subprocess.Popen(["sleep", str(HOUR)], start_new_session=True)
         say(session_id, f" {child.pid} ")
+    if "starts a call" in behaviours:
+        call = {"sessionUpdate": "tool_call", "toolCallId": "b", "title": "building"}
+        update = {"sessionId": session_id, "update": call | {"status": "in_progress"}}
+        send({"jsonrpc": "2.0", "method": "session/update", "params": update})
     if "shows odd text" in behaviours:
         say(session_id, "\x1b]0;owned\x07 caf\u00e9 \u202e")
     if "forges before it" in behaviours:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import math
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import anyio
+from anyio import to_thread
 
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.codex.connection.codex_binary import find_codex
-from codex_acp.codex.connection.launch import spawn_app_server
+from codex_acp.codex.connection.handshake import check_version
+from codex_acp.codex.connection.launch import codex_version, spawn_app_server
 from codex_acp.errors import CodexAcpError, LaunchError, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS
@@ -134,16 +135,21 @@ class AppServer:
             self._end.reason = str(error)
             raise
         except CodexAcpError as error:
-            self._end.reason = self._no_codex(error)
+            self._end.reason = await self._no_codex(error)
             raise LaunchError(self._end.reason) from error
         return client
 
-    def _no_codex(self, error: CodexAcpError) -> str:
-        """Perhaps it is none at all: so say which program it was that failed."""
-        with suppress(LaunchError):
+    async def _no_codex(self, error: CodexAcpError) -> str:
+        """Perhaps it is none at all, or too old to say so: ask it, and say which program failed."""
+        try:
             path = find_codex(self.options.codex).path
-            return f"{path!r} did not start as a Codex app-server: {error}"
-        return str(error)
+        except LaunchError:
+            return str(error)
+        try:
+            check_version(await to_thread.run_sync(codex_version, path, abandon_on_cancel=True))
+        except LaunchError as refused:
+            return str(refused)
+        return f"{path!r} did not start as a Codex app-server: {error}"
 
     def _spawn(self) -> ChildProcess:
         wait = self._restarts.seconds_to_wait(anyio.current_time())
