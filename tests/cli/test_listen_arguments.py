@@ -70,13 +70,15 @@ def test_a_token_of_the_environment_is_taken_out_of_it(
 
 
 def test_what_it_is_told_is_what_it_does(started: list[NetworkOptions], tmp_path: Path) -> None:
-    options = ("--max-connections", "3", "--max-sessions", "5", "--line-limit", "1000")
+    limited = ("--max-connections", "3", "--max-sessions", "5", "--line-limit", "1000")
+    options = (*limited, "--keep", "1.5h")
     more = ("--allow-origin", "https://a", "--allow-origin", "https://b", "--allow-host", "h")
     alone = "--codex-per-connection"
     assert main(["serve", *WS, "--token-file", token_file(tmp_path), *options, *more, alone]) == 7
     (found,) = started
     limits = found.limits
     assert (limits.connections, limits.sessions, limits.message_bytes) == (3, 5, 1000)
+    assert limits.keep_seconds == 5400
     assert (found.origins, found.hosts) == (("https://a", "https://b"), ("h",))
     assert not found.shared
 
@@ -95,6 +97,9 @@ def test_what_it_is_told_is_what_it_does(started: list[NetworkOptions], tmp_path
         ((*WS, "--token-file", "/dev/null"), "no regular file"),
         ((*WS, "--token-file", "x", "--no-token"), "exclude each other"),
         ((*WS, "--no-token", "--max-sessions", "0"), "positive"),
+        ((*WS, "--no-token", "--keep", "soon"), "no time"),
+        ((*WS, "--no-token", "--keep", "1000d"), "no time"),
+        (("--keep", "1h"), "--keep is for --listen"),
     ],
 )
 def test_what_makes_no_sense_is_said(

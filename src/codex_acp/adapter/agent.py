@@ -130,6 +130,11 @@ class CodexAgent:
     def _takes_booleans(self, session_id: str) -> bool:
         return self._sessions.audience(session_id).takes_booleans
 
+    @property
+    def parts(self) -> tuple[Sessions, Config]:
+        """For those who show a session to one client behind the other."""
+        return self._sessions, self._config
+
     def requests(self) -> AgentRequestHandlers:
         """One row a method; None: not offered."""
         return {

@@ -16,8 +16,14 @@ __all__ = ["add_listen_arguments", "network_options"]
 
 _NEEDS_LISTEN: Final = (
     "token_file", "no_token", "expose", "allow_origin", "allow_host", "tls_cert", "tls_key",
-    "codex_per_connection", "max_connections", "max_sessions", "owners",
+    "codex_per_connection", "max_connections", "max_sessions", "owners", "keep",
 )  # fmt: skip
+
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+MAX_KEEP: Final = 30 * 86400
+"""Seconds: nobody remembers a question for longer."""
 
 
 def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,6 +73,13 @@ def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="where to remember whose sessions are, if the tokens have several names",
     )
+    group.add_argument(
+        "--keep",
+        metavar="TIME",
+        type=_seconds,
+        help="keep a session whose connection breaks, with its questions, for so long: e.g. 8h, "
+        "30m, 90s (default: it ends, and its questions are answered no)",
+    )
     group.add_argument("--max-connections", metavar="N", type=_number, help="at once (default: 64)")
     group.add_argument("--max-sessions", metavar="N", type=_number, help="at once (default: 256)")
 
@@ -87,6 +100,7 @@ def network_options(parsed: argparse.Namespace) -> NetworkOptions | None:
         connections=parsed.max_connections or usual.connections,
         sessions=parsed.max_sessions or usual.sessions,
         message_bytes=parsed.line_limit or usual.message_bytes,
+        keep_seconds=parsed.keep or usual.keep_seconds,
     )
     options = NetworkOptions(
         Address.parse(parsed.listen),
@@ -130,6 +144,18 @@ def _tokens(file: str | None, *, no_token: bool) -> Tokens:
         f"{TOKEN_VARIABLE}; on this machine alone --no-token does without"
     )
     raise MisuseError(msg)
+
+
+def _seconds(text: str) -> float:
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
+    try:
+        seconds = float(number) * _UNITS[unit]
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= MAX_KEEP:
+        message = f"{text!r} is no time like 8h, 30m or 90s, of at most 30 days"
+        raise argparse.ArgumentTypeError(message)
+    return seconds
 
 
 def _number(text: str) -> int:

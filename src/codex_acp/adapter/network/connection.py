@@ -11,12 +11,19 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from codex_acp.acp._generated.v1.models import AgentAuthCapabilities
+from codex_acp.acp._generated.v1.methods import MODELS
+from codex_acp.acp._generated.v1.models import (
+    AgentAuthCapabilities,
+    LoadSessionResponse,
+    ResumeSessionResponse,
+)
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.network.network_session import NetworkSession
 from codex_acp.adapter.sessions.opening_errors import unknown_session
+from codex_acp.adapter.sessions.replay import Replay
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_REQUEST
+from codex_acp.mapping.agent.capabilities import META_KEY
 from codex_acp.mapping.session.ids import canonical_id
 
 if TYPE_CHECKING:
@@ -37,13 +44,11 @@ if TYPE_CHECKING:
         ListSessionsRequest,
         ListSessionsResponse,
         LoadSessionRequest,
-        LoadSessionResponse,
         NewSessionRequest,
         NewSessionResponse,
         PromptRequest,
         PromptResponse,
         ResumeSessionRequest,
-        ResumeSessionResponse,
         SetSessionConfigOptionRequest,
         SetSessionConfigOptionResponse,
         SetSessionModeRequest,
@@ -58,8 +63,10 @@ if TYPE_CHECKING:
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.unstable_handlers import UnstableAgentRequestHandlers
     from codex_acp.adapter.agent import CodexAgent
+    from codex_acp.adapter.network.network_session import Mark
     from codex_acp.adapter.network.registry import Registry
     from codex_acp.adapter.network.tokens import Token, Tokens
+    from codex_acp.jsonrpc.message import JsonValue
 
 __all__ = ["NetworkConnection"]
 
@@ -134,11 +141,17 @@ class NetworkConnection:
         response.auth_methods = []
         if response.agent_capabilities is not None:
             response.agent_capabilities.auth = AgentAuthCapabilities()
+            response.agent_capabilities.meta = self._meta(response.agent_capabilities.meta)
         return response
+
+    def _meta(self, usual: dict[str, object] | None) -> dict[str, object]:
+        ours = (usual or {}).get(META_KEY)
+        more = {"keepSeconds": self._registry.limits.keep_seconds}
+        return {**(usual or {}), META_KEY: {**(ours if isinstance(ours, dict) else {}), **more}}
 
     async def new_session(self, request: NewSessionRequest) -> NewSessionResponse:
         """See `CodexAgent.new_session`."""
-        self._registry.check_room()
+        await self._registry.make_room()
         session = self._new()
         response = await self.agent.new_session(request, session)
         await self._opened(response.session_id, session)
@@ -146,7 +159,7 @@ class NetworkConnection:
 
     async def fork_session(self, request: ForkSessionRequest) -> ForkSessionResponse:
         """See `CodexAgent.fork_session`."""
-        self._registry.check_room()
+        await self._registry.make_room()
         self._must_own(request.session_id)
         session = self._new()
         response = await self.agent.fork_session(request, session)
@@ -156,16 +169,24 @@ class NetworkConnection:
     async def load_session(self, request: LoadSessionRequest) -> LoadSessionResponse:
         """See `CodexAgent.load_session`; of one that is open here, another connection lets go."""
         session_id = request.session_id
-        return await self._reopen(
-            session_id, lambda session: session.agent.load_session(request, session)
+        answer = await self._reopen(
+            session_id, lambda session: session.agent.load_session(request, session), whole=True
         )
+        if isinstance(answer, LoadSessionResponse):
+            return answer
+        made: LoadSessionResponse = MODELS.decode("LoadSessionResponse", answer, "the session")
+        return made
 
     async def resume_session(self, request: ResumeSessionRequest) -> ResumeSessionResponse:
         """See `CodexAgent.resume_session` and `load_session`."""
         session_id = request.session_id
-        return await self._reopen(
-            session_id, lambda session: session.agent.resume_session(request, session)
+        answer = await self._reopen(
+            session_id, lambda session: session.agent.resume_session(request, session), whole=False
         )
+        if isinstance(answer, ResumeSessionResponse):
+            return answer
+        made: ResumeSessionResponse = MODELS.decode("ResumeSessionResponse", answer, "the session")
+        return made
 
     async def list_sessions(self, request: ListSessionsRequest) -> ListSessionsResponse:
         """See `CodexAgent.list_sessions`; only what the client owns."""
@@ -228,26 +249,68 @@ class NetworkConnection:
     # Whose it is.
 
     def _new(self) -> NetworkSession:
-        return NetworkSession(self._token.owner, self.agent, self.client)
+        kept = self._registry.limits.keep_seconds > 0
+        return NetworkSession(self._token.owner, self.agent, self.client, kept=kept)
 
     async def _opened(self, session_id: str, session: NetworkSession) -> None:
         self._registry.opened(session_id, session)
-        if self.client.gone:  # it has gone while the session was made
+        if self.client.gone:  # while the session was made
             self._registry.left(self.client)
 
-    async def _reopen(self, session_id: str, reopen: Callable[[NetworkSession], Awaitable[T]]) -> T:
+    async def _reopen(
+        self,
+        session_id: str,
+        reopen: Callable[[NetworkSession], Awaitable[T]],
+        *,
+        whole: bool,
+    ) -> T | dict[str, JsonValue]:
+        """Open a session, or have one shown here that is open; that may run on another connection.
+
+        Gives the answer of ``reopen``, or what is answered for one that runs.
+        """
         self._must_own(session_id)
         async with self._registry.lock(session_id):
             self._must_own(session_id)
             earlier = self._registry.sessions.get(session_id)
             if earlier is None:
-                self._registry.check_room()
-            elif earlier.client not in (None, self.client):
-                raise _shown_elsewhere(session_id)
-            session = self._new() if earlier is None else earlier
-            response = await reopen(session)
-            await self._opened(session_id, session)
-            return response
+                await self._registry.make_room()
+                session = self._new()
+                answer = await reopen(session)
+                await self._opened(session_id, session)
+                return answer
+            earlier.taken_by(self.client)
+            try:
+                if earlier.busy:
+                    return await self._show(earlier, whole=whole)
+                kept = earlier.opened_by(self.client, whole=whole)
+                answer = await reopen(earlier)
+                for event in kept:
+                    earlier.send(session_id, event)
+            except BaseException:
+                earlier.left(self.client)
+                self._registry.unshown(earlier)
+                raise
+            await self._opened(session_id, earlier)
+            return answer
+
+    async def _show(self, session: NetworkSession, *, whole: bool) -> dict[str, JsonValue]:
+        """Show what goes on: the history first if it is to be shown whole, its questions last."""
+        session_id = session.session_id
+        sessions, config = session.agent.parts
+        opened = sessions.opened(session_id)
+        mark: Mark | None = None
+        if whole and opened is not None:
+            mark, running = session.mark(), session.turn_ids
+            history = Replay(self.client, session_id, None)
+            await history.run(
+                opened.codex, None, kept=lambda turn: turn in running or turn in session.turn_ids
+            )
+            history.end(None)
+        session.show_to(self.client, mark)
+        await self._opened(session_id, session)
+        asyncio.get_running_loop().call_soon(session.ask_again)  # behind the answer to this
+        meta: dict[str, JsonValue] = {"running": True, "questions": session.questions}
+        return {**config.answer(session_id), "_meta": {META_KEY: meta}}
 
     def _must_own(self, session_id: str) -> None:
         if not self._registry.owned(self._token.owner, session_id):

@@ -36,26 +36,45 @@ class Registry:
         """Those that are open, whoever shows them."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._closed = asyncio.Event()
+        self._ends: dict[NetworkSession, asyncio.TimerHandle] = {}
+        """Of those that nobody shows: when they end."""
 
     def lock(self, session_id: str) -> asyncio.Lock:
         """Held while a session is opened or closed, so that no two connections do it at once."""
         return self._locks.setdefault(session_id, asyncio.Lock())
 
-    def check_room(self) -> None:
-        """Raises RpcError if too many sessions are open."""
-        if len(self.sessions) >= self.limits.sessions:
-            msg = f"{len(self.sessions)} sessions are open on this server; close one first"
-            raise RpcError(OVERLOADED, msg)
+    async def make_room(self) -> None:
+        """End the oldest session that nobody shows and that does nothing, if there are too many.
+
+        Raises RpcError if there is none.
+        """
+        while len(self.sessions) >= self.limits.sessions:
+            idle = (s for s in self.sessions.values() if s.client is None and not s.busy)
+            session = next(idle, None)
+            if session is None:
+                msg = f"{len(self.sessions)} sessions are open on this server; close one first"
+                raise RpcError(OVERLOADED, msg)
+            await self.end(session)
 
     def opened(self, session_id: str, session: NetworkSession) -> None:
-        """A session is open from now on."""
+        """A session is open from now on, and shown."""
+        session.session_id = session_id
         self.sessions[session_id] = session
         self.owners.made(session.owner, session_id)
+        self.shown(session)
+
+    def shown(self, session: NetworkSession) -> None:
+        """Somebody shows it: it need not be ended."""
+        timer = self._ends.pop(session, None)
+        if timer is not None:
+            timer.cancel()
 
     def closed(self, session_id: str, session: NetworkSession) -> None:
         """It is not any more; again is fine."""
         if self.sessions.get(session_id) is session:
             del self.sessions[session_id]
+            self.shown(session)
+            session.end()
             self._closed.set()
             self._closed = asyncio.Event()
 
@@ -72,16 +91,27 @@ class Registry:
         return self.owners.owns(owner, session_id)
 
     def left(self, client: Client) -> None:
-        """A connection has ended, and with it the sessions that it showed."""
-        for session_id, session in list(self.sessions.items()):
+        """A connection has ended: the sessions that it showed end, or are kept for a time."""
+        for session in list(self.sessions.values()):
             if session.left(client):
-                self.spawn(partial(self.end, session_id, session))
+                self.unshown(session)
 
-    async def end(self, session_id: str, session: NetworkSession) -> None:
+    def unshown(self, session: NetworkSession) -> None:
+        """Nobody shows it."""
+        if not session.kept:
+            self.spawn(partial(self.end, session))
+            return
+        loop, end = asyncio.get_running_loop(), partial(self.spawn, partial(self.end, session))
+        self.shown(session)
+        self._ends[session] = loop.call_later(self.limits.keep_seconds, end)
+
+    async def end(self, session: NetworkSession) -> None:
         """Nobody will show it any more: all that is open in it is settled negatively."""
+        session_id = session.session_id
         async with self.lock(session_id):
             if self.sessions.get(session_id) is not session or session.client is not None:
                 return
+            session.end()
             try:
                 await session.agent.close_session(CloseSessionRequest(session_id=session_id))
             except RpcError as error:
