@@ -18,7 +18,7 @@ from codex_acp.transport import websocket_messages as websocket
 from codex_acp.transport.websocket import WebSocketLink
 from codex_acp.transport.websocket_messages import HIGH_WATER_BYTES
 
-WAIT_SECONDS = 20
+WAIT_SECONDS = 60
 
 Serving = Callable[[ServerConnection], Awaitable[None]]
 

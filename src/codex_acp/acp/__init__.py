@@ -1,8 +1,8 @@
 """The Agent Client Protocol (ACP): both sides of a connection, and its models.
 
 The names load when they are first used: importing this package loads no model, pydantic or anyio.
-The models of version 1 are in `codex_acp.acp.types`; those with the schema's unstable parts, as an
-explicit opt-in, in `codex_acp.acp.unstable`. Version 2, a draft, is in `codex_acp.acp.v2`.
+The models of version 1 are in `codex_acp.acp.types`, those of version 2, a draft, in
+`codex_acp.acp.v2`. What is unstable in them is read and sent by a side that was opened for it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from codex_acp.acp.capabilities import AgentFeatures as AgentFeatures
     from codex_acp.acp.capabilities import ClientFeatures as ClientFeatures
     from codex_acp.acp.capabilities import agent_features as agent_features
+    from codex_acp.acp.capabilities import agent_features_v2 as agent_features_v2
     from codex_acp.acp.capabilities import client_features as client_features
+    from codex_acp.acp.capabilities import client_features_v2 as client_features_v2
     from codex_acp.acp.capabilities import is_supported_version as is_supported_version
     from codex_acp.acp.capabilities import negotiated_version as negotiated_version
     from codex_acp.acp.client_side import ClientSide as ClientSide
@@ -72,7 +74,9 @@ else:
             "AgentFeatures",
             "ClientFeatures",
             "agent_features",
+            "agent_features_v2",
             "client_features",
+            "client_features_v2",
             "is_supported_version",
             "negotiated_version",
         ),

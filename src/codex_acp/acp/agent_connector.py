@@ -26,6 +26,7 @@ from codex_acp.acp._generated.v1.models import (
 from codex_acp.acp.capabilities import PROTOCOL_VERSION
 from codex_acp.acp.client_side import ClientSide
 from codex_acp.acp.conventions import acp_connection, check_known, spawn
+from codex_acp.acp.dialects import methods_of
 from codex_acp.errors import LaunchError, MisuseError
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ConnectedAgent", "connect_agent"]
 
-_HEARD: Final = {**CLIENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS}
+_ASKED: Final = methods_of(CLIENT_REQUESTS, unstable=False)
+_HEARD: Final = methods_of({**CLIENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS}, unstable=False)
 
 _TERMINAL: Final = frozenset(
     f"terminal/{name}" for name in ("create", "output", "release", "wait_for_exit", "kill")
@@ -114,11 +116,11 @@ def connect_agent(
     started; entering it raises what ``initialize`` does.
     """
     given = requests or {}
-    check_known("request", given, CLIENT_REQUESTS)
+    check_known("request", given, _ASKED)
     heard = notifications or {}
     check_known("notification", heard, _HEARD)
     table: dict[str, object] = {
-        **dict.fromkeys(CLIENT_REQUESTS),
+        **dict.fromkeys(_ASKED),
         "session/request_permission": _reject,
         **given,
     }

@@ -26,6 +26,7 @@ from codex_acp.acp._generated.v1.models import (
 from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.capabilities import negotiated_version
 from codex_acp.acp.conventions import acp_connection, check_known
+from codex_acp.acp.dialects import methods_of
 from codex_acp.acp.prompt_turn import PromptTurn
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
@@ -53,7 +54,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run_agent"]
 
-_HEARD: Final = {**AGENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS}
+_ASKED: Final = methods_of(AGENT_REQUESTS, unstable=False)
+_HEARD: Final = methods_of({**AGENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS}, unstable=False)
 
 _SESSION_METHODS: Final = ("list", "delete", "resume", "close")
 """Methods that are advertised by an object of their own in ``sessionCapabilities``."""
@@ -83,7 +85,7 @@ async def run_agent(
     agent = _Agent(answer, requests or {}, capabilities or AgentCapabilities())
     agent.info = Implementation(name=name, version=version)
     agent.auth_methods = list(auth_methods)
-    table: dict[str, object] = {**dict.fromkeys(AGENT_REQUESTS), **agent.requests}
+    table: dict[str, object] = {**dict.fromkeys(_ASKED), **agent.requests}
     heard: dict[str, object] = {
         **dict.fromkeys(_HEARD),
         **(notifications or {}),
@@ -106,7 +108,7 @@ class _Agent:
     def __init__(
         self, answer: Answer, requests: SomeAgentRequestHandlers, capabilities: AgentCapabilities
     ) -> None:
-        check_known("request", requests, AGENT_REQUESTS)
+        check_known("request", requests, _ASKED)
         self._answer = answer
         self._capabilities = capabilities
         self._turns: dict[str, anyio.CancelScope | None] = {}

@@ -6,16 +6,15 @@ a prompt needs are loaded behind the answer, see `Sessions`.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from typing import TYPE_CHECKING, Final, cast
 
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
-from codex_acp.acp._generated.v1_unstable.methods import MODELS as UNSTABLE_MODELS
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
 from codex_acp.adapter.logins.ways import login_ways
+from codex_acp.adapter.sessions.after_opening import LOAD_AFTER_SECONDS, AfterOpening
 from codex_acp.adapter.sessions.opener import SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1.handlers import (
         AgentNotificationHandlers,
         AgentRequestHandlers,
+        UnstableAgentRequestHandlers,
     )
     from codex_acp.acp._generated.v1.models import (
         AuthenticateRequest,
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
         CloseSessionResponse,
         DeleteSessionRequest,
         DeleteSessionResponse,
+        ForkSessionRequest,
+        ForkSessionResponse,
         InitializeRequest,
         InitializeResponse,
         ListSessionsRequest,
@@ -62,17 +64,13 @@ if TYPE_CHECKING:
         SetSessionConfigOptionResponse,
         SetSessionModeRequest,
         SetSessionModeResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models import (
-        ForkSessionRequest,
-        ForkSessionResponse,
         SetSessionTitleRequest,
         SetSessionTitleResponse,
     )
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.side import QuickHandler
-    from codex_acp.acp.unstable_handlers import UnstableAgentRequestHandlers
     from codex_acp.adapter.audience import Audience
+    from codex_acp.adapter.load_ahead import LoadAhead
     from codex_acp.adapter.logins.auth import Authentication
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.sessions.methods import SessionMethods
@@ -89,14 +87,15 @@ __all__ = ["CodexAgent"]
 logger = logging.getLogger(__name__)
 
 
-LOAD_AFTER_SECONDS: Final = 0.002
-"""After a session was opened: the answer is written first, then what a prompt needs is loaded."""
+IDLE_SECONDS: Final = 0.2
+"""After ``initialize``, when no session is opened: Codex has booted, which was more urgent."""
 
 
 class CodexAgent:
     """The agent of one ACP connection. ``spawn`` starts a task that may outlive its request.
 
-    ``when_loaded`` is called once, when all that a prompt needs has been imported.
+    ``when_loaded`` is called once, when all that a prompt needs has been imported, which ``ahead``
+    begins when ``initialize`` is answered; without it, it waits for a session.
     """
 
     def __init__(
@@ -105,16 +104,17 @@ class CodexAgent:
         spawn: Spawn,
         transcript: Transcript | None = None,
         when_loaded: Callable[[], None] | None = None,
+        ahead: LoadAhead | None = None,
     ) -> None:
         self._app_server = app_server
         self._spawn = spawn = guarded(spawn)
-        self._when_loaded = when_loaded
+        self._ahead = ahead
         transcript = transcript or Transcript()
         self.client = Client(spawn)
         self._sessions = Sessions(spawn, self.client, transcript)
         self._record = SessionTranscript(transcript, lambda: self._sessions.generation)
         self._config = Config(spawn, self._sessions.send, self._takes_booleans)
-        self._opener = SessionOpener(app_server, self._sessions, self._config)
+        self._opener = SessionOpener(app_server, self._sessions, self._config, self._waits)
         self._readiness = PromptPreconditions(self._sessions, self._opener)
         self._session_methods: SessionMethods | None = None
         self._extras: SessionServices | None = None
@@ -123,9 +123,7 @@ class CodexAgent:
         self._sessions.when_made(self._made)
         app_server.when_started(self._sessions.codex_started)
         app_server.when_refused(self._sessions.refused)
-        self._left = False
-        self._answered: list[Opened] = []
-        """Sessions whose opening is answered, and who have still to hear of it."""
+        self._after = AfterOpening(self._sessions, self._opened, when_loaded, ahead)
 
     def _takes_booleans(self, session_id: str) -> bool:
         return self._sessions.audience(session_id).takes_booleans
@@ -197,6 +195,8 @@ class CodexAgent:
         client.introduced(params)
         self._app_server.introduce(codex_client_info(params))
         self._spawn(self._app_server.warm_up)
+        if self._ahead is not None:
+            self._ahead.start_within(IDLE_SECONDS)
         return initialize_result(params, self._login_ways)
 
     async def authenticate(self, request: AuthenticateRequest) -> AuthenticateResponse:
@@ -243,7 +243,7 @@ class CodexAgent:
         try:
             opened = await self._opener.start(setup)
         except RpcError:
-            self._load_soon()
+            self._after.load_soon()
             raise
         self._open(opened)
         return {"sessionId": opened.session_id, **opened.answer}
@@ -271,7 +271,7 @@ class CodexAgent:
         opened = await self._methods.fork(request, audience)
         self._open(opened)
         answer: dict[str, JsonValue] = {"sessionId": opened.session_id, **opened.answer}
-        made = UNSTABLE_MODELS.decode("ForkSessionResponse", answer, "the new session")
+        made = ACP_MODELS.decode("ForkSessionResponse", answer, "the new session")
         return cast("ForkSessionResponse", made)
 
     async def list_sessions(self, request: ListSessionsRequest) -> ListSessionsResponse:
@@ -319,34 +319,21 @@ class CodexAgent:
             self._session_methods = SessionMethods(self._sessions, self._opener, self._config)
         return self._session_methods
 
-    # Behind the answer.
+    # While Codex works, and behind the answer.
+
+    def _waits(self) -> None:
+        """A session is being opened, and Codex is at it now."""
+        if self._ahead is not None:
+            self._ahead.start_within(LOAD_AFTER_SECONDS)
 
     def _open(self, opened: Opened) -> None:
         """A session is open; what else there is to do, waits until that is answered."""
-        self._answered.append(opened)
         self._record.opened(opened)
-        self._load_soon()
-
-    def _load_soon(self) -> None:
-        asyncio.get_running_loop().call_later(LOAD_AFTER_SECONDS, self._load)
+        self._after.add(opened)
 
     def leave(self) -> None:
         """The client is gone: nothing is begun for it any more."""
-        self._left = True
-
-    def _load(self) -> None:
-        """Import what a prompt needs, while nobody waits for this process."""
-        if self._left:
-            return
-        self._sessions.load()
-        if self._when_loaded is not None:
-            self._when_loaded()
-            self._when_loaded = None
-        answered, self._answered = self._answered, []
-        for opened in answered:
-            session = self._sessions.get(opened.session_id)
-            if session is not None:
-                self._opened(session, opened)
+        self._after.leave()
 
     def _opened(self, session: Session, opened: Opened) -> None:
         """The client knows the session now: what it is told at once, whichever way it opened."""

@@ -16,7 +16,12 @@ import anyio
 
 from codex_acp.adapter.network.journal import Journal
 from codex_acp.errors import ConnectionClosed, RpcError, TransportError
-from codex_acp.mapping.events.session_events import CommandsChanged, Notice, UsageChanged
+from codex_acp.mapping.events.session_events import (
+    CommandsChanged,
+    Notice,
+    StateChanged,
+    UsageChanged,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -42,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_STATES: Final = (CommandsChanged, UsageChanged)
+_STATES: Final = (CommandsChanged, StateChanged, UsageChanged)
 """Events of which the last is all that a client has to know; no answer to a load has them."""
 
 TAKEN_OVER: Final = Notice("info", "This session is now shown on another connection.")

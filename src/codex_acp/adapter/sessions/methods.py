@@ -18,8 +18,8 @@ from codex_acp.acp._generated.v1.models import (
     DeleteSessionResponse,
     ListSessionsResponse,
     ResumeSessionRequest,
+    SetSessionTitleResponse,
 )
-from codex_acp.acp._generated.v1_unstable import models as unstable
 from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
@@ -41,10 +41,12 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1.models import (
         CloseSessionRequest,
         DeleteSessionRequest,
+        ForkSessionRequest,
         ListSessionsRequest,
         LoadSessionRequest,
         NewSessionRequest,
         SessionInfo,
+        SetSessionTitleRequest,
     )
     from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.config.config import Config
@@ -95,9 +97,7 @@ class SessionMethods:
         setup = await self._setup(request, audience, stored=True)
         return await self._opener.resume(request.session_id, setup, "resume")
 
-    async def fork(
-        self, request: unstable.ForkSessionRequest, audience: Audience | None = None
-    ) -> Opened:
+    async def fork(self, request: ForkSessionRequest, audience: Audience | None = None) -> Opened:
         """``session/fork`` (unstable): a new session that knows what the old one knows."""
         stable = decode(ResumeSessionRequest, plain(request), "session/fork")
         setup = await self._setup(stable, audience, stored=True)
@@ -166,9 +166,7 @@ class SessionMethods:
             logger.info("session %s, to be deleted, is not there: %s", session_id, error.message)
         return DeleteSessionResponse()
 
-    async def set_title(
-        self, request: unstable.SetSessionTitleRequest
-    ) -> unstable.SetSessionTitleResponse:
+    async def set_title(self, request: SetSessionTitleRequest) -> SetSessionTitleResponse:
         """``session/set_title`` (unstable): also of a session that is not open.
 
         Raises RpcError: -32602 for an empty title, -32002, -32603.
@@ -184,7 +182,7 @@ class SessionMethods:
             if not await self._opener.exists(codex, session_id):
                 raise unknown_session(session_id, error.message) from error
             raise _failed("name the session", error) from error
-        return unstable.SetSessionTitleResponse(title=title)
+        return SetSessionTitleResponse(title=title)
 
     async def _end(self, session_id: str) -> None:
         """Stop what runs in an open session, and let go of it."""
