@@ -275,7 +275,7 @@ class SessionOpener:
 
     def _must_be_idle(self, session_id: str) -> None:
         session = self._sessions.get(session_id)
-        if session is not None and session.busy:
+        if session is not None and session.prompts.busy:
             message = "a prompt runs in this session; wait for its end, or cancel it, to open it"
             raise RpcError(INVALID_REQUEST, message)
 
