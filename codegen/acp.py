@@ -10,7 +10,8 @@ from codegen.ir import Method, Protocol
 from codegen.naming import Namer, pascal
 from codegen.normalise import Normaliser
 from codegen.overrides import acp as overrides
-from codegen.patches import apply
+from codegen.patches import Patch, apply
+from codegen.stability import marked
 
 ENVELOPES = {
     "AgentRequest": ("client_requests", "client"),
@@ -40,11 +41,22 @@ def _params_of(schema: Schema) -> list[str]:
 def load(
     name: str, schema: dict[str, Any], stable: dict[str, Any], *, strict: bool = True
 ) -> Protocol:
-    """One protocol version; methods missing from ``stable`` are marked experimental.
+    """One protocol version; what is missing from ``stable`` is marked experimental.
 
     Not ``strict``: as for `codegen.codex.load`; a patch that does not fit is left out.
     """
-    definitions: dict[str, Schema] = apply(schema, overrides.PATCHES[name], strict=strict)["$defs"]
+    whole = _read(name, schema, stable, strict=strict)
+    if schema is stable:
+        return whole
+    return marked(whole, _read(name, stable, stable, strict=strict), strict=strict)
+
+
+def _read(name: str, schema: Schema, stable: Schema, *, strict: bool) -> Protocol:
+    """One schema; a patch of a definition that only the unstable one has is left out."""
+    patches = overrides.PATCHES[name]
+    if schema is stable:
+        patches = tuple(p for p in patches if _is_for(p, schema))
+    definitions: dict[str, Schema] = apply(schema, patches, strict=strict)["$defs"]
     namer = Namer(dict(overrides.NAMES), strict=strict)
     normaliser = Normaliser(definitions, namer, _member_name, open_by_default=False)
     known = {d.get("x-method") for d in stable["$defs"].values()}
@@ -62,6 +74,12 @@ def load(
     if strict:
         namer.check_overrides_used()
     return Protocol(name, normaliser.out, methods)
+
+
+def _is_for(patch: Patch, schema: Schema) -> bool:
+    """Whether the schema has the definition that is patched, or is to get one."""
+    definition = patch.pointer.split("/")[2]
+    return definition in schema["$defs"] or patch.pointer.endswith(f"/{definition}")
 
 
 def _method(

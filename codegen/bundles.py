@@ -19,10 +19,14 @@ from codegen.pinned import read_pins
 Schema = dict[str, Any]
 
 EXPERIMENTAL, STABLE = "codex/experimental.json", "codex/stable.json"
-ACP_V1, ACP_UNSTABLE = "acp/v1.json", "acp/v1_unstable.json"
-ACP_V2, ACP_V2_UNSTABLE = "acp/v2.json", "acp/v2_unstable.json"
+ACP_V1 = "acp/v1.json"
+ACP_SCHEMAS = {
+    "v1": ("acp/v1_unstable.json", ACP_V1),
+    "v2": ("acp/v2_unstable.json", "acp/v2.json"),
+}
+"""Protocol version → the schema that has all of it, and the one that tells what is stable."""
 CODEX_FILES = (EXPERIMENTAL, STABLE)
-ACP_FILES = (ACP_V1, ACP_UNSTABLE, ACP_V2, ACP_V2_UNSTABLE)
+ACP_FILES = tuple(key for whole, stable in ACP_SCHEMAS.values() for key in (stable, whole))
 OLDER = "codex/older/"
 """Below it are packed bundles of older Codex versions that must stay readable."""
 

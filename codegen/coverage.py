@@ -38,14 +38,14 @@ class Missing:
 
 
 def missing(codex: Protocol, root: Path, acp: dict[str, Protocol] | None = None) -> list[Missing]:
-    """Every row and arm to add or to remove; ``acp`` is ``v1`` and ``v1_unstable``."""
+    """Every row and arm to add or to remove; ``acp`` is ``v1`` and ``v2``."""
     problems: list[Missing] = []
     for table in codex_tables(codex):
         problems += _of_table(table, read_rows(root, table))
     files = read_sources(root)
     protocols = {"codex": codex, **(acp or {})}
     if acp:
-        for table, rows in acp_tables(files, acp["v1"]):
+        for _, table, rows in acp_tables(files, acp):
             problems += _of_table(table, rows)
     for lack in lacking(files, closed_sets(protocols)):
         problems.append(of_match(lack))

@@ -31,7 +31,7 @@ def report(old: Path, new: Path, root: Path = ROOT) -> Report:
         after = schema_set(files, is_strict=files != read_schema_set(old))
     except CodegenError as error:  # whole, but of a kind that the generator has never seen
         after = SchemaSet(tuple(files.versions.items()), (), (), f"{type(error).__name__}: {error}")
-    return drift(before, after, read_ours(root, dict(after.protocols).get("v1")))
+    return drift(before, after, read_ours(root, dict(after.protocols)))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -45,12 +45,7 @@ def compare(old: SchemaSet, new: SchemaSet) -> tuple[Change, ...]:
     for name in before.keys() & after.keys():
         changes = _protocol(name, before[name], after[name])
         found += _marked(changes, old_stable[name], new_stable[name])
-    known = {replace(c, protocol="", experimental=False) for c in found if c.protocol == "v1"}
-    return tuple(
-        c
-        for c in found
-        if c.protocol != "v1_unstable" or replace(c, protocol="", experimental=False) not in known
-    )
+    return tuple(found)
 
 
 def _protocol(name: str, old: Protocol, new: Protocol) -> Iterator[Change]:

@@ -8,6 +8,7 @@ values and members are kept by the models.
 from __future__ import annotations
 
 from codegen.arms import Lack, closed_sets, lacking
+from codegen.bundles import ACP_SCHEMAS
 from codegen.drift_compare import compare
 from codegen.drift_model import Change, Judged, Report, SchemaSet, Verdict
 from codegen.drift_ours import Ours
@@ -80,10 +81,10 @@ def _notification(change: Change, ours: Ours) -> Judged:
 
 def _method(change: Change, ours: Ours) -> Judged:
     call = snake(change.name)
-    if change.protocol == "v1_unstable":
-        return Judged(change, NO, "unstable ACP, which the adapter does not offer")
-    if change.protocol == "v1" and change.kind == "added":
-        if change.name in ours.acp_rows:
+    if change.protocol in ACP_SCHEMAS and change.kind == "added":
+        if change.experimental:
+            return Judged(change, NO, f"unstable: no table must have it; a new typed call, {call}")
+        if (change.protocol, change.name) in ours.acp_rows:
             return Judged(change, NO, "every table of handlers has it")
         return Judged(change, YES, "tables of handlers lack it")
     if change.kind == "added":

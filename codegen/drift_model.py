@@ -42,7 +42,7 @@ class Change:
     """One thing that is in one schema set and not, or otherwise, in the other."""
 
     protocol: str
-    """``codex``, ``v1`` or ``v1_unstable``."""
+    """``codex``, or a version of ACP: ``v1``, ``v2``."""
     area: Area
     kind: Kind
     owner: str

@@ -7,10 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from codegen.bundles import ACP_SCHEMAS
 from codegen.exposure import SRC, SourceFile, public_signatures, read_sources, uses
 from codegen.ir import Protocol
 from codegen.render import DISCRIMINATORS
-from codegen.tables import ACP_TABLES, NOTIFICATIONS, REFUSALS, ROUTES, Table, acp_tables, read_rows
+from codegen.tables import (
+    ACP_TABLES,
+    NOTIFICATIONS,
+    REFUSALS,
+    ROUTES,
+    Table,
+    acp_tables,
+    read_rows,
+    stable_methods,
+)
 
 Key = tuple[str, str]
 """(protocol, generated name)."""
@@ -27,8 +37,8 @@ class Ours:
     """Notification → what becomes of it, in words."""
     discriminators: Mapping[str, Mapping[str, str]]
     """Definition → value → what becomes of it."""
-    acp_rows: frozenset[str]
-    """Methods of ACP that every handler table has."""
+    acp_rows: frozenset[Key]
+    """(version, stable method) of ACP that every handler table has."""
     mapped: frozenset[str]
     """Generated names that the mapping uses."""
     uses: Mapping[Key, tuple[str, ...]]
@@ -40,13 +50,15 @@ class Ours:
         return tuple(f.path for f in self.files if protocol in f.protocols and f.words & words)
 
 
-def read_ours(root: Path, v1: Protocol | None) -> Ours:
-    """Read the source below ``root``. Without ``v1`` the tables of ACP are not looked at."""
+def read_ours(root: Path, protocols: Mapping[str, Protocol]) -> Ours:
+    """Read the source below ``root``; of ACP the tables of the versions in ``protocols``."""
     files = read_sources(root)
     found = uses(files)
-    tables = [] if v1 is None else list(acp_tables(files, v1))
-    lacked = {key for table, rows in tables for key in table.keys - rows.lines.keys()}
-    whole = {m.wire for d in ACP_TABLES.values() for x in d for m in v1.methods[x]} if v1 else set()
+    acp = {version: found for version, found in protocols.items() if version in ACP_SCHEMAS}
+    tables = acp_tables(files, acp)
+    lacked = {(v, key) for v, table, rows in tables for key in table.keys - rows.lines.keys()}
+    directions = {direction for rows in ACP_TABLES.values() for direction in rows}
+    whole = {(v, method) for v, p in acp.items() for method in stable_methods(p, directions)}
     return Ours(
         routes=_plain(_rows(root, ROUTES, "SERVER_REQUEST_ROUTES")),
         refusals=_rows(root, REFUSALS, "REFUSALS"),

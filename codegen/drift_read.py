@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from codegen import acp, codex
-from codegen.bundles import ACP_UNSTABLE, ACP_V1, EXPERIMENTAL, STABLE, SchemaFiles
+from codegen.bundles import ACP_SCHEMAS, EXPERIMENTAL, STABLE, Schema, SchemaFiles
 from codegen.drift_model import SchemaSet
 from codegen.errors import CodegenError
 from codegen.ir import Protocol
@@ -16,19 +18,21 @@ def schema_set(source: SchemaFiles, *, is_strict: bool = False) -> SchemaSet:
     stable: list[tuple[str, Protocol]] = []
     files = source.files
     if EXPERIMENTAL in files:
-        whole, part = files[EXPERIMENTAL], files[STABLE]
-        protocols.append(("codex", codex.load(whole, part, strict=False)))
-        stable.append(("codex", codex.load(part, part, strict=False)))
-    if ACP_V1 in files:
-        first, unstable = files[ACP_V1], files[ACP_UNSTABLE]
-        v1 = acp.load("v1", first, first, strict=False)
-        protocols += [
-            ("v1", v1),
-            ("v1_unstable", acp.load("v1_unstable", unstable, first, strict=False)),
-        ]
-        stable += [("v1", v1), ("v1_unstable", v1)]
+        experimental, known = files[EXPERIMENTAL], files[STABLE]
+        protocols.append(("codex", codex.load(experimental, known, strict=False)))
+        stable.append(("codex", codex.load(known, known, strict=False)))
+    for name, (whole, part) in _acp_files(files):
+        protocols.append((name, acp.load(name, whole, part, strict=False)))
+        stable.append((name, acp.load(name, part, part, strict=False)))
     problem = _problem(source) if is_strict else ""
     return SchemaSet(tuple(source.versions.items()), tuple(protocols), tuple(stable), problem)
+
+
+def _acp_files(files: Mapping[str, Schema]) -> Iterator[tuple[str, tuple[Schema, Schema]]]:
+    """The versions of ACP whose two schemas are there."""
+    for name, (whole, stable) in ACP_SCHEMAS.items():
+        if whole in files and stable in files:
+            yield name, (files[whole], files[stable])
 
 
 def _problem(source: SchemaFiles) -> str:
@@ -36,9 +40,8 @@ def _problem(source: SchemaFiles) -> str:
     try:
         if EXPERIMENTAL in files:
             discriminators(codex.load(files[EXPERIMENTAL], files[STABLE]))
-        if ACP_V1 in files:
-            acp.load("v1", files[ACP_V1], files[ACP_V1])
-            acp.load("v1_unstable", files[ACP_UNSTABLE], files[ACP_V1])
+        for name, (whole, part) in _acp_files(files):
+            acp.load(name, whole, part)
     except CodegenError as error:
         return f"{type(error).__name__}: {error}"
     return ""

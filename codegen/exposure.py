@@ -27,7 +27,7 @@ class SourceFile:
     path: str
     tree: ast.Module
     names: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Name in this file → (``codex``, ``v1`` or ``v1_unstable``; generated name)."""
+    """Name in this file → (``codex``, ``v1`` or ``v2``; generated name)."""
     packages: dict[str, str] = field(default_factory=dict)
     """Name in this file of a generated module (``models``) → its protocol."""
     lines: dict[str, int] = field(default_factory=dict)
@@ -104,11 +104,11 @@ def _protocol_of(module: str) -> str | None:
     """Whose generated names a module has; None if it has none."""
     if module.startswith(("codex_acp.codex.", "codex_acp.acp.")):
         rest = module.split(".")[2:]
-        if rest[0] not in ("_generated", "types", "unstable"):
+        if rest[0] not in ("_generated", "types", "unstable", "v2"):
             return None
         if module.startswith("codex_acp.codex."):
             return "codex"
-        return "v1_unstable" if "unstable" in rest or "v1_unstable" in rest else "v1"
+        return "v2" if "v2" in rest else "v1"
     return "codex" if "._generated" in module else None
 
 

@@ -21,15 +21,17 @@ def check_schemas(files: dict[str, str]) -> None:
             exec(compile(text, path, "exec"), names)
     for folder, found in trees.items():
         ours = {n: f for n, f in found.items() if getattr(f, "__module__", "") == str(folder)}
-        tree = _Tree(str(folder), ours)
-        for name in ours:
-            tree(name)
+        for unstable in (True, False):
+            tree = _Tree(str(folder), ours, unstable)
+            for name in ours:
+                tree(name)
 
 
 class _Tree:
     """The functions of one tree and their schemas, with an empty class in each model's place."""
 
-    def __init__(self, folder: str, functions: dict[str, Any]) -> None:
+    def __init__(self, folder: str, functions: dict[str, Any], unstable: bool) -> None:
+        self.unstable = unstable
         self._folder = folder
         self._functions = functions
         self._schemas: dict[str, Schema] = {}

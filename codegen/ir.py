@@ -28,6 +28,8 @@ class FieldDef:
     """A value that does not fit reads as absent (``x-deserialize-default-on-error``)."""
     skip_invalid_items: bool = False
     null_as_default: bool = False
+    experimental: bool = False
+    """Whether the stable schema lacks it; marked for ACP only."""
 
 
 @dataclass(frozen=True)
@@ -108,3 +110,5 @@ class Protocol:
     definitions: dict[str, Definition]
     methods: dict[str, tuple[Method, ...]] = field(default_factory=dict)
     """Direction → its methods, in the schema's order."""
+    experimental: frozenset[str] = frozenset()
+    """Definitions that the stable schema lacks; marked for ACP only."""

@@ -11,10 +11,8 @@ from pathlib import Path
 from codegen import acp, codex, render
 from codegen.bundles import (
     ACP_FILES,
-    ACP_UNSTABLE,
+    ACP_SCHEMAS,
     ACP_V1,
-    ACP_V2,
-    ACP_V2_UNSTABLE,
     EXPERIMENTAL,
     OLDER,
     STABLE,
@@ -27,17 +25,9 @@ from codegen.older import readable
 from codegen.overrides.layout import ACP_HOT, CODEX_HOT
 from codegen.pinned import ROOT, SCHEMA_DIR, PinnedFile, read_pins, version_key
 
-ACP_TREES = (
-    ("v1", ACP_V1, ACP_V1),
-    ("v1_unstable", ACP_UNSTABLE, ACP_V1),
-    ("v2", ACP_V2_UNSTABLE, ACP_V2),
-)
-"""Name of a tree, the schema it is made from, and the one that tells what of it is stable."""
-
 ACP_TITLES = {
     "v1": "the Agent Client Protocol, version 1",
-    "v1_unstable": "the Agent Client Protocol, version 1 with unstable parts",
-    "v2": "the Agent Client Protocol, version 2 (a draft), with unstable parts",
+    "v2": "the Agent Client Protocol, version 2 (a draft)",
 }
 
 GENERATED_DIRS = (
@@ -86,7 +76,10 @@ def load_acp(schema_dir: Path = SCHEMA_DIR) -> dict[str, Protocol]:
     """The versions of ACP as the pinned files describe them."""
     pins = read_pins(schema_dir)
     files = {key: pins[key].load(schema_dir) for key in ACP_FILES}
-    return {name: acp.load(name, files[key], files[base]) for name, key, base in ACP_TREES}
+    return {
+        name: acp.load(name, files[whole], files[stable])
+        for name, (whole, stable) in ACP_SCHEMAS.items()
+    }
 
 
 def undecided(root: Path = ROOT) -> list[Missing]:
@@ -113,7 +106,7 @@ def render_all(schema_dir: Path = SCHEMA_DIR) -> dict[str, str]:
             head(experimental),
         )
     )
-    for name, key, _ in ACP_TREES:
+    for name, (key, _) in ACP_SCHEMAS.items():
         files |= render.acp_files(
             render.Target(
                 protocols[name],
@@ -136,7 +129,8 @@ def render_all(schema_dir: Path = SCHEMA_DIR) -> dict[str, str]:
 
 def _acp_source(package: str) -> str:
     """The schema that the files of a folder below ``acp/_generated`` are made from."""
-    return next((key for name, key, _ in ACP_TREES if name in package.split("/")), ACP_V1)
+    versions = [key for name, (key, _) in ACP_SCHEMAS.items() if name in package.split("/")]
+    return versions[0] if versions else ACP_V1
 
 
 def format_all(files: dict[str, str]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from codegen.models import generate_classes
 from codegen.naming import pascal, snake
 from codegen.rewrite import fields_of, rewrite_class
 from codegen.split import assign, in_order
+from codegen.stability import containing
 from codegen.words import function_of
 
 _ENVIRONMENT = jinja2.Environment(
@@ -102,14 +103,40 @@ def model_files(target: Target) -> dict[str, str]:
         files[f"{target.folder}/schemas/{module}.py"] = template(
             "schemas_module.py.jinja",
             header=target.header, title=target.title, module=module,
-            body="\n\n".join(function_of(used[n], attributes) for n in ordered),
+            body="\n\n".join(
+                function_of(used[n], attributes, _unstable_in(n, protocol)) for n in ordered
+            ),
         )  # fmt: skip
     files[f"{target.folder}/models/__init__.py"] = template(
         "models_package.py.jinja",
         header=target.header, title=target.title, package=target.package,
         modules={m: wrap(" ".join(names), 88) for m, names in by_module.items()},
     )  # fmt: skip
+    if protocol.experimental:
+        files[f"{target.folder}/unstable.py"] = unstable_file(target, classes)
     return files
+
+
+def _unstable_in(name: str, protocol: Protocol) -> frozenset[str]:
+    """What the stable schema leaves out of a definition: of one that it lacks, nothing."""
+    return frozenset() if name in protocol.experimental else protocol.experimental
+
+
+def unstable_file(target: Target, classes: dict[str, ast.ClassDef]) -> str:
+    """The names of what only the unstable schema has."""
+    protocol = target.protocol
+    fields = {
+        name: [a for a, (_, f) in fields_of(classes[name], d).items() if f.experimental]
+        for name, d in sorted(protocol.definitions.items())
+        if isinstance(d, ClassDef) and name not in protocol.experimental
+    }
+    return template(
+        "unstable.py.jinja",
+        header=target.header, title=target.title,
+        types=wrap(" ".join(sorted(protocol.experimental)), 92),
+        fields={name: attributes for name, attributes in fields.items() if attributes},
+        containing=wrap(" ".join(sorted(containing(protocol))), 92),
+    )  # fmt: skip
 
 
 def _statement(name: str, protocol: Protocol, classes: dict[str, ast.ClassDef]) -> str:
@@ -129,6 +156,7 @@ def methods_file(target: Target) -> str:
         methods=target.protocol.methods,
         names={d: pascal(d).removesuffix("s") for d in target.protocol.methods},
         docs={d: _DIRECTION_DOCS[d].format(codex=verb) for d in target.protocol.methods},
+        with_stable=bool(target.protocol.experimental),
     )  # fmt: skip
 
 
@@ -231,15 +259,18 @@ def acp_files(target: Target) -> dict[str, str]:
     for side, caller in (("agent", "client"), ("client", "agent")):
         requests = rows(protocol, f"{side}_requests")
         notifications = rows(protocol, f"{side}_notifications") + shared
-        tables.append(
-            {
-                "side": side,
-                "requests": requests,
-                "notifications": notifications,
-                "requests_name": f"{pascal(side)}RequestHandlers",
-                "notifications_name": f"{pascal(side)}NotificationHandlers",
-            }
-        )
+        for unstable in (False, True):
+            name = f"{'Unstable' if unstable else ''}{pascal(side)}"
+            tables.append(
+                {
+                    "side": side,
+                    "unstable": unstable,
+                    "requests": [r for r in requests if r["experimental"] == unstable],
+                    "notifications": [r for r in notifications if r["experimental"] == unstable],
+                    "requests_name": f"{name}RequestHandlers",
+                    "notifications_name": f"{name}NotificationHandlers",
+                }
+            )
         classes.append(
             {
                 "name": f"{pascal(side)}Calls",

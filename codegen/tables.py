@@ -6,7 +6,7 @@ A table that lacks a row does not import. Owns where the tables are and what a n
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,17 +114,29 @@ def text_of(node: ast.expr | None) -> str:
     return str(node.value) if isinstance(node, ast.Constant) else ""
 
 
-def acp_tables(files: list[SourceFile], v1: Protocol) -> Iterator[tuple[Table, Rows]]:
-    """Every dict of handwritten code that is typed as a table of ACP's methods, with its rows."""
+def acp_tables(
+    files: list[SourceFile], protocols: Mapping[str, Protocol]
+) -> Iterator[tuple[str, Table, Rows]]:
+    """Every dict of handwritten code that is typed as a table of ACP's methods, with its rows.
+
+    Each with the version whose table it is. Unstable methods are in tables that need no row.
+    """
     for file in files:
         for name, annotation, value in _typed_dicts(file.tree):
-            kind = ast.unparse(annotation).rstrip("]'\"").rpartition("[")[2].rpartition(".")[2]
-            if kind not in ACP_TABLES or None in value.keys:
+            written = ast.unparse(annotation).rstrip("]'\"").rpartition("[")[2].rpartition(".")[2]
+            version, kind = file.names.get(written, ("v1", written))
+            if kind not in ACP_TABLES or version not in protocols or None in value.keys:
                 continue
-            keys = frozenset(m.wire for d in ACP_TABLES[kind] for m in v1.methods[d])
+            keys = frozenset(stable_methods(protocols[version], ACP_TABLES[kind]))
             row = '"{key}": None,  # not offered; or the function that handles it'
             table = Table(file.path, name, keys, row, f"{kind} has a new method {{key}}")
-            yield table, rows_of(value)
+            yield version, table, rows_of(value)
+
+
+def stable_methods(protocol: Protocol, directions: Iterable[str]) -> Iterator[str]:
+    """The methods of some directions that the stable schema has."""
+    for direction in directions:
+        yield from (m.wire for m in protocol.methods[direction] if not m.experimental)
 
 
 def _typed_dicts(tree: ast.Module) -> Iterator[tuple[str, ast.expr, ast.Dict]]:

@@ -24,26 +24,42 @@ Attributes = Mapping[str, Mapping[str, FieldDef]]
 """Class → its attributes, in order, and the property each stands for."""
 
 
-def function_of(definition: Definition, attributes: Attributes) -> str:
-    """The function that gives the definition's schema or, of a class, its fields."""
+def function_of(
+    definition: Definition, attributes: Attributes, unstable: frozenset[str] = frozenset()
+) -> str:
+    """The function that gives the definition's schema or, of a class, its fields.
+
+    ``unstable`` has the names of definitions that are left out where ``ref.unstable`` is false.
+    """
     name = definition.name
     try:
         match definition:
             case ClassDef():
-                rows = [f"{a!r}: {_field(a, f)}" for a, f in attributes[name].items()]
-                returned, body = "Fields", "{" + ", ".join(rows) + "}"
+                rows = {f"{a!r}: {_field(a, f)}": f for a, f in attributes[name].items()}
+                returned, body = (
+                    "Fields",
+                    _dict(
+                        [row for row, f in rows.items() if not f.experimental],
+                        [row for row, f in rows.items() if f.experimental],
+                    ),
+                )
             case EnumDef():
                 values = ", ".join(map(repr, definition.values))
                 word = "open_enum" if definition.is_open else "literal"
                 returned, body = "Schema", f"{word}({values})"
             case UnionDef():
-                returned, body = "Schema", _union(definition, attributes)
+                returned, body = "Schema", _union(definition, attributes, unstable)
             case AliasDef():
                 returned, body = "Schema", _word(definition.node)
     except KeyError as error:
         msg = f"{name} needs a word that codex_acp.wire.words does not have: {error}"
         raise CodegenError(msg) from None
     return f"def {name}(ref: Ref) -> {returned}:\n    return {body}\n"
+
+
+def _dict(rows: list[str], unstable: list[str]) -> str:
+    more = [f"**({{{', '.join(unstable)}}} if ref.unstable else {{}})"] if unstable else []
+    return f"{{{', '.join([*rows, *more])}}}"
 
 
 def _word(node: Node) -> str:
@@ -97,16 +113,17 @@ def _call(word: str, *arguments: str) -> str:
     return f"{word}({', '.join(a for a in arguments if a)})"
 
 
-def _union(definition: UnionDef, attributes: Attributes) -> str:
+def _union(definition: UnionDef, attributes: Attributes, unstable: frozenset[str]) -> str:
     unknown = "unknown=UNKNOWN_VARIANT" if definition.is_open else ""
     if definition.kind == "untagged":
         words = [f"ref({m!r})" for m in definition.members]
         words += [_word(node) for node in definition.nodes if node != NULL]
         union = words[0] if len(words) == 1 else _call("untagged", *words)
         return f"nullable({union})" if NULL in definition.nodes else union
-    choices = (
-        "{" + ", ".join(f"{key!r}: {_group(group)}" for key, group in definition.choices) + "}"
-    )
+    rows: tuple[list[str], list[str]] = ([], [])
+    for key, group in definition.choices:
+        rows[unstable.issuperset(group)].append(f"{key!r}: {_group(group, unstable)}")
+    choices = _dict(*rows)
     if definition.kind == "keyed":
         return _call("keyed", *map(repr, definition.literals), f"members={choices}", unknown)
     first = attributes[definition.members[0]]
@@ -121,6 +138,14 @@ def _union(definition: UnionDef, attributes: Attributes) -> str:
     )
 
 
-def _group(classes: tuple[str, ...]) -> str:
-    refs = ", ".join(f"ref({cls!r})" for cls in classes)
-    return refs if len(classes) == 1 else f"untagged({refs})"
+def _group(classes: tuple[str, ...], unstable: frozenset[str]) -> str:
+    if len(classes) == 1:
+        return f"ref({classes[0]!r})"
+    whole = unstable.issuperset(classes)
+    refs = [
+        f"*([ref({cls!r})] if ref.unstable else [])"
+        if cls in unstable and not whole
+        else f"ref({cls!r})"
+        for cls in classes
+    ]
+    return f"untagged({', '.join(refs)})"

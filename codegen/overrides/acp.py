@@ -37,8 +37,7 @@ _ERROR = {
 """What ``ErrorStopReason`` adds."""
 
 PATCHES: dict[str, tuple[Patch, ...]] = {
-    "v1": (),
-    "v1_unstable": (
+    "v1": (
         Patch(
             "/$defs/IdleStateUpdate/anyOf",
             "3848b44593bea9f6",

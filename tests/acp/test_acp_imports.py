@@ -13,7 +13,6 @@ import codex_acp.acp.types
 import codex_acp.acp.unstable
 import codex_acp.acp.v2
 from codex_acp.acp._generated.v1.models import MODULE_OF
-from codex_acp.acp._generated.v1_unstable.models import MODULE_OF as UNSTABLE_MODULE_OF
 
 HEAVY = ("pydantic", "pydantic_core", "anyio", "asyncio")
 
@@ -62,17 +61,38 @@ def test_a_model_loads_its_own_module_only() -> None:
     assert models_in(modules) == {"codex_acp.acp._generated.v1.models.handshake"}
 
 
-def test_the_stable_models_never_load_the_unstable_ones() -> None:
-    modules = loaded_by("from codex_acp.acp.types import *")
-    assert not any("v1_unstable" in name for name in modules)
-    assert "codex_acp.acp._generated.v1.models.turn" in modules
-
-
 def test_neither_version_loads_the_other() -> None:
     first = loaded_by("from codex_acp.acp.types import InitializeRequest, PromptRequest")
     assert not any("._generated.v2" in name for name in first)
     second = loaded_by("from codex_acp.acp.v2 import InitializeRequest, PromptRequest")
     assert not any("._generated.v1" in name for name in second)
+
+
+SIDES = """
+from codex_acp.acp import AgentSide, ClientSide, acp_connection
+from codex_acp.transport.memory import memory_pair
+from tests.acp import {tables} as t
+near, far = memory_pair()
+AgentSide(acp_connection(near, name="a"), {agent})
+ClientSide(acp_connection(far, name="b"), {client})
+"""
+
+
+def test_a_side_of_one_version_loads_nothing_of_the_other() -> None:
+    agent, client = (f"t.{s}_requests(), t.{s}_notifications()" for s in ("agent", "client"))
+    first = loaded_by(SIDES.format(tables="tables", agent=agent, client=client))
+    assert not any("._generated.v2" in name for name in first)
+    later = loaded_by(SIDES.format(tables="tables", agent=f"{agent}, v2=int", client=client))
+    assert not any("._generated.v2" in name for name in later)
+    second = loaded_by(
+        SIDES.format(
+            tables="tables_v2",
+            agent=f"None, None, v2=({agent})",
+            client=f"None, None, v2=({client})",
+        )
+    )
+    v1 = {name for name in second if "._generated.v1." in name}
+    assert v1 == {"codex_acp.acp._generated.v1.calls"}
 
 
 def test_every_name_of_version_2_can_be_had() -> None:
@@ -91,13 +111,11 @@ def test_every_public_name_can_be_had() -> None:
 def test_the_public_models_are_all_those_of_the_schema() -> None:
     bases = {"UnknownValue", "UnknownVariant", "WireModel"}
     assert set(dir(codex_acp.acp.types)) == set(MODULE_OF) | bases
-    assert set(dir(codex_acp.acp.unstable)) == set(UNSTABLE_MODULE_OF) | bases
+    assert dir(codex_acp.acp.unstable) == dir(codex_acp.acp.types)
     for name in dir(codex_acp.acp.types):
         assert getattr(codex_acp.acp.types, name) is not None
-    for name in dir(codex_acp.acp.unstable):
-        assert getattr(codex_acp.acp.unstable, name) is not None
-    assert "ForkSessionRequest" not in dir(codex_acp.acp.types)
-    assert "ForkSessionRequest" in dir(codex_acp.acp.unstable)
+    for name in dir(codex_acp.acp.types):
+        assert getattr(codex_acp.acp.unstable, name) is getattr(codex_acp.acp.types, name)
 
 
 @pytest.mark.parametrize(

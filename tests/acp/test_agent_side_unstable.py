@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from codex_acp.acp import AgentSide, acp_connection
-from codex_acp.acp._generated.v1_unstable.methods import AGENT_REQUESTS
+from codex_acp.acp._generated.v1.handlers import UnstableAgentRequestHandlers
 from codex_acp.acp.unstable import (
     ForkSessionRequest,
     ForkSessionResponse,
     SetSessionTitleRequest,
     SetSessionTitleResponse,
 )
-from codex_acp.acp.unstable_handlers import UnstableAgentRequestHandlers
 from codex_acp.errors import MisuseError, RpcError
 from codex_acp.transport.memory import memory_pair
 from tests.acp.raw_peer import RawPeer
@@ -83,8 +82,3 @@ def test_only_methods_that_the_stable_schema_lacks_go_there(method: str) -> None
     rows = cast("UnstableAgentRequestHandlers", {method: fork})
     with pytest.raises(MisuseError, match=method):
         a_side(rows)
-
-
-def test_the_table_has_a_row_for_each_unstable_request() -> None:
-    unstable = {method for method, info in AGENT_REQUESTS.items() if info.experimental}
-    assert set(UnstableAgentRequestHandlers.__annotations__) == unstable

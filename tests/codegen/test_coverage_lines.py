@@ -138,7 +138,8 @@ def test_a_new_method_of_acp_is_missing_in_every_table_of_its_side() -> None:
     methods = {**v1.methods, "agent_requests": (*v1.methods["agent_requests"], new)}
     dreaming = Protocol("v1", v1.definitions, methods)
     found = missing(load_codex(), ROOT, {**acp, "v1": dreaming})
-    wanted = {t.path for t, _ in acp_tables(read_sources(ROOT), v1) if "session/new" in t.keys}
+    tables = acp_tables(read_sources(ROOT), {"v1": v1})
+    wanted = {table.path for _, table, _ in tables if "session/new" in table.keys}
     assert wanted
     assert {m.path for m in found} == wanted
     assert {m.paste.strip() for m in found} == {

@@ -119,7 +119,7 @@ def rehearse(tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
             protocol = dict(new.protocols)["codex"]
             gone = render.DISCRIMINATORS.keys() - protocol.definitions.keys()
             with without(render.DISCRIMINATORS, gone):
-                report = drift(old, new, read_ours(root, None))
+                report = drift(old, new, read_ours(root, {}))
                 lines = coverage.missing(protocol, root)
         return Rehearsal(report, [str(line) for line in lines])
 
@@ -204,13 +204,13 @@ def test_regen_prints_the_very_line_to_add(
     ("before", "after"), [("0.133.0", "0.147.0"), ("0.147.0", "0.163.0"), ("0.163.0", "0.169.0")]
 )
 def test_today_everything_new_in_these_versions_is_decided(before: str, after: str) -> None:
-    report = drift(version(before), version(after), read_ours(ROOT, None))
+    report = drift(version(before), version(after), read_ours(ROOT, {}))
     new = tuple(j for j in report.judged if j.change.kind == "added")
     assert Rehearsal(replace(report, judged=new), []).undecided == set()
 
 
 def test_the_same_version_is_nothing_new() -> None:
-    report = drift(version("0.163.0"), version("0.163.0"), read_ours(ROOT, None))
+    report = drift(version("0.163.0"), version("0.163.0"), read_ours(ROOT, {}))
     assert (report.judged, int(report.verdict)) == ((), 0)
     assert "Nothing new." in terminal(report)
 
@@ -243,7 +243,7 @@ def test_what_the_generator_would_stop_at_is_a_decision(
     monkeypatch.setitem(overrides.RESULTS, "no/such/method", "NoResponse")
     source = read_schema_set(FIXTURES / "0.169.0.json.xz")
     new = schema_set(source, is_strict=True)
-    report = drift(version("0.163.0"), new, read_ours(ROOT, None))
+    report = drift(version("0.163.0"), new, read_ours(ROOT, {}))
     assert report.judged[0].change.area == "generator"
     assert "no/such/method" in report.judged[0].meaning
     assert int(report.verdict) == 4

@@ -23,8 +23,7 @@ def _protocols() -> list[Protocol]:
     load = {key: pin.load() for key, pin in pins.items()}
     return [
         codex.load(load["codex/experimental.json"], load["codex/stable.json"]),
-        acp.load("v1", load["acp/v1.json"], load["acp/v1.json"]),
-        acp.load("v1_unstable", load["acp/v1_unstable.json"], load["acp/v1.json"]),
+        acp.load("v1", load["acp/v1_unstable.json"], load["acp/v1.json"]),
         acp.load("v2", load["acp/v2_unstable.json"], load["acp/v2.json"]),
     ]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from codex_acp.acp.types import TerminalAuthMethod
+from codex_acp.acp.types import AuthMethod, InitializeResponse, TerminalAuthMethod
 from codex_acp.jsonrpc.message import JsonValue
-from codex_acp.mapping.agent.auth_methods import LoginWays, auth_methods, auth_methods_json
-from codex_acp.wire.codec import plain
+from codex_acp.mapping.agent.auth_methods import LoginWays, auth_methods
+from codex_acp.wire.codec import decode
 
 PAGES: JsonValue = {"elicitation": {"url": {}}}
 TERMINAL: JsonValue = {"auth": {"terminal": True}}
@@ -34,25 +34,28 @@ COMMAND = ("python", "-m", "codex_acp", "--codex", "codex")
 def test_a_method_is_offered_only_to_a_client_that_can_go_that_way(
     capabilities: JsonValue, browser: bool, offered: list[str]
 ) -> None:
-    methods = auth_methods_json(capabilities, LoginWays(browser, COMMAND))
+    methods = auth_methods(capabilities, LoginWays(browser, COMMAND))
 
     assert [method["id"] for method in methods if isinstance(method, dict)] == offered
 
 
-def test_the_models_say_what_the_json_says() -> None:
+def models(capabilities: JsonValue, ways: LoginWays) -> list[AuthMethod]:
+    """As a client reads them."""
+    answer = {"protocolVersion": 1, "authMethods": auth_methods(capabilities, ways)}
+    return list(decode(InitializeResponse, answer).auth_methods)
+
+
+def test_a_client_reads_what_the_json_says() -> None:
     capabilities: JsonValue = {"elicitation": {"url": {}}, "auth": {"terminal": True}}
 
-    models = auth_methods(capabilities, LoginWays(browser=True))
+    last = models(capabilities, LoginWays(browser=True))[-1]
 
-    assert [plain(model) for model in models] == auth_methods_json(
-        capabilities, LoginWays(browser=True)
-    )
-    assert isinstance(models[-1], TerminalAuthMethod)
-    assert list(models[-1].args) == ["login"]
+    assert isinstance(last, TerminalAuthMethod)
+    assert list(last.args) == ["login"]
 
 
 def test_a_terminal_shows_the_same_logins_as_a_page() -> None:
-    chat_gpt, device_code, _ = auth_methods(TERMINAL, LoginWays())
+    chat_gpt, device_code, _ = models(TERMINAL, LoginWays())
 
     assert isinstance(chat_gpt, TerminalAuthMethod)
     assert list(chat_gpt.args) == ["login"]
@@ -62,7 +65,7 @@ def test_a_terminal_shows_the_same_logins_as_a_page() -> None:
 
 
 def test_an_older_client_is_told_the_whole_command_line_of_a_login_in_its_terminal() -> None:
-    _, device_code, _ = auth_methods(META, LoginWays(command=COMMAND))
+    _, device_code, _ = models(META, LoginWays(command=COMMAND))
 
     assert device_code.meta == {
         "terminal-auth": {

@@ -17,7 +17,6 @@ from codex_acp.wire.schemas import definitions
 TREES = (
     "codex_acp.codex._generated",
     "codex_acp.acp._generated.v1",
-    "codex_acp.acp._generated.v1_unstable",
     "codex_acp.acp._generated.v2",
 )
 MODULES = [

@@ -37,7 +37,7 @@ from codex_acp.runtime import (
 from codex_acp.runtime.prompt import HIGH_WATER
 from tests.runtime.scripted_agent import ScriptedAgent, chunk
 
-WAIT = 10.0
+WAIT = 60.0
 
 
 def texts(updates: list[Update]) -> list[str]:
@@ -83,7 +83,7 @@ async def test_run_gives_text_thoughts_tool_calls_and_plan_put_together() -> Non
             PlanSessionUpdate(entries=[entry]),
             chunk("Two files.", "m2"),
         )
-        return PromptResponse.model_validate({"stopReason": "end_turn", "usage": {"total": 7}})
+        return PromptResponse.model_validate({"stopReason": "end_turn", "xTokens": {"total": 7}})
 
     agent.on(prompt=answer)
     async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
@@ -96,7 +96,7 @@ async def test_run_gives_text_thoughts_tool_calls_and_plan_put_together() -> Non
     assert (call.title, call.kind, call.status) == ("ls", "execute", "completed")
     assert (call.raw_input, call.raw_output) == ({"a": 1}, ["x"])
     assert result.plan == (entry,)
-    assert result.response.model_extra == {"usage": {"total": 7}}
+    assert result.response.model_extra == {"xTokens": {"total": 7}}
 
 
 async def test_without_message_ids_a_tool_call_separates_two_messages() -> None:

@@ -1,8 +1,8 @@
 """The Agent Client Protocol (ACP): both sides of a connection, and its models.
 
 The names load when they are first used: importing this package loads no model, pydantic or anyio.
-The models of version 1 are in `codex_acp.acp.types`; those with the schema's unstable parts, as an
-explicit opt-in, in `codex_acp.acp.unstable`. Version 2, a draft, is in `codex_acp.acp.v2`.
+The models of version 1 are in `codex_acp.acp.types`, those of version 2, a draft, in
+`codex_acp.acp.v2`. What is unstable in them is read and sent by a side that was opened for it.
 """
 
 from __future__ import annotations
@@ -23,18 +23,37 @@ if TYPE_CHECKING:
         ClientNotificationHandlers as ClientNotificationHandlers,
     )
     from codex_acp.acp._generated.v1.handlers import ClientRequestHandlers as ClientRequestHandlers
+    from codex_acp.acp._generated.v1.handlers import (
+        SomeAgentNotificationHandlers as SomeAgentNotificationHandlers,
+    )
+    from codex_acp.acp._generated.v1.handlers import (
+        SomeAgentRequestHandlers as SomeAgentRequestHandlers,
+    )
+    from codex_acp.acp._generated.v1.handlers import (
+        SomeClientNotificationHandlers as SomeClientNotificationHandlers,
+    )
+    from codex_acp.acp._generated.v1.handlers import (
+        SomeClientRequestHandlers as SomeClientRequestHandlers,
+    )
+    from codex_acp.acp.agent_connector import ConnectedAgent as ConnectedAgent
+    from codex_acp.acp.agent_connector import connect_agent as connect_agent
+    from codex_acp.acp.agent_runner import run_agent as run_agent
     from codex_acp.acp.agent_side import AgentSide as AgentSide
     from codex_acp.acp.capabilities import PROTOCOL_VERSION as PROTOCOL_VERSION
     from codex_acp.acp.capabilities import SUPPORTED_VERSIONS as SUPPORTED_VERSIONS
     from codex_acp.acp.capabilities import AgentFeatures as AgentFeatures
     from codex_acp.acp.capabilities import ClientFeatures as ClientFeatures
     from codex_acp.acp.capabilities import agent_features as agent_features
+    from codex_acp.acp.capabilities import agent_features_v2 as agent_features_v2
     from codex_acp.acp.capabilities import client_features as client_features
+    from codex_acp.acp.capabilities import client_features_v2 as client_features_v2
     from codex_acp.acp.capabilities import is_supported_version as is_supported_version
     from codex_acp.acp.capabilities import negotiated_version as negotiated_version
     from codex_acp.acp.client_side import ClientSide as ClientSide
     from codex_acp.acp.conventions import acp_connection as acp_connection
     from codex_acp.acp.conventions import spawn as spawn
+    from codex_acp.acp.prompt_turn import PromptTurn as PromptTurn
+    from codex_acp.acp.prompt_turn import TurnToolCall as TurnToolCall
 else:
     _NAMES_OF = {
         "": ("types", "unstable", "v2"),
@@ -43,6 +62,10 @@ else:
             "AgentRequestHandlers",
             "ClientNotificationHandlers",
             "ClientRequestHandlers",
+            "SomeAgentNotificationHandlers",
+            "SomeAgentRequestHandlers",
+            "SomeClientNotificationHandlers",
+            "SomeClientRequestHandlers",
         ),
         "agent_side": ("AgentSide",),
         "capabilities": (
@@ -51,12 +74,17 @@ else:
             "AgentFeatures",
             "ClientFeatures",
             "agent_features",
+            "agent_features_v2",
             "client_features",
+            "client_features_v2",
             "is_supported_version",
             "negotiated_version",
         ),
         "client_side": ("ClientSide",),
+        "agent_connector": ("ConnectedAgent", "connect_agent"),
         "conventions": ("acp_connection", "spawn"),
+        "prompt_turn": ("PromptTurn", "TurnToolCall"),
+        "agent_runner": ("run_agent",),
     }
     """The module below this package → its public names; "" has modules."""
 

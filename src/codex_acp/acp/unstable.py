@@ -1,12 +1,8 @@
-"""The models of the Agent Client Protocol, version 1, with its unstable parts.
+"""The models of the Agent Client Protocol, version 1, unstable parts included: the same classes as
+in `codex_acp.acp.types`, under the name that says so.
 
-An explicit opt-in: what is here may change with any release of the schema. These classes are not
-those of `codex_acp.acp.types`, since single fields can be unstable too; do not mix the two.
-
-A model's module loads when its name is first used; importing this module loads no model.
-`WireModel` is the base of all; `UnknownVariant` and `UnknownValue` stand for members of open
-unions and enumerations that the schema does not know.
-Source: ``schema/acp/v1_unstable.json``.
+A side reads and sends what is unstable where it was opened with ``unstable``. What is unstable
+may change with any release of the schema; its description begins with **UNSTABLE**.
 """
 
 from __future__ import annotations
@@ -16,17 +12,17 @@ from typing import TYPE_CHECKING
 from codex_acp._lazy import lazy
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1_unstable.models import *  # noqa: F403 - as the schema names them
+    from codex_acp.acp._generated.v1.models import *  # noqa: F403 - as the schema names them
     from codex_acp.wire.model import UnknownValue as UnknownValue  # noqa: PLC0414 - re-exported
     from codex_acp.wire.model import UnknownVariant as UnknownVariant  # noqa: PLC0414
     from codex_acp.wire.model import WireModel as WireModel  # noqa: PLC0414
 else:
-    from codex_acp.acp._generated.v1_unstable.models import MODULE_OF as _MODULE_OF
+    from codex_acp.acp._generated.v1.models import MODULE_OF as _MODULE_OF
 
     __all__, __getattr__, __dir__ = lazy(
         __name__,
         {
-            "codex_acp.acp._generated.v1_unstable.models": _MODULE_OF,
+            "codex_acp.acp._generated.v1.models": _MODULE_OF,
             "codex_acp.wire.model": ("UnknownValue", "UnknownVariant", "WireModel"),
         },
     )

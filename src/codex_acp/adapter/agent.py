@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
-from codex_acp._version import __version__
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
-from codex_acp.acp._generated.v1_unstable.methods import MODELS as UNSTABLE_MODELS
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
 from codex_acp.adapter.logins.ways import login_ways
@@ -25,8 +24,9 @@ from codex_acp.adapter.sessions.sessions import Sessions
 from codex_acp.adapter.side_tasks import guarded
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.encode import encode_json
-from codex_acp.mapping.agent import quick
+from codex_acp.mapping.agent.handshake import codex_client_info, initialize_result, is_simple
 from codex_acp.mapping.session.ids import canonical_id
+from codex_acp.mapping.session.setup import simple_thread_params
 from codex_acp.transcript.log import Transcript
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1.handlers import (
         AgentNotificationHandlers,
         AgentRequestHandlers,
+        UnstableAgentRequestHandlers,
     )
     from codex_acp.acp._generated.v1.models import (
         AuthenticateRequest,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
         CloseSessionResponse,
         DeleteSessionRequest,
         DeleteSessionResponse,
+        ForkSessionRequest,
+        ForkSessionResponse,
         InitializeRequest,
         InitializeResponse,
         ListSessionsRequest,
@@ -62,16 +65,12 @@ if TYPE_CHECKING:
         SetSessionConfigOptionResponse,
         SetSessionModeRequest,
         SetSessionModeResponse,
-    )
-    from codex_acp.acp._generated.v1_unstable.models import (
-        ForkSessionRequest,
-        ForkSessionResponse,
         SetSessionTitleRequest,
         SetSessionTitleResponse,
     )
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.side import QuickHandler
-    from codex_acp.acp.unstable_handlers import UnstableAgentRequestHandlers
+    from codex_acp.adapter.load_ahead import LoadAhead
     from codex_acp.adapter.logins.auth import Authentication
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.sessions.methods import SessionMethods
@@ -89,13 +88,17 @@ logger = logging.getLogger(__name__)
 
 
 LOAD_AFTER_SECONDS: Final = 0.002
-"""After a session was opened: the answer is written first, then what a prompt needs is loaded."""
+"""What is said is written first, then what a prompt needs is loaded."""
+
+IDLE_SECONDS: Final = 0.2
+"""After ``initialize``, when no session is opened: Codex has booted, which was more urgent."""
 
 
 class CodexAgent:
     """The agent of one ACP connection. ``spawn`` starts a task that may outlive its request.
 
-    ``when_loaded`` is called once, when all that a prompt needs has been imported.
+    ``when_loaded`` is called once, when all that a prompt needs has been imported, which ``ahead``
+    begins when ``initialize`` is answered; without it, it waits for a session.
     """
 
     def __init__(
@@ -104,16 +107,18 @@ class CodexAgent:
         spawn: Spawn,
         transcript: Transcript | None = None,
         when_loaded: Callable[[], None] | None = None,
+        ahead: LoadAhead | None = None,
     ) -> None:
         self._app_server = app_server
         self._spawn = spawn = guarded(spawn)
         self._when_loaded = when_loaded
+        self._ahead = ahead
         transcript = transcript or Transcript()
         self.client = Client(spawn)
         self._sessions = Sessions(spawn, self.client, transcript)
         self._record = SessionTranscript(transcript, lambda: self._sessions.generation)
         self._config = Config(spawn, self._sessions.send, self._takes_booleans)
-        self._opener = SessionOpener(app_server, self._sessions, self._config)
+        self._opener = SessionOpener(app_server, self._sessions, self._config, self._waits)
         self._readiness = PromptPreconditions(self._sessions, self._opener)
         self._session_methods: SessionMethods | None = None
         self._extras: SessionServices | None = None
@@ -166,34 +171,29 @@ class CodexAgent:
 
     async def initialize(self, request: InitializeRequest) -> InitializeResponse:
         """Answered at once: a Codex that is missing is reported by what needs it."""
-        from codex_acp.acp._generated.v1.models import InitializeResponse
-        from codex_acp.acp.capabilities import client_features, negotiated_version
-        from codex_acp.mapping.agent.auth_methods import auth_methods
-        from codex_acp.mapping.agent.capabilities import agent_capabilities, agent_info
-        from codex_acp.mapping.agent.client_info import codex_client_info
         from codex_acp.wire.codec import plain
 
-        capabilities = cast("JsonValue", plain(request.client_capabilities))
-        self.client.introduced(None, client_features(request.client_capabilities))
-        self._app_server.introduce(codex_client_info(request.client_info))
-        self._spawn(self._app_server.warm_up)
-        return InitializeResponse(
-            protocol_version=negotiated_version(request.protocol_version),
-            agent_capabilities=agent_capabilities(),
-            agent_info=agent_info(__version__),
-            auth_methods=auth_methods(capabilities, self._login_ways),
-        )
+        params = cast("dict[str, JsonValue]", plain(request))
+        result = self._introduced(params)
+        answer = ACP_MODELS.decode("InitializeResponse", result, "the answer to initialize")
+        return cast("InitializeResponse", answer)
 
     def _quick_initialize(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-        result = quick.initialize_result(params, self._login_ways)
+        if not isinstance(params, dict) or not is_simple(params):
+            return None
 
         async def answer() -> EncodedJson:
-            self.client.introduced(params)
-            self._app_server.introduce(quick.client_info(params))
-            self._spawn(self._app_server.warm_up)
-            return encode_json(result)
+            return encode_json(self._introduced(params))
 
-        return None if result is None else answer
+        return answer
+
+    def _introduced(self, params: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        self.client.introduced(params)
+        self._app_server.introduce(codex_client_info(params))
+        self._spawn(self._app_server.warm_up)
+        if self._ahead is not None:
+            self._ahead.start_within(IDLE_SECONDS)
+        return initialize_result(params, self._login_ways)
 
     async def authenticate(self, request: AuthenticateRequest) -> AuthenticateResponse:
         """See `Authentication.authenticate`."""
@@ -216,27 +216,28 @@ class CodexAgent:
     # Sessions.
 
     async def new_session(self, request: NewSessionRequest) -> NewSessionResponse:
-        """See `SessionMethods.new`."""
-        opened = await self._methods.new(request)
-        self._open(opened)
-        answer: dict[str, JsonValue] = {"sessionId": opened.session_id, **opened.answer}
+        """``session/new``. Raises RpcError: -32602, -32000, -32603."""
+        answer = await self._start(await self._methods.setup(request))
         return cast("NewSessionResponse", _model("NewSessionResponse", answer))
 
     def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-        start = quick.new_session_params(params)
-        if start is None:
+        thread = simple_thread_params(params)
+        if thread is None:
             return None
 
         async def answer() -> EncodedJson:
-            try:
-                opened = await self._opener.start(Setup(start))
-            except RpcError:
-                self._load_soon()
-                raise
-            self._open(opened)
-            return encode_json({"sessionId": opened.session_id, **opened.answer})
+            return encode_json(await self._start(Setup(thread)))
 
         return answer
+
+    async def _start(self, setup: Setup) -> dict[str, JsonValue]:
+        try:
+            opened = await self._opener.start(setup)
+        except RpcError:
+            self._load_soon()
+            raise
+        self._open(opened)
+        return {"sessionId": opened.session_id, **opened.answer}
 
     async def load_session(self, request: LoadSessionRequest) -> LoadSessionResponse:
         """See `SessionMethods.load`."""
@@ -255,7 +256,7 @@ class CodexAgent:
         opened = await self._methods.fork(request)
         self._open(opened)
         answer: dict[str, JsonValue] = {"sessionId": opened.session_id, **opened.answer}
-        made = UNSTABLE_MODELS.decode("ForkSessionResponse", answer, "the new session")
+        made = ACP_MODELS.decode("ForkSessionResponse", answer, "the new session")
         return cast("ForkSessionResponse", made)
 
     async def list_sessions(self, request: ListSessionsRequest) -> ListSessionsResponse:
@@ -303,7 +304,12 @@ class CodexAgent:
             self._session_methods = SessionMethods(self._sessions, self._opener, self._config)
         return self._session_methods
 
-    # Behind the answer.
+    # While Codex works, and behind the answer.
+
+    def _waits(self) -> None:
+        """A session is being opened, and Codex is at it now."""
+        if self._ahead is not None:
+            self._ahead.start_within(LOAD_AFTER_SECONDS)
 
     def _open(self, opened: Opened) -> None:
         """A session is open; what else there is to do, waits until that is answered."""
@@ -312,7 +318,8 @@ class CodexAgent:
         self._load_soon()
 
     def _load_soon(self) -> None:
-        asyncio.get_running_loop().call_later(LOAD_AFTER_SECONDS, self._load)
+        load = self._load if self._ahead is None else partial(self._ahead.then, self._load)
+        asyncio.get_running_loop().call_later(LOAD_AFTER_SECONDS, load)
 
     def leave(self) -> None:
         """The client is gone: nothing is begun for it any more."""
@@ -350,13 +357,12 @@ class CodexAgent:
 
     async def prompt(self, request: PromptRequest) -> PromptResponse:
         """See `Session.prompt`; -32002 for a session that is not open here."""
-        session = self._session(request.session_id)
-        return await self._record.prompt(session.id, self._run(request))
+        from codex_acp.mapping.v1.content import blocks_of
+        from codex_acp.mapping.v1.prompts import prompt_response
 
-    async def _run(self, request: PromptRequest) -> PromptResponse:
-        return await self._readiness.run(
-            request.session_id, lambda: self._session(request.session_id).prompt(request)
-        )
+        session, blocks = self._session(request.session_id), blocks_of(request.prompt)
+        running = self._readiness.run(session.id, lambda: self._session(session.id).prompt(blocks))
+        return prompt_response(*await self._record.prompt(session.id, running))
 
     def cancel(self, notification: CancelNotification) -> None:
         """See `Session.cancel`; one for an unknown session is only logged."""

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
         CompleteElicitationNotification,
         CreateElicitationRequest,
         CreateElicitationResponse,
-        RequestPermissionRequest,
-        RequestPermissionResponse,
     )
     from codex_acp.acp.capabilities import ClientFeatures
-    from codex_acp.mapping.step import Update
+    from codex_acp.mapping.events.permissions import PermissionQuestion
+    from codex_acp.mapping.events.session_events import SessionEvent
+    from codex_acp.routing.ledger import OutcomeCancelled, Selected
 
 __all__ = ["Asks", "Audience", "Outgoing"]
 
 
 class Outgoing(Protocol):
-    """The way of updates to whoever hears of a session; see `Outflow`."""
+    """The way of events to whoever hears of a session; see `Outflow`."""
 
     @property
     def client_gone(self) -> bool:
@@ -34,8 +34,8 @@ class Outgoing(Protocol):
     def when_full(self, callback: Callable[[bool], None]) -> None:
         """``callback(True)`` when no more should come, ``callback(False)`` when it may again."""
 
-    def send(self, session_id: str, update: Update) -> None:
-        """Send an update behind all that was sent before."""
+    def send(self, session_id: str, event: SessionEvent) -> None:
+        """Send an event behind all that was sent before."""
 
     def flush(self) -> None:
         """Write everything that waits: an answer follows it."""
@@ -51,9 +51,7 @@ class Asks(Protocol):
     def next_request_id(self) -> int | None:
         """The id that the next question will have; None while nobody is there to be asked."""
 
-    async def session_request_permission(
-        self, params: RequestPermissionRequest
-    ) -> RequestPermissionResponse:
+    async def request_permission(self, question: PermissionQuestion) -> Selected | OutcomeCancelled:
         """Ask whether one action may run."""
 
     async def elicitation_create(
@@ -78,7 +76,7 @@ class Audience(Protocol):
 
     @property
     def outflow(self) -> Outgoing:
-        """The way of updates."""
+        """The way of events."""
 
     @property
     def asks(self) -> Asks:

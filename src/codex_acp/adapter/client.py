@@ -14,9 +14,11 @@ from codex_acp.mapping.config.options import takes_booleans
 if TYPE_CHECKING:
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.capabilities import ClientFeatures
+    from codex_acp.adapter.audience import Asks
     from codex_acp.adapter.outflow import Outflow
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.session_events import SessionEvent
 
 __all__ = ["Client"]
 
@@ -30,14 +32,15 @@ class Client:
         self._features: ClientFeatures | None = None
         self._side: AgentSide | None = None
         self._outflow: Outflow | None = None
+        self._asks: Asks | None = None
 
     def join(self, side: AgentSide) -> None:
         """This is the connection to it."""
         self._side = side
 
-    def introduced(self, introduction: JsonValue, features: ClientFeatures | None = None) -> None:
-        """It has sent the params of ``initialize``; ``features`` are what these say, if known."""
-        self._introduction, self._features = introduction, features
+    def introduced(self, introduction: JsonValue) -> None:
+        """It has sent the params of ``initialize``."""
+        self._introduction, self._features = introduction, None
 
     @property
     def features(self) -> ClientFeatures:
@@ -59,8 +62,16 @@ class Client:
         return takes_booleans(self._introduction)
 
     @property
-    def asks(self) -> AgentSide:
-        """The connection to it."""
+    def asks(self) -> Asks:
+        """The connection to it, as what can be asked."""
+        if self._asks is None:
+            from codex_acp.adapter.dialects.v1 import AsksInV1
+
+            self._asks = AsksInV1(self._connection)
+        return self._asks
+
+    @property
+    def _connection(self) -> AgentSide:
         assert self._side is not None
         return self._side
 
@@ -70,5 +81,10 @@ class Client:
         if self._outflow is None:
             from codex_acp.adapter.outflow import Outflow
 
-            self._outflow = Outflow(self.asks, self._spawn)
+            self._outflow = Outflow(self._connection, self._spawn, self._write)
         return self._outflow
+
+    def _write(self, event: SessionEvent) -> list[bytes]:
+        from codex_acp.adapter.dialects.v1_updates import written
+
+        return written(event, self.features)

@@ -17,10 +17,12 @@ __all__ = [
     "chat_parser",
     "completions_parser",
     "demo_parser",
+    "doctor_parser",
     "login_parser",
     "routes_parser",
     "run_parser",
     "serve_parser",
+    "transcript_parser",
     "version_parser",
 ]
 
@@ -120,6 +122,25 @@ def chat_parser() -> argparse.ArgumentParser:
 
     parser = Parser(prog=f"{PROGRAM} chat", allow_abbrev=False)
     add_chat_arguments(parser)
+    return parser
+
+
+def doctor_parser() -> argparse.ArgumentParser:
+    """The parser of what follows ``doctor``."""
+    from codex_acp.cli.doctor.arguments import add_doctor_arguments
+
+    parser = Parser(prog=f"{PROGRAM} doctor", allow_abbrev=False)
+    add_doctor_arguments(parser)
+    _add_codex(parser)
+    return parser
+
+
+def transcript_parser() -> argparse.ArgumentParser:
+    """The parser of what follows ``transcript``."""
+    from codex_acp.cli.transcript_view.arguments import add_transcript_arguments
+
+    parser = Parser(prog=f"{PROGRAM} transcript", allow_abbrev=False)
+    add_transcript_arguments(parser)
     return parser
 
 

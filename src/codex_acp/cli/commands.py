@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.cli import arguments
 from codex_acp.cli.arguments import PROGRAM, Parser
-from codex_acp.transcript.writer import transcript_path
 
 if TYPE_CHECKING:
     import argparse
@@ -64,8 +63,11 @@ def _run_serve(argv: Sequence[str]) -> int:
     if word != "serve":
         usage = f"{word} {COMMANDS[word].usage}"
         parser.error(f"{word} has options of its own; write them behind it: {usage}")
-    if options.transcript_wire and not transcript_path(options.transcript, os.environ):
-        parser.error("--transcript-wire needs a transcript; name one with --transcript FILE")
+    if options.transcript_wire:
+        from codex_acp.transcript.writer import transcript_path
+
+        if transcript_path(options.transcript, os.environ) is None:
+            parser.error("--transcript-wire needs a transcript; name one with --transcript FILE")
     from codex_acp.cli.serve import serve
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.codex.threads.trust import trust_arguments
@@ -149,6 +151,24 @@ def _run_demo(argv: Sequence[str]) -> int:
     return demo(codex=options.codex, yes=options.yes, wire=options.wire, asks=options.ask)
 
 
+def _run_doctor(argv: Sequence[str]) -> int:
+    from codex_acp.cli.doctor.arguments import doctor_options
+
+    options = doctor_options(arguments.doctor_parser().parse_args(argv))
+    from codex_acp.cli.doctor.command import doctor
+
+    return doctor(options)
+
+
+def _run_transcript(argv: Sequence[str]) -> int:
+    from codex_acp.cli.transcript_view.arguments import transcript_options
+
+    options = transcript_options(arguments.transcript_parser().parse_args(argv))
+    from codex_acp.cli.transcript_view.command import transcript
+
+    return transcript(options)
+
+
 def _run_completions(argv: Sequence[str]) -> int:
     shell = arguments.completions_parser().parse_args(argv).shell
     from codex_acp.cli.completions import SCRIPTS
@@ -210,6 +230,14 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "routes": Command(
         "print what becomes of every request that Codex can make",
         "[--json]", arguments.routes_parser, _run_routes,
+    ),
+    "doctor": Command(
+        "say what is wrong with this machine, and what to do; settings for editors",
+        "[--turn] [--editor NAME]", arguments.doctor_parser, _run_doctor,
+    ),
+    "transcript": Command(
+        "show a transcript, or make a page of it",
+        "[options] FILE", arguments.transcript_parser, _run_transcript,
     ),
     "completions": Command(
         "print what completes this command in bash, zsh or fish",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
+from codex_acp.acp.stable_only import is_unstable
 from codex_acp.acp.types import SessionUpdate, TextContentBlock, UnknownVariant, WireModel
 
 if TYPE_CHECKING:
@@ -23,9 +24,13 @@ with all of it in ``model_extra``."""
 
 @cache
 def known_kinds() -> frozenset[str]:
-    """Every value of ``sessionUpdate`` that the schema has."""
-    union = get_args(SessionUpdate)[0]
-    return frozenset(member.model_fields["session_update"].default for member in get_args(union))
+    """Every value of ``sessionUpdate`` that the stable schema has."""
+    members = get_args(get_args(SessionUpdate)[0])
+    return frozenset(
+        member.model_fields["session_update"].default
+        for member in members
+        if not is_unstable(member)
+    )
 
 
 def unknown_update(notification: Notification) -> tuple[str, UnknownVariant] | None:

@@ -14,7 +14,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from codex_acp.transcript.events import SessionRef, WireMessage
-from codex_acp.transcript.redaction import spellings
+from codex_acp.transcript.secrets import spellings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

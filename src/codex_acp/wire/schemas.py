@@ -14,7 +14,18 @@ from pydantic import BaseModel
 from pydantic_core import SchemaSerializer, SchemaValidator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from typing import Protocol
+
+    class Ref(Protocol):
+        """Gives the schema of another definition of the same tree."""
+
+        @property
+        def unstable(self) -> bool:
+            """Whether what only the unstable schema has is there."""
+
+        def __call__(self, name: str) -> Schema:
+            """The schema of a class, union, enum or alias."""
+
 
 __all__ = [
     "Definitions",
@@ -34,9 +45,6 @@ Schema: TypeAlias = dict[str, Any]
 Fields: TypeAlias = dict[str, Schema]
 """Attribute → the schema of one field of a class."""
 
-Ref: TypeAlias = "Callable[[str], Schema]"
-"""Gives the schema of another definition of the same tree."""
-
 CONFIG = {
     "allow_inf_nan": False,
     "extra_fields_behavior": "allow",
@@ -49,6 +57,8 @@ CONFIG = {
 
 class Definitions:
     """The definitions of one generated tree (``codex_acp.codex._generated``), by name."""
+
+    unstable = True
 
     def __init__(self, tree: str) -> None:
         self._tree = tree
@@ -63,19 +73,50 @@ class Definitions:
             found = getattr(words, name)(self)
             model = getattr(models, name)
             if getattr(model, "__name__", None) == name and issubclass(model, BaseModel):
-                found = completed(model, found)
+                found = self._of_class(model, found)
             self._schemas[name] = found
         return found
+
+    def _of_class(self, cls: type[BaseModel], fields: Fields) -> Schema:
+        return completed(cls, fields)
 
     def validator(self, name: str) -> SchemaValidator:
         """A new validator of a definition that is no class."""
         return SchemaValidator(cast("Any", self(name)))
 
 
+class StableDefinitions(Definitions):
+    """A tree as its stable schema has it; the classes are the same.
+
+    What is unstable reads as what no schema knows: a field is kept among the extra ones, a member
+    of a union is an unknown one. For reading only: a class makes and writes all that it has.
+    """
+
+    unstable = False
+
+    def __init__(self, tree: str) -> None:
+        super().__init__(tree)
+        self._containing: frozenset[str] = import_module(f"{tree}.unstable").CONTAINING
+
+    def __call__(self, name: str) -> Schema:
+        """The schema of a definition; where nothing in it is unstable, the one that all share."""
+        if name in self._containing:
+            return super().__call__(name)
+        return definitions(self._tree)(name)
+
+    def _of_class(self, cls: type[BaseModel], fields: Fields) -> Schema:
+        return model_schema(cls, fields)
+
+    def validator(self, name: str) -> SchemaValidator:
+        """A new validator of any definition."""
+        # Not with the classes' own validators, which pydantic-core would take: they know all.
+        return SchemaValidator(cast("Any", self(name)), None, _use_prebuilt=False)
+
+
 @cache
-def definitions(tree: str) -> Definitions:
-    """The one `Definitions` of a tree."""
-    return Definitions(tree)
+def definitions(tree: str, *, unstable: bool = True) -> Definitions:
+    """The one `Definitions` of a tree, or the one of its stable part."""
+    return Definitions(tree) if unstable else StableDefinitions(tree)
 
 
 def tree_of(module: str) -> str | None:

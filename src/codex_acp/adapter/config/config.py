@@ -27,14 +27,15 @@ from codex_acp.mapping.config.options import (
     config_options,
     mode_of,
     mode_state,
+    options_of,
 )
 from codex_acp.mapping.config.values import object_of, text_of
+from codex_acp.mapping.events.session_events import ModeChanged, OptionsChanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.acp._generated.v1.models import (
-        SessionUpdate,
         SetSessionConfigOptionRequest,
         SetSessionConfigOptionResponse,
         SetSessionModeRequest,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.config.options import ConfigView
     from codex_acp.mapping.config.values import Access, Settings
+    from codex_acp.mapping.events.session_events import SessionEvent
 
     How = Literal["new", "load", "resume", "fork"]
 
@@ -73,7 +75,7 @@ class _Kept(NamedTuple):
 class Config:
     """All sessions of one agent.
 
-    ``spawn`` starts a task that may outlive a request. ``send`` sends an update of a session in
+    ``spawn`` starts a task that may outlive a request. ``send`` sends an event of a session in
     order with its others; it may load models. ``booleans`` tells whether a session's client takes
     options of type ``boolean``.
 
@@ -85,7 +87,7 @@ class Config:
     def __init__(
         self,
         spawn: Spawn,
-        send: Callable[[str, SessionUpdate], None],
+        send: Callable[[str, SessionEvent], None],
         booleans: Callable[[str], bool],
     ) -> None:
         self._spawn = spawn
@@ -288,13 +290,7 @@ class Config:
         options, mode = config_options(view), mode_of(view)
         if options != session.told_options:
             session.told_options = options
-            self._update(session, "config_option_update", configOptions=options)
+            self._send(session.id, OptionsChanged(options_of(view)))
         if mode != session.told_mode and mode in session.told_modes:
             session.told_mode = mode
-            self._update(session, "current_mode_update", currentModeId=mode)
-
-    def _update(self, session: ConfigSession, kind: str, **fields: JsonValue) -> None:
-        update: SessionUpdate = MODELS.decode(
-            "SessionUpdate", {"sessionUpdate": kind, **fields}, f"the {kind}"
-        )
-        self._send(session.id, update)
+            self._send(session.id, ModeChanged(mode))

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from codex_acp.acp._generated.v1.models import AuthenticateRequest, LogoutRequest
-    from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.capabilities import ClientFeatures
+    from codex_acp.adapter.audience import Asks
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
     End = asyncio.Future[str | None]
@@ -75,7 +75,7 @@ class Authentication:
 
     def __init__(
         self,
-        side: Callable[[], AgentSide],
+        side: Callable[[], Asks],
         features: Callable[[], ClientFeatures],
         environment: Mapping[str, str] | None = None,
     ) -> None:

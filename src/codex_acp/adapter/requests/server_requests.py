@@ -9,32 +9,28 @@ turn's end, Codex's own settling, a loss.
 from __future__ import annotations
 
 import logging
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, assert_never
 
 import anyio
 import anyio.lowlevel
 
-from codex_acp.acp._generated.v1.models import (
-    CancelledRequestPermissionOutcome,
-    RequestPermissionRequest,
-    SelectedRequestPermissionOutcome,
-)
 from codex_acp.adapter.requests.elicitations import ElicitationRunner
 from codex_acp.codex.approvals import refusals
 from codex_acp.codex.approvals.action_ids import ALLOWED_IN_DOUBT, SHARED_ID
 from codex_acp.codex.approvals.actions import refreshed
 from codex_acp.codex.approvals.classify import PermissionsApproval
 from codex_acp.errors import CodexAcpError, RpcError
+from codex_acp.mapping.events.permissions import PermissionQuestion
 from codex_acp.routing import records
+from codex_acp.routing.approvals import command_of, reason_shown
 from codex_acp.routing.display import shortened, visible
 from codex_acp.routing.ledger import (
     Failed,
     FailedClosed,
     Key,
     Ledger,
-    OutcomeCancelled,
-    Selected,
 )
 from codex_acp.routing.route import (
     Approval,
@@ -123,7 +119,8 @@ class ServerRequestRunner:
             case Approval():
                 return await self._approve(routed)
             case Elicitation():
-                reply = await self._elicitations.ask(self._key(routed.request.id), routed)
+                with self._waiting(routed.session_id):
+                    reply = await self._elicitations.ask(self._key(routed.request.id), routed)
                 return self._refused(routed.request, _ID_IN_USE) if reply is None else reply
             case Decline():
                 failed = self._ledger.declined(request)
@@ -218,7 +215,8 @@ class ServerRequestRunner:
         if session is not None:
             session.announce_tool_call(routed.announcement)
         self._transcript.record(records.approval_requested(entry))
-        settlement = await self._ask(entry)
+        with self._waiting(routed.session_id):
+            settlement = await self._ask(entry)
         self._settled(routed, accepted=settlement.outcome == "accepted")
         if settlement.reply is None:
             raise RpcError(-32000, settlement.reason)
@@ -245,7 +243,7 @@ class ServerRequestRunner:
     def _settled(self, routed: Approval, *, accepted: bool) -> None:
         session = self._session(routed.session_id)
         if session is not None:
-            session.approval_settled(routed.shown.tool_call_id, accepted=accepted)
+            session.approval_settled(routed.shown.id, accepted=accepted)
         if accepted:
             self._follow(routed)
 
@@ -253,13 +251,13 @@ class ServerRequestRunner:
         """See to the end of an accepted tool call that is not an item of the session's thread."""
         if isinstance(routed.approval, PermissionsApproval):
             self._call_ended(routed, ended_well=True)  # there is no item: to grant is all
-        elif routed.shown.tool_call_id != routed.item_id:
+        elif routed.shown.id != routed.item_id:
             self._accepted.setdefault((routed.thread_id, routed.item_id), []).append(routed)
 
     def _call_ended(self, routed: Approval, *, ended_well: bool) -> None:
         session = self._session(routed.session_id)
         if session is not None:
-            session.tool_call_ended(routed.shown.tool_call_id, ended_well=ended_well)
+            session.tool_call_ended(routed.shown.id, ended_well=ended_well)
 
     async def _ask(self, entry: LedgerEntry) -> Settlement:
         """Send the permission request; how its entry was settled, whoever did it."""
@@ -293,24 +291,18 @@ class ServerRequestRunner:
         return settlement
 
     async def _permission(self, entry: LedgerEntry) -> Answer:
-        request = RequestPermissionRequest(
+        approval = entry.route.approval
+        question = PermissionQuestion(
             session_id=entry.route.session_id,
-            tool_call=entry.route.shown,
+            shown=entry.route.shown,
             options=[choice.option for choice in entry.choices],
+            reason=reason_shown(approval),
+            command=command_of(approval),
         )
         try:
-            asks = self._asks(entry.route.session_id)
-            response = await asks.session_request_permission(request)
+            return await self._asks(entry.route.session_id).request_permission(question)
         except CodexAcpError as error:
             return Failed(f"the client gave no outcome: {error}")
-        outcome = response.outcome
-        match outcome:
-            case SelectedRequestPermissionOutcome():
-                return Selected(outcome.option_id)
-            case CancelledRequestPermissionOutcome():
-                return OutcomeCancelled()
-            case _:
-                assert_never(outcome)
 
     def _carry_out(self, settlements: list[Settlement]) -> None:
         """Something else than the client's answer settled these: withdraw their questions."""
@@ -359,6 +351,10 @@ class ServerRequestRunner:
             reason = shortened(routed.reason, SAID_LIMIT)
             self._say(routed.session_id, f"Declined without asking: {reason}")
         return self._refused(routed.request, routed.reason)
+
+    def _waiting(self, session_id: str) -> AbstractContextManager[None]:
+        session = self._session(session_id)
+        return nullcontext() if session is None else session.waiting_for_person()
 
     def _say(self, session_id: str, text: str) -> None:
         session = self._session(session_id)

@@ -16,12 +16,12 @@ from codex_acp.codex.connection.launch import codex_version, spawn_app_server
 from codex_acp.errors import CodexAcpError, LaunchError, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS
+from codex_acp.transcript.secrets import scrub
 from codex_acp.transport.restart_limit import Restarts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.codex._generated.models import ClientInfo
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.errors import TransportError
@@ -46,7 +46,7 @@ class AppServer:
     ) -> None:
         self.options = options
         self._spawned = spawned
-        self._client_info: ClientInfo | dict[str, JsonValue] | None = None
+        self._client_info: dict[str, JsonValue] | None = None
         self._client: AppServerConnection | None = None
         self._failure: CodexAcpError | None = None
         """Why the warm-up failed, until somebody was told."""
@@ -58,7 +58,7 @@ class AppServer:
         self._restarts = Restarts()
         self._end = _End()
 
-    def introduce(self, client_info: ClientInfo | dict[str, JsonValue] | None) -> None:
+    def introduce(self, client_info: dict[str, JsonValue] | None) -> None:
         """Say on whose behalf Codex is used; counts for handshakes that begin after this."""
         self._client_info = client_info
 
@@ -90,8 +90,6 @@ class AppServer:
             try:
                 self._client = await self._start()
             except CodexAcpError as error:
-                from codex_acp.transcript.redaction import scrub  # its patterns cost milliseconds
-
                 reason = scrub(str(error))
                 logger.warning("Codex could not be started: %s", reason)
                 raise RpcError(INTERNAL_ERROR, reason) from error

@@ -18,8 +18,8 @@ from codex_acp.acp._generated.v1.models import (
     DeleteSessionResponse,
     ListSessionsResponse,
     ResumeSessionRequest,
+    SetSessionTitleResponse,
 )
-from codex_acp.acp._generated.v1_unstable.models import SetSessionTitleResponse
 from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
@@ -32,7 +32,7 @@ from codex_acp.mapping.session.setup import (
     thread_params,
     without_clashes,
 )
-from codex_acp.transcript.redaction import remember_secrets
+from codex_acp.transcript.secrets import remember_secrets
 from codex_acp.wire.codec import decode, plain
 
 if TYPE_CHECKING:
@@ -41,13 +41,11 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1.models import (
         CloseSessionRequest,
         DeleteSessionRequest,
+        ForkSessionRequest,
         ListSessionsRequest,
         LoadSessionRequest,
         NewSessionRequest,
         SessionInfo,
-    )
-    from codex_acp.acp._generated.v1_unstable.models import (
-        ForkSessionRequest,
         SetSessionTitleRequest,
     )
     from codex_acp.adapter.config.config import Config
@@ -79,9 +77,9 @@ class SessionMethods:
 
     # Opening.
 
-    async def new(self, request: NewSessionRequest) -> Opened:
-        """``session/new``. Raises RpcError: -32602, -32000, -32603."""
-        return await self._opener.start(await self._setup(request, stored=False))
+    async def setup(self, request: NewSessionRequest) -> Setup:
+        """What a new session is given. Raises RpcError -32602."""
+        return await self._setup(request, stored=False)
 
     async def load(self, request: LoadSessionRequest) -> Opened:
         """``session/load``: all of the history is sent before this returns.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError, TransportError
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INTERNAL_ERROR, RESOURCE_NOT_FOUND
+from codex_acp.transcript.secrets import scrub, scrub_json
 
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
@@ -35,8 +36,6 @@ def session_error(error: CodexAcpError) -> RpcError:
     """Why Codex would not open a session, as the answer to the request that wanted one."""
     if isinstance(error, RpcError):
         return error
-    from codex_acp.transcript.redaction import scrub, scrub_json  # patterns cost milliseconds
-
     if isinstance(error, ErrorReply):
         said = scrub(error.message)  # it may quote what an MCP server was given
         details = scrub_json(cast("JsonValue", error.data))

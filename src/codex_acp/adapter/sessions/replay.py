@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codex_acp.acp._generated.v1.models import SessionInfoUpdateSessionUpdate
 from codex_acp.adapter.sessions.loading import HistoryReader
+from codex_acp.mapping.events.session_events import TitleChanged
 from codex_acp.mapping.messages.lines import said
 from codex_acp.mapping.replay import whole_item
 from codex_acp.mapping.session.list import title_of
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import ThreadItem
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.step import Update
+    from codex_acp.mapping.events.session_events import SessionEvent
 
 __all__ = ["Replay"]
 
@@ -58,10 +58,10 @@ class Replay:
     def end(self, running: str | None) -> SessionState:
         """Say what is missing, and the title; what the turn that runs goes on from."""
         if self.missing is not None:
-            self._send(said(self.missing, self._client))
+            self._send(said(self.missing))
         title = title_of(self._answer.get("thread"))
         if title is not None:
-            self._send(SessionInfoUpdateSessionUpdate(title=title))
+            self._send(TitleChanged(title))
         self._outflow.flush()
         if running is not None and running == self._turn_id:
             return self._state
@@ -70,8 +70,8 @@ class Replay:
     def _show(self, item: ThreadItem, turn_id: str, *, running: bool) -> None:
         if turn_id != self._turn_id:
             self._turn_id, self._state = turn_id, SessionState(self._client)
-        for update in whole_item(self._state, item, turn_running=running):
-            self._send(update)
+        for event in whole_item(self._state, item, turn_running=running):
+            self._send(event)
 
-    def _send(self, update: Update) -> None:
-        self._outflow.send(self._session_id, update)
+    def _send(self, event: SessionEvent) -> None:
+        self._outflow.send(self._session_id, event)

@@ -5,24 +5,24 @@ Owns the mapping's memory of the session. How prompts run and end is `Prompts`'.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 from uuid import uuid4
 
-from codex_acp.acp._generated.v1.models import PromptResponse
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.commands.command import Says, StartsTurn
-from codex_acp.adapter.files import read_files
 from codex_acp.adapter.ordered_steps import OrderedSteps
-from codex_acp.adapter.prompts.prompts import NotTaken, Prompts, Speech, TurnWork
+from codex_acp.adapter.prompts.host import NotTaken, PromptDone, Speech, TurnWork
+from codex_acp.adapter.prompts.prompts import Prompts
 from codex_acp.adapter.prompts.turn_calls import TurnCalls, start_refused
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, turn_of
+from codex_acp.adapter.sessions.activity import SessionActivity
+from codex_acp.adapter.sessions.due_timer import DueTimer
+from codex_acp.adapter.sessions.prompt_message import prompt_message, refused
 from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
-from codex_acp.mapping.agent.capabilities import META_KEY
 from codex_acp.mapping.calls.file_changes import wanted_files
 from codex_acp.mapping.calls.running_calls import due, flush_due
 from codex_acp.mapping.calls.tool_calls import (
@@ -31,22 +31,20 @@ from codex_acp.mapping.calls.tool_calls import (
     call_ended,
     close_open_calls,
 )
+from codex_acp.mapping.events.session_events import PromptTaken, TextChunk
 from codex_acp.mapping.messages.compaction import close_compactions
 from codex_acp.mapping.messages.lines import said
-from codex_acp.mapping.messages.message_chunks import message_chunk
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
-from codex_acp.mapping.prompt.media import MAX_MEDIA_BYTES
-from codex_acp.mapping.prompt.message import has_audio, user_input, wanted_images
 from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop, end_of_turn
 from codex_acp.mapping.session.usage import turn_usage
 from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.step import Ignored
-from codex_acp.transcript.redaction import scrub_json
+from codex_acp.transcript.secrets import scrub_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
-    from codex_acp.acp._generated.v1.models import PromptRequest, ToolCallSessionUpdate
     from codex_acp.adapter.audience import Outgoing
     from codex_acp.adapter.commands.command import Commands
     from codex_acp.adapter.prompts.run import PromptRun
@@ -56,10 +54,11 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.content import Block
+    from codex_acp.mapping.events.session_events import SessionEvents, ToolCallAnnounced
     from codex_acp.mapping.session.stop_reasons import PromptEnd
-    from codex_acp.mapping.step import Updates
 
-    _Row = Callable[[SessionState, Any], Updates]
+    _Row = Callable[[SessionState, Any], SessionEvents]
 
 __all__ = ["Session"]
 
@@ -107,7 +106,8 @@ class Session:
         self._on_cancel = on_cancel
         self._outflow = outflow
         self._steps = OrderedSteps()
-        self._timer: asyncio.TimerHandle | None = None
+        self.activity = SessionActivity(lambda state: outflow.send(session_id, state))
+        self._timer = DueTimer(lambda: due(self._state), self._flush_due)
         self._used_before: TokenUsageBreakdown | None = None
         self._calls = TurnCalls(codex, session_id)
         self._prompts = Prompts(self._calls, self, spawn)
@@ -116,8 +116,12 @@ class Session:
 
     # What the client asks for.
 
-    async def prompt(self, request: PromptRequest) -> PromptResponse:
+    async def prompt(
+        self, prompt: Sequence[Block], when_inserted: Callable[[str], None] | None = None
+    ) -> PromptDone:
         """Run one prompt and return how it ended; all of its updates are sent before.
+
+        ``when_inserted`` is called with the message's id when Codex has taken it.
 
         While another one runs it is steered into that one's turn, where Codex allows it, and ends
         with it; else it waits. Raises RpcError: -32602 for content that cannot be sent, -32600
@@ -126,14 +130,13 @@ class Session:
         """
         if self.lost is not None:
             raise NotTaken(INTERNAL_ERROR, self.lost)
-        end, usage, untaken = await self._prompts.run(lambda: self._work(request))
+        end, usage, untaken = await self._prompts.run(
+            lambda: self._work(prompt), lambda taken: self._inserted(taken, prompt, when_inserted)
+        )
         self._outflow.flush()
         if isinstance(end, PromptFailure):
             raise (NotTaken if untaken else RpcError)(end.code, end.message, end.data)
-        response = PromptResponse(stop_reason=end.reason)
-        if usage is not None:
-            response.meta = {META_KEY: {"usage": usage}}
-        return response
+        return PromptDone(end, usage)
 
     def cancel(self) -> None:
         """End the running prompt and those that wait: interrupt the turn, and wait only so long."""
@@ -153,7 +156,7 @@ class Session:
         """Hear nothing more of the thread, and send nothing more of it."""
         self._codex.unsubscribe(self.id, self)
         self._steps.drop()
-        self._stop_timer()
+        self._timer.stop()
 
     def rebind(
         self, codex: AppServerConnection, on_cancel: Callable[[], None] | None = None
@@ -165,9 +168,9 @@ class Session:
         self.lost = None
         codex.subscribe(self.id, self)
 
-    async def _work(self, request: PromptRequest) -> TurnWork | Speech:
+    async def _work(self, prompt: Sequence[Block]) -> TurnWork | Speech:
         """What a prompt comes to. Raises RpcError; nothing has happened then."""
-        command = None if self.commands is None else await self.commands.find(request.prompt)
+        command = None if self.commands is None else await self.commands.find(prompt)
         message: list[UserInput] | None
         match command:
             case Says():
@@ -177,30 +180,31 @@ class Session:
                 if message is None:
                     return TurnWork(lambda _: command.start(), None)
             case None:
-                message = await self._message(request)
+                message = await prompt_message(self._codex, self.id, prompt)
             case _:
                 assert_never(command)
         return TurnWork(lambda message_id: self._calls.start(message, message_id), message)
 
-    async def _message(self, request: PromptRequest) -> list[UserInput]:
-        files = await read_files(wanted_images(request.prompt), MAX_MEDIA_BYTES)
-        no_audio = None
-        if has_audio(request.prompt):
-            from codex_acp.adapter.config.modalities import why_no_audio  # with models of its own
-
-            try:
-                no_audio = await why_no_audio(self._codex, self.id)
-            except CodexAcpError as error:
-                raise _refused(error) from error
-        return user_input(request.prompt, files, no_audio)
+    def _inserted(
+        self, message_id: str, prompt: Sequence[Block], told: Callable[[str], None] | None
+    ) -> None:
+        self._outflow.send(self.id, PromptTaken(message_id, prompt))
+        self.activity.begins()
+        if told is not None:
+            told(message_id)
 
     async def _speak(self, command: Says) -> None:
+        end: PromptEnd = PromptStop("end_turn")
         try:
             text = await command.run()
+            if text:
+                self._outflow.send(self.id, TextChunk(uuid4().hex, text))
         except CodexAcpError as error:
-            raise _refused(error) from error
-        if text:
-            self._outflow.send(self.id, message_chunk(text, uuid4().hex))
+            end = start_refused(error)
+            raise refused(error) from error
+        finally:
+            if not self._prompts.running:
+                self.activity.ends(end)
 
     # What its prompts need: see `PromptHost`.
 
@@ -222,13 +226,22 @@ class Session:
         """See `PromptHost`."""
         self._used_before = self._state.total_usage
 
+    def works_by_itself(self) -> None:
+        """See `PromptHost`."""
+        self.activity.begins()
+
+    def rests(self, end: PromptEnd) -> None:
+        """See `PromptHost`."""
+        self.activity.ends(end)
+
     def turn_over(self, run: PromptRun, end: PromptEnd) -> None:
         """See `PromptHost`: nothing stays open, and the person learns why it has ended."""
         self._close_open()
         if isinstance(end, PromptStop) and end.message:
-            self._outflow.send(self.id, message_chunk(end.message, f"{run.turn_id}-end"))
+            self._outflow.send(self.id, TextChunk(f"{run.turn_id}-end", end.message))
         used = turn_usage(self._used_before, self._state.total_usage)
         run.usage = None if used is None else used.wire()
+        self.activity.ends(end)
         self._outflow.flush()
 
     def _close_open(self) -> None:
@@ -260,7 +273,7 @@ class Session:
         """See `SessionProtocol`."""
         await self._steps.caught_up()
 
-    def announce_tool_call(self, call: ToolCallSessionUpdate) -> None:
+    def announce_tool_call(self, call: ToolCallAnnounced) -> None:
         """See `SessionProtocol`: the tool call comes before the question that refers to it."""
         self._state.now = monotonic()
         self._send(announce(self._state, call))
@@ -278,13 +291,17 @@ class Session:
             lambda: self._send(call_ended(self._state, tool_call_id, ended_well=ended_well))
         )
 
+    def waiting_for_person(self) -> AbstractContextManager[None]:
+        """See `SessionProtocol`."""
+        return self.activity.waiting()
+
     def say(self, text: str) -> None:
         """See `SessionProtocol`."""
-        self._steps.put(lambda: self._outflow.send(self.id, said(text, self._state.client)))
+        self._steps.put(lambda: self._outflow.send(self.id, said(text)))
 
-    def _send(self, updates: Updates) -> None:
-        for update in updates:
-            self._outflow.send(self.id, update)
+    def _send(self, events: SessionEvents) -> None:
+        for event in events:
+            self._outflow.send(self.id, event)
 
     # What Codex reports.
 
@@ -353,25 +370,12 @@ class Session:
         self._prompts.lost(error)
 
     def _set_timer_if_due(self) -> None:
-        if self._timer is None and self._state.open_calls:
-            self._set_timer()
-
-    def _set_timer(self) -> None:
-        at = due(self._state)
-        if at is not None:
-            delay = max(0.0, at - monotonic())
-            self._timer = asyncio.get_running_loop().call_later(delay, self._flush_due)
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._state.open_calls:
+            self._timer.set()
 
     def _flush_due(self) -> None:
-        self._timer = None
         self._state.now = monotonic()
         self._send(flush_due(self._state))
-        self._set_timer()
 
     def _turn_ended(self, turn: Turn) -> None:
         last_error = self._state.turn_errors.pop(turn.id, None)
@@ -390,8 +394,3 @@ class Session:
         if method == "turn/completed" and turn_id is not None:
             self._state.turn_errors.pop(turn_id, None)
             self._prompts.turn_ended(turn_id, PromptStop("cancelled"))
-
-
-def _refused(error: CodexAcpError) -> RpcError:
-    failure = start_refused(error)
-    return RpcError(failure.code, failure.message, failure.data)

@@ -18,7 +18,6 @@ from codex_acp.mapping.session.setup import given_servers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from codex_acp.acp._generated.v1.models import SessionUpdate
     from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.requests.server_requests import ServerRequestRunner
     from codex_acp.adapter.server.request_intake import RequestIntake
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.notification_router import NotificationSink
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.session_events import SessionEvent
     from codex_acp.mapping.state import SessionState
     from codex_acp.transcript.log import Transcript
     from codex_acp.wire.model import WireModel
@@ -140,9 +140,9 @@ class Sessions:
         opened = None if session_id is None else self._open.get(session_id)
         return self._audience if opened is None or opened.audience is None else opened.audience
 
-    def send(self, session_id: str, update: SessionUpdate) -> None:
-        """Send an update of a session behind all that was sent before."""
-        self.audience(session_id).outflow.send(session_id, update)
+    def send(self, session_id: str, event: SessionEvent) -> None:
+        """Send an event of a session behind all that was sent before."""
+        self.audience(session_id).outflow.send(session_id, event)
 
     # Opening and closing.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1.models import AuthMethod
     from codex_acp.jsonrpc.message import JsonValue
 
 __all__ = [
@@ -22,7 +21,6 @@ __all__ = [
     "LoginWays",
     "TERMINAL",
     "auth_methods",
-    "auth_methods_json",
 ]
 
 CHATGPT: Final = "chat-gpt"
@@ -60,7 +58,7 @@ class LoginWays(NamedTuple):
     """What starts this agent, for clients that do not add to the command line that they know."""
 
 
-def auth_methods_json(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
+def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
     """The methods for a client with these ``clientCapabilities``.
 
     A login is offered to every client that can show it in any way: as a page, in a browser of this
@@ -115,20 +113,6 @@ def _told(command: tuple[str, ...], args: tuple[str, ...]) -> dict[str, JsonValu
     program, *before = command
     run: JsonValue = {"label": "Codex login", "command": program, "args": [*before, *args]}
     return {"_meta": {TERMINAL_AUTH: run}}
-
-
-def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[AuthMethod]:
-    """`auth_methods_json` as models."""
-    from codex_acp.acp._generated.v1.models import AgentAuthMethod, TerminalAuthMethod
-    from codex_acp.wire.codec import decode
-
-    found: list[AuthMethod] = []
-    for method in auth_methods_json(capabilities, ways):
-        if isinstance(method, dict) and "type" in method:
-            found.append(decode(TerminalAuthMethod, method))
-        else:
-            found.append(decode(AgentAuthMethod, method))
-    return found
 
 
 def _pages(capabilities: JsonValue) -> bool:

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, assert_never
 
 from codex_acp.acp._generated.v1.models import (
+    AcpMcpServer,
     HttpMcpServer,
     SseMcpServer,
     StdioMcpServer,
@@ -90,6 +91,9 @@ def _table(server: McpServer, where: str) -> dict[str, object]:
             return {"url": server.url, "http_headers": headers}
         case SseMcpServer():
             message = f"{where}: Codex has no SSE transport; give an http or stdio server"
+            raise RpcError(INVALID_PARAMS, message)
+        case AcpMcpServer():
+            message = f"{where}: Codex reaches no MCP server over ACP; give an http or stdio server"
             raise RpcError(INVALID_PARAMS, message)
         case _:
             assert_never(server)
