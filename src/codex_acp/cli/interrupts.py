@@ -1,0 +1,50 @@
+"""SIGTERM and SIGHUP end a command like Ctrl-C: what it started is cleaned up first."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from types import FrameType, TracebackType
+    from typing import Self
+
+__all__ = ["EndSignals"]
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
+
+
+class EndSignals:
+    """``with EndSignals() as ended:`` raises KeyboardInterrupt inside, for these signals, too.
+
+    ``ended.number`` then is the signal. Only in the main thread, as Python's signals are.
+    """
+
+    def __init__(self) -> None:
+        self.number: int = signal.SIGINT
+        """What the KeyboardInterrupt stands for."""
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> Self:
+        """Take over the signals."""
+        for number in _SIGNALS:
+            self._before[number] = signal.signal(number, self._end)
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Give them back."""
+        for number in _SIGNALS:
+            before = self._before.pop(number)
+            signal.signal(number, before if callable(before) else signal.SIG_DFL)
+
+    def _end(self, number: int, _frame: FrameType | None) -> None:
+        self.number = number
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job
+            raise KeyboardInterrupt
+        # asyncio has a way of its own to end on SIGINT, which lets tasks clean up.
+        signal.raise_signal(signal.SIGINT)
