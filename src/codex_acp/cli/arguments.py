@@ -116,15 +116,6 @@ def run_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def chat_parser() -> argparse.ArgumentParser:
-    """The parser of what follows ``chat``."""
-    from codex_acp.cli.chat_arguments import add_chat_arguments
-
-    parser = Parser(prog=f"{PROGRAM} chat", allow_abbrev=False)
-    add_chat_arguments(parser)
-    return parser
-
-
 def doctor_parser() -> argparse.ArgumentParser:
     """The parser of what follows ``doctor``."""
     from codex_acp.cli.doctor.arguments import add_doctor_arguments
@@ -141,6 +132,15 @@ def transcript_parser() -> argparse.ArgumentParser:
 
     parser = Parser(prog=f"{PROGRAM} transcript", allow_abbrev=False)
     add_transcript_arguments(parser)
+    return parser
+
+
+def chat_parser() -> argparse.ArgumentParser:
+    """The parser of what follows ``chat``."""
+    from codex_acp.cli.chat_arguments import add_chat_arguments
+
+    parser = Parser(prog=f"{PROGRAM} chat", allow_abbrev=False)
+    add_chat_arguments(parser)
     return parser
 
 

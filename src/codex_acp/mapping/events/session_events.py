@@ -116,7 +116,7 @@ class UserMessage:
     """Under which a client sent it, if Codex knows."""
 
 
-@dataclass(slots=True)
+@record
 class PromptTaken:
     """What the client has just sent has its place in the session, under this id."""
 
@@ -278,7 +278,7 @@ class CompactionChanged:
     """Whether an event told of it before."""
 
 
-@dataclass(slots=True)
+@record
 class StateChanged:
     """What the session is doing."""
 
