@@ -10,6 +10,7 @@
     │   ├── ErrorReply           it answered a request with a JSON-RPC error
     │   │   └── ServerOverloaded the app-server did so each time, because it has too much to do
     │   ├── InvalidPayload       its params or result do not fit the schema
+    │   ├── UnsupportedVersion   an agent answered a version of ACP that was not offered
     │   └── LineTooLong          one message was larger than the limit
     ├── TransportError           bytes can no longer travel
     │   ├── ConnectionClosed     the stream ended
@@ -28,6 +29,10 @@ what happened and what to do next. Nothing here imports a model.
 
 from __future__ import annotations
 
+TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 __all__ = [
     "CodexAcpError",
     "MisuseError",
@@ -37,6 +42,7 @@ __all__ = [
     "ErrorReply",
     "ServerOverloaded",
     "InvalidPayload",
+    "UnsupportedVersion",
     "LineTooLong",
     "TransportError",
     "ConnectionClosed",
@@ -106,6 +112,20 @@ class InvalidPayload(PeerError):
         super().__init__(f"{what} does not fit its schema: " + "; ".join(problems))
         self.what = what
         self.problems = problems
+
+
+class UnsupportedVersion(PeerError):
+    """An ACP agent answered ``initialize`` with a protocol version that was not offered.
+
+    ``answered`` is None where it answered none; ``offered`` are those of the client.
+    """
+
+    def __init__(self, answered: int | None, offered: Sequence[int]) -> None:
+        known = " and ".join(map(str, offered))
+        what = "no protocol version" if answered is None else f"protocol version {answered}"
+        super().__init__(f"the agent answered {what}; this client has {known}")
+        self.answered = answered
+        self.offered = tuple(offered)
 
 
 class LineTooLong(PeerError):

@@ -68,6 +68,33 @@ def test_neither_version_loads_the_other() -> None:
     assert not any("._generated.v1" in name for name in second)
 
 
+SIDES = """
+from codex_acp.acp import AgentSide, ClientSide, acp_connection
+from codex_acp.transport.memory import memory_pair
+from tests.acp import {tables} as t
+near, far = memory_pair()
+AgentSide(acp_connection(near, name="a"), {agent})
+ClientSide(acp_connection(far, name="b"), {client})
+"""
+
+
+def test_a_side_of_one_version_loads_nothing_of_the_other() -> None:
+    agent, client = (f"t.{s}_requests(), t.{s}_notifications()" for s in ("agent", "client"))
+    first = loaded_by(SIDES.format(tables="tables", agent=agent, client=client))
+    assert not any("._generated.v2" in name for name in first)
+    later = loaded_by(SIDES.format(tables="tables", agent=f"{agent}, v2=int", client=client))
+    assert not any("._generated.v2" in name for name in later)
+    second = loaded_by(
+        SIDES.format(
+            tables="tables_v2",
+            agent=f"None, None, v2=({agent})",
+            client=f"None, None, v2=({client})",
+        )
+    )
+    v1 = {name for name in second if "._generated.v1." in name}
+    assert v1 == {"codex_acp.acp._generated.v1.calls"}
+
+
 def test_every_name_of_version_2_can_be_had() -> None:
     tables = {f"{s}{k}Handlers" for s in ("Agent", "Client") for k in ("Request", "Notification")}
     assert {"PromptResponse", "StopReason", "WireModel", *tables} <= set(dir(codex_acp.acp.v2))

@@ -45,13 +45,13 @@ class Copy:
         )
         return done.stderr
 
-    def type_errors(self, cache: Path) -> str:
-        files = [
+    def type_errors(self, cache: Path, *files: str) -> str:
+        files = files or (
             "routing/table.py",
             "codex/approvals/classify.py",
             "codex/approvals/grants.py",
             "codex/approvals/refusals.py",
-        ]
+        )
         command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml")]
         command += ["--cache-dir", str(cache), "--no-error-summary"]
         command += [f"src/codex_acp/{file}" for file in files]
@@ -204,3 +204,22 @@ def test_a_crash_in_the_middle_writes_nothing(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(Exception, match="dropped"):
         regen.regenerate()
     assert regen.current_files() == before
+
+
+def test_a_new_kind_of_event_fails_mypy_in_the_rendering_of_each_version(
+    tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy_of_it = edited(tree, monkeypatch, lambda _: None)
+    events = tree / "src/codex_acp/mapping/events/session_events.py"
+    before = events.read_text("utf-8")
+    more = before.replace("    | StateChanged\n)", "    | StateChanged\n    | PlanStep\n)")
+    assert more != before
+    renderings = ("mapping/v1/updates.py", "mapping/v2/updates.py")
+    try:
+        events.write_text(more, "utf-8")
+        found = copy_of_it.type_errors(cache, *renderings)
+    finally:
+        events.write_text(before, "utf-8")
+
+    for rendering in renderings:
+        assert re.search(rf'{rendering}:\d+: error: .*"assert_never".*"PlanStep"', found), found

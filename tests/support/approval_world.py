@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -87,6 +88,9 @@ class QuietSession:
 
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
         assert tool_call_id in self.announced or not ended_well
+
+    def waiting_for_person(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def say(self, text: str) -> None:
         assert text

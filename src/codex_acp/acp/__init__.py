@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from codex_acp.acp.capabilities import AgentFeatures as AgentFeatures
     from codex_acp.acp.capabilities import ClientFeatures as ClientFeatures
     from codex_acp.acp.capabilities import agent_features as agent_features
+    from codex_acp.acp.capabilities import agent_features_v2 as agent_features_v2
     from codex_acp.acp.capabilities import client_features as client_features
+    from codex_acp.acp.capabilities import client_features_v2 as client_features_v2
     from codex_acp.acp.capabilities import is_supported_version as is_supported_version
     from codex_acp.acp.capabilities import negotiated_version as negotiated_version
     from codex_acp.acp.client_side import ClientSide as ClientSide
@@ -72,7 +74,9 @@ else:
             "AgentFeatures",
             "ClientFeatures",
             "agent_features",
+            "agent_features_v2",
             "client_features",
+            "client_features_v2",
             "is_supported_version",
             "negotiated_version",
         ),

@@ -6,20 +6,16 @@ Owns the rule that ``initialize`` comes first and once. Must not know what any m
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from codex_acp.acp._generated.v1.calls import ClientCalls
-from codex_acp.acp._generated.v1.methods import (
-    AGENT_NOTIFICATIONS,
-    AGENT_REQUESTS,
-    CLIENT_NOTIFICATIONS,
-    CLIENT_REQUESTS,
-)
 from codex_acp.acp.answers import answer_rpc_error
-from codex_acp.acp.conventions import Methods, unstable_tables
+from codex_acp.acp.dialects import Handlers, dialects
+from codex_acp.acp.negotiation import choose_version, initialize_params
 from codex_acp.acp.side import Side
 from codex_acp.errors import MisuseError, RpcError
-from codex_acp.jsonrpc.message import INVALID_REQUEST
+from codex_acp.jsonrpc.message import INVALID_REQUEST, Request
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -30,8 +26,11 @@ if TYPE_CHECKING:
         UnstableAgentNotificationHandlers,
         UnstableAgentRequestHandlers,
     )
-    from codex_acp.acp.side import InvalidNotificationCallback, QuickHandler
-    from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Notification, Request
+    from codex_acp.acp.dialects import Dialect, QuickHandler
+    from codex_acp.acp.side import InvalidNotificationCallback
+    from codex_acp.acp.v2_calls import ClientCallsV2
+    from codex_acp.acp.v2_handlers import AgentHandlers
+    from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Notification
     from codex_acp.transport.connection import Connection, Responder
 
 __all__ = ["AgentSide"]
@@ -40,10 +39,6 @@ logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-_METHODS: Final = Methods(
-    AGENT_REQUESTS, AGENT_NOTIFICATIONS, CLIENT_REQUESTS, CLIENT_NOTIFICATIONS
-)
 
 
 class AgentSide(Side, ClientCalls):
@@ -59,57 +54,74 @@ class AgentSide(Side, ClientCalls):
     has the handlers of methods that the stable schema lacks, those that are offered; given, it also
     has the side read and send unstable fields and members. Without it they are unknown here.
 
+    ``v2`` has the handlers for clients of version 2, a draft, or is a function that gives them when
+    the first such client comes, so that nothing of that version is loaded before; then ``requests``
+    and ``notifications`` may be None, for an agent that has no version 1. At ``initialize`` the
+    highest version is chosen that is not above the client's, and its handlers take over; -32022
+    where there is none. Params that were written for a newer version are read in the chosen one:
+    the handler is given what that one knows of them.
+
     A request before ``initialize``, and a second ``initialize``, are answered -32600.
     """
 
     def __init__(
         self,
         connection: Connection,
-        requests: AgentRequestHandlers,
-        notifications: AgentNotificationHandlers,
+        requests: AgentRequestHandlers | None,
+        notifications: AgentNotificationHandlers | None,
         *,
         on_invalid_notification: InvalidNotificationCallback | None = None,
         quick: Mapping[str, QuickHandler] | None = None,
         unstable: UnstableAgentRequestHandlers | None = None,
         unstable_notifications: UnstableAgentNotificationHandlers | None = None,
+        v2: AgentHandlers | Callable[[], AgentHandlers] | None = None,
     ) -> None:
-        super().__init__(
-            connection,
-            _METHODS,
-            requests,
-            notifications,
-            on_invalid_notification,
-            quick,
-            unstable_tables(unstable, unstable_notifications),
-        )
-        initialize = requests["initialize"]
-        if initialize is None:
-            msg = "an agent must handle initialize: without it every other request is refused"
-            raise MisuseError(msg)
-        self._requests = {**self._requests, "initialize": self._or_reset(initialize)}
-        first = self._quick.get("initialize")
-        if first is not None:
-            self._quick = {**self._quick, "initialize": self._quick_or_reset(first)}
-        self._initialized = False
+        v1: Handlers | None = None
+        if requests is not None and notifications is not None:
+            v1 = Handlers(requests, notifications, unstable, unstable_notifications, quick)
+
+        def complete(made: Dialect) -> Dialect:
+            return made.with_initialize(self._or_reset, self._quick_or_reset)
+
+        super().__init__(connection, dialects("agent", v1, v2, complete), on_invalid_notification)
+
+    @cached_property
+    def v2(self) -> ClientCallsV2:
+        """The client's methods, where the connection speaks version 2."""
+        from codex_acp.acp.v2_calls import CallsOfClient
+
+        return CallsOfClient(self)
 
     def on_request(self, request: Request, responder: Responder) -> None:
         """See `Side.on_request`; ``initialize`` must be the first, and only once."""
-        first = request.method == "initialize"
-        if first and self._initialized:
-            refusal = "initialize was sent before; it is allowed once per connection"
-            answer_rpc_error(responder, RpcError(INVALID_REQUEST, refusal))
-        elif not first and not self._initialized:
+        if request.method == "initialize":
+            self._on_initialize(request, responder)
+        elif self._version is None:
             refusal = f"{request.method} was sent before initialize"
             answer_rpc_error(responder, RpcError(INVALID_REQUEST, refusal))
         else:
             super().on_request(request, responder)
-            if first:
-                # Requests that follow in the same read run behind it, so they need not wait.
-                self._initialized = not responder.settled
+
+    def _on_initialize(self, request: Request, responder: Responder) -> None:
+        if self._version is not None:
+            refusal = "initialize was sent before; it is allowed once per connection"
+            answer_rpc_error(responder, RpcError(INVALID_REQUEST, refusal))
+            return
+        try:
+            chosen = choose_version(request.params, self._dialects)
+        except RpcError as error:
+            answer_rpc_error(responder, error)
+            return
+        self._begin_with(chosen)
+        params = initialize_params(request.params, chosen)
+        super().on_request(Request(request.id, request.method, params), responder)
+        if not responder.settled:
+            # Requests that follow in the same read run behind it, so they need not wait.
+            self._version = chosen
 
     def on_notification(self, notification: Notification) -> None:
         """See `Side.on_notification`; before ``initialize`` there is nothing they could be for."""
-        if self._initialized:
+        if self._version is not None:
             super().on_notification(notification)
         else:
             logger.debug("%s was sent before initialize and ignored", notification.method)
@@ -127,12 +139,20 @@ class AgentSide(Side, ClientCalls):
 
         async def run(*args: P.args, **kwargs: P.kwargs) -> T:
             try:
-                return await initialize(*args, **kwargs)
+                result = await initialize(*args, **kwargs)
+                self._check_answered(getattr(result, "protocol_version", self._version))
+                return result
             except BaseException:
-                self._initialized = False
+                self._version = None
                 raise
 
         return run
+
+    def _check_answered(self, version: int | None) -> None:
+        """An agent of several versions must answer the one that was chosen: it is spoken."""
+        if len(self._dialects) > 1 and version != self._version:
+            msg = f"initialize answered version {version}, but {self._version} was chosen for it"
+            raise MisuseError(msg)
 
     def _quick_or_reset(self, quick: QuickHandler) -> QuickHandler:
         def look(params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from codex_acp.acp._generated.v1.models import AgentCapabilities, ClientCapabilities
+    from codex_acp.acp._generated.v2.models import AgentCapabilities as AgentCapabilitiesV2
+    from codex_acp.acp._generated.v2.models import ClientCapabilities as ClientCapabilitiesV2
 
 __all__ = [
     "AgentFeatures",
@@ -25,16 +27,18 @@ __all__ = [
     "PROTOCOL_VERSION",
     "SUPPORTED_VERSIONS",
     "agent_features",
+    "agent_features_v2",
     "client_features",
+    "client_features_v2",
     "is_supported_version",
     "negotiated_version",
 ]
 
 PROTOCOL_VERSION: Final = 1
-"""The highest protocol version that this library speaks; what a client sends."""
+"""The stable protocol version; what a client that has no other sends."""
 
 SUPPORTED_VERSIONS: Final[frozenset[int]] = frozenset({PROTOCOL_VERSION})
-"""Every protocol version that this library speaks."""
+"""Every protocol version that is stable."""
 
 _TERMINAL_OUTPUT: Final = "terminal_output"
 _TERMINAL_AUTH: Final = "terminal-auth"
@@ -151,9 +155,51 @@ def agent_features(capabilities: AgentCapabilities | None) -> AgentFeatures:
     )
 
 
+def client_features_v2(capabilities: ClientCapabilitiesV2 | None) -> ClientFeatures:
+    """What ``capabilities`` of an ``initialize`` request of version 2 says, and what every client
+    of that version can do: notices, compaction and boolean options.
+    """
+    elicitation = capabilities.elicitation if capabilities is not None else None
+    auth = capabilities.auth if capabilities is not None else None
+    return ClientFeatures(
+        elicitation_form=elicitation is not None and elicitation.form is not None,
+        elicitation_url=elicitation is not None and elicitation.url is not None,
+        terminal_auth=auth is not None and auth.terminal is not None,
+        notices=True,
+        compaction=True,
+        boolean_config_options=True,
+    )
+
+
+def agent_features_v2(
+    capabilities: AgentCapabilitiesV2 | None, *, has_logins: bool = False
+) -> AgentFeatures:
+    """What ``capabilities`` of an ``initialize`` response of version 2 says; sessions can then be
+    listed, resumed with their history, and closed. ``has_logins``: it named ``authMethods``.
+    """
+    session = capabilities.session if capabilities is not None else None
+    if session is None:
+        return AgentFeatures(logout=has_logins)
+    prompt, mcp = session.prompt, session.mcp
+    return AgentFeatures(
+        load_session=True,
+        list_sessions=True,
+        delete_session=session.delete is not None,
+        resume_session=True,
+        close_session=True,
+        additional_directories=session.additional_directories is not None,
+        logout=has_logins,
+        prompt_image=prompt is not None and prompt.image is not None,
+        prompt_audio=prompt is not None and prompt.audio is not None,
+        prompt_embedded_context=prompt is not None and prompt.embedded_context is not None,
+        mcp_http=mcp is not None and mcp.http is not None,
+    )
+
+
 def negotiated_version(requested: int, supported: Collection[int] = SUPPORTED_VERSIONS) -> int:
-    """What an agent answers to a client's ``protocolVersion``: the same if it speaks it, else its
-    own highest. ``supported`` must not be empty.
+    """What an agent that has version 1 alone answers to a client's ``protocolVersion``: the same if
+    it speaks it, else its own highest. ``supported`` must not be empty. `AgentSide` chooses the
+    version itself where it was given handlers of another.
     """
     return requested if requested in supported else max(supported)
 

@@ -5,33 +5,38 @@ Knows no method beyond the generated tables, and nothing of how the agent was st
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from codex_acp.acp._generated.v1.calls import AgentCalls
-from codex_acp.acp._generated.v1.methods import (
-    AGENT_NOTIFICATIONS,
-    AGENT_REQUESTS,
-    CLIENT_NOTIFICATIONS,
-    CLIENT_REQUESTS,
-)
-from codex_acp.acp.conventions import Methods, unstable_tables
+from codex_acp.acp.dialects import Handlers, dialects
+from codex_acp.acp.negotiation import version_of
 from codex_acp.acp.side import Side
+from codex_acp.errors import UnsupportedVersion
+from codex_acp.jsonrpc.encode import encode_json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from codex_acp.acp._generated.v1.handlers import (
         ClientNotificationHandlers,
         ClientRequestHandlers,
         UnstableClientNotificationHandlers,
         UnstableClientRequestHandlers,
     )
+    from codex_acp.acp._generated.v1.models import InitializeRequest, InitializeResponse
+    from codex_acp.acp._generated.v2.models import InitializeRequest as InitializeRequestV2
+    from codex_acp.acp._generated.v2.models import InitializeResponse as InitializeResponseV2
     from codex_acp.acp.side import InvalidNotificationCallback
+    from codex_acp.acp.v2_calls import AgentCallsV2
+    from codex_acp.acp.v2_handlers import ClientHandlers
+    from codex_acp.jsonrpc.message import JsonValue
+
+    JsonObject: TypeAlias = dict[str, JsonValue]
     from codex_acp.transport.connection import Connection
+    from codex_acp.wire.model import WireModel
 
 __all__ = ["ClientSide"]
-
-_METHODS: Final = Methods(
-    CLIENT_REQUESTS, CLIENT_NOTIFICATIONS, AGENT_REQUESTS, AGENT_NOTIFICATIONS
-)
 
 
 class ClientSide(Side, AgentCalls):
@@ -47,23 +52,73 @@ class ClientSide(Side, AgentCalls):
     logged and given to ``on_invalid_notification``, and the connection goes on. ``unstable`` and
     ``unstable_notifications`` have the handlers of methods that the stable schema lacks; one of
     them given also has the side read and send unstable fields and members.
+
+    ``v2`` has the handlers for agents of version 2, a draft, or is a function that gives them when
+    the agent turns out to be one, so that nothing of that version is loaded before; then
+    ``requests`` and ``notifications`` may be None, for a client that has no version 1. `negotiate`
+    begins the connection with whichever version the agent answers.
     """
 
     def __init__(
         self,
         connection: Connection,
-        requests: ClientRequestHandlers,
-        notifications: ClientNotificationHandlers,
+        requests: ClientRequestHandlers | None,
+        notifications: ClientNotificationHandlers | None,
         *,
         on_invalid_notification: InvalidNotificationCallback | None = None,
         unstable: UnstableClientRequestHandlers | None = None,
         unstable_notifications: UnstableClientNotificationHandlers | None = None,
+        v2: ClientHandlers | Callable[[], ClientHandlers] | None = None,
     ) -> None:
-        super().__init__(
-            connection,
-            _METHODS,
-            requests,
-            notifications,
-            on_invalid_notification,
-            unstable=unstable_tables(unstable, unstable_notifications),
-        )
+        v1: Handlers | None = None
+        if requests is not None and notifications is not None:
+            v1 = Handlers(requests, notifications, unstable, unstable_notifications)
+        super().__init__(connection, dialects("client", v1, v2), on_invalid_notification)
+
+    @cached_property
+    def v2(self) -> AgentCallsV2:
+        """The agent's methods, where the connection speaks version 2."""
+        from codex_acp.acp.v2_calls import CallsOfAgent
+
+        return CallsOfAgent(self)
+
+    async def negotiate(
+        self,
+        v1: InitializeRequest | JsonObject | None = None,
+        v2: InitializeRequestV2 | JsonObject | None = None,
+    ) -> InitializeResponse | InitializeResponseV2:
+        """``initialize`` for the highest version that is given, read by what the agent answers.
+
+        Both given, the agent is sent what either says: each version reads its own fields. Given as
+        plain JSON, nothing of a version is loaded that is not spoken afterwards.
+        Raises UnsupportedVersion if the agent answers a version that was not given, and else as
+        any call.
+        """
+        offered = [version for version, given in ((1, v1), (2, v2)) if given is not None]
+        params: dict[str, JsonValue] = {}
+        for given in (v1, v2):
+            if given is not None:
+                params |= given if isinstance(given, dict) else _plain(given)
+        params["protocolVersion"] = max(offered)
+        result = await self._connection.call("initialize", encode_json(params))
+        answered = version_of(result)
+        if answered not in offered:
+            raise UnsupportedVersion(answered, offered)
+        response: InitializeResponse | InitializeResponseV2
+        response = self._speaking(answered).result("initialize", result)
+        self._version = answered
+        return response
+
+    async def call_as(self, version: int, method: str, params: WireModel | Any | None) -> Any:
+        """See `Side.call_as`; the answer of ``initialize`` says which version is spoken."""
+        result = await super().call_as(version, method, params)
+        if method == "initialize" and result.protocol_version in self._dialects:
+            self._version = result.protocol_version
+            self._begin_with(self._version)
+        return result
+
+
+def _plain(request: WireModel) -> JsonObject:
+    from codex_acp.wire.codec import plain
+
+    return cast("JsonObject", plain(request))

@@ -1,11 +1,11 @@
-"""What ACP lays down for any connection: its framing options, its methods, its tables.
+"""What ACP lays down for any connection: its framing options and its tables.
 
 Knows the generated registries' shape, but no single method except ``$/cancel_request``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from codex_acp.errors import MisuseError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import Link
     from codex_acp.wire.registry import MethodInfo
 
-__all__ = ["CANCEL_REQUEST", "Methods", "acp_connection", "check_known", "check_rows", "spawn"]
+__all__ = ["CANCEL_REQUEST", "acp_connection", "check_known", "check_rows", "spawn"]
 
 CANCEL_REQUEST: Final = "$/cancel_request"
 """Either side may send it to give up a request of its own."""
@@ -44,45 +44,6 @@ def acp_connection(
         cancel_method=CANCEL_REQUEST,
         on_line=on_line,
     )
-
-
-class Methods(NamedTuple):
-    """The generated registries of one side."""
-
-    handled: Mapping[str, MethodInfo]
-    """Requests that the peer may send."""
-    heard: Mapping[str, MethodInfo]
-    """Notifications that the peer may send."""
-    called: Mapping[str, MethodInfo]
-    """Requests that this side may send."""
-    told: Mapping[str, MethodInfo]
-    """Notifications that this side may send."""
-
-
-class Unstable(NamedTuple):
-    """A side's handlers of unstable methods. That there are such tables is the opt-in."""
-
-    requests: Mapping[str, object] = {}
-    notifications: Mapping[str, object] = {}
-
-
-def unstable_tables(
-    requests: Mapping[str, object] | None, notifications: Mapping[str, object] | None
-) -> Unstable | None:
-    """The tables of unstable methods that a side was given; None if it was given none."""
-    if requests is None and notifications is None:
-        return None
-    return Unstable(requests or {}, notifications or {})
-
-
-def stable_methods(methods: Mapping[str, MethodInfo]) -> dict[str, MethodInfo]:
-    """Those that the stable schema has."""
-    return {method: info for method, info in methods.items() if not info.experimental}
-
-
-def unstable_methods(methods: Mapping[str, MethodInfo]) -> dict[str, MethodInfo]:
-    """Those that the stable schema does not have."""
-    return {method: info for method, info in methods.items() if info.experimental}
 
 
 def check_rows(what: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]) -> None:

@@ -16,11 +16,10 @@ import logging
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anyio import CancelScope, Event, create_task_group
 
-from codex_acp.acp._generated.v1.methods import MODELS, PROTOCOL_NOTIFICATIONS, STABLE_MODELS
 from codex_acp.acp.answers import (
     answer_failure,
     answer_result,
@@ -30,15 +29,7 @@ from codex_acp.acp.answers import (
     invalid_params,
     not_offered,
 )
-from codex_acp.acp.conventions import (
-    CANCEL_REQUEST,
-    Unstable,
-    check_known,
-    check_rows,
-    stable_methods,
-    unstable_methods,
-)
-from codex_acp.acp.stable_only import check_stable
+from codex_acp.acp.conventions import CANCEL_REQUEST
 from codex_acp.errors import InvalidPayload, MisuseError, RpcError
 
 if TYPE_CHECKING:
@@ -48,23 +39,19 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from codex_acp.acp.conventions import Methods
+    from codex_acp.acp.dialects import Dialect, RequestHandler
+    from codex_acp.acp.dialects import QuickHandler as QuickHandler  # noqa: PLC0414
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import (
         EncodedJson,
-        JsonValue,
         Notification,
         Request,
         RequestId,
     )
     from codex_acp.transport.connection import Connection, Responder
     from codex_acp.wire.model import WireModel
-    from codex_acp.wire.registry import MethodInfo
 
-    RequestHandler: TypeAlias = Callable[[Any], Awaitable[object]]
-    NotificationHandler: TypeAlias = Callable[[Any], None]
     InvalidNotificationCallback: TypeAlias = Callable[[Notification, InvalidPayload], None]
-    QuickHandler: TypeAlias = Callable[[JsonValue], Callable[[], Awaitable[EncodedJson]] | None]
 
 __all__ = ["Side", "served_request_id"]
 
@@ -102,42 +89,27 @@ class Side:
     A context manager that starts the connection and, at the end, closes it: handlers that still
     run are cancelled, their requests answered -32800, and calls in flight raise TransportError.
 
-    ``quick`` is for the requests that a process just started must answer before it has loaded the
-    models: by method a function that looks at the raw params, and gives None (the request goes to
-    the typed handler of its method, as without it) or the async function that answers it with
-    JSON. Everything else (order, one answer, cancellation, errors) is the same for both.
-
-    ``unstable`` has the handlers of unstable methods, and has the side read and send the unstable
-    parts of stable ones. Where it is None they are to the side as if no schema had them.
+    What it speaks are ``dialects``, one for each version of ACP that it has handlers for; which of
+    them the connection speaks is found at ``initialize``. A dialect's ``quick`` is for the requests
+    that a process just started must answer before it has loaded the models: by method a function
+    that looks at the raw params, and gives None (the request goes to the typed handler of its
+    method, as without it) or the async function that answers it with JSON. Everything else (order,
+    one answer, cancellation, errors) is the same for both.
     """
 
     def __init__(
         self,
         connection: Connection,
-        methods: Methods,
-        requests: Mapping[str, object],
-        notifications: Mapping[str, object],
+        dialects: Mapping[int, Callable[[], Dialect]],
         on_invalid_notification: InvalidNotificationCallback | None,
-        quick: Mapping[str, QuickHandler] | None = None,
-        unstable: Unstable | None = None,
     ) -> None:
+        if not dialects:
+            msg = "a side needs handlers of one version of ACP at least"
+            raise MisuseError(msg)
         self._connection = connection
-        self._methods = methods
-        self._heard = {**methods.heard, **PROTOCOL_NOTIFICATIONS}
-        check_rows("request", requests, stable_methods(methods.handled))
-        check_rows("notification", notifications, stable_methods(self._heard))
-        if quick is not None:
-            check_known("quick", quick, methods.handled)
-        self._is_stable = unstable is None
-        more = unstable or Unstable()
-        check_known("unstable request", more.requests, unstable_methods(methods.handled))
-        check_known("unstable notification", more.notifications, unstable_methods(self._heard))
-        self._models = STABLE_MODELS if self._is_stable else MODELS
-        self._requests = cast("Mapping[str, RequestHandler | None]", {**requests, **more.requests})
-        self._notifications = cast(
-            "Mapping[str, NotificationHandler | None]", {**notifications, **more.notifications}
-        )
-        self._quick = quick or {}
+        self._dialects = dialects
+        self._dialect: Dialect | None = None
+        self._version: int | None = None
         self._on_invalid_notification = on_invalid_notification
         self._open: dict[tuple[type, RequestId], _OpenRequest] = {}
         self._tasks: TaskGroup | None = None
@@ -181,6 +153,11 @@ class Side:
     def next_request_id(self) -> int:
         """The id that this side's next request will have; see `Connection.next_call_id`."""
         return self._connection.next_call_id
+
+    @property
+    def version(self) -> int | None:
+        """The version of ACP that the two sides speak; None before ``initialize``."""
+        return self._version
 
     @property
     def closed(self) -> bool:
@@ -247,46 +224,60 @@ class Side:
     # What the generated calls call.
 
     async def _call(self, method: str, params: WireModel | Any | None) -> Any:
-        """Send a request; its result as a model. Raises as `Connection.call`, or InvalidPayload."""
-        info = self._methods.called[method]
-        self._check_sent(method, info, params)
-        result = await self._connection.call(method, _encoded(params))
-        if info.result is None:
-            return None
-        # Some peers answer null where the schema has an object with nothing required in it.
-        whole = {} if result is None else result
-        return self._models.decode(info.result, whole, f"the result of {method}")
+        """`call_as` of version 1."""
+        return await self.call_as(1, method, params)
 
     def _notify(self, method: str, params: WireModel | Any | None) -> None:
-        """Send a notification; dropped if the connection is closed."""
-        info = self._methods.told.get(method) or PROTOCOL_NOTIFICATIONS[method]
-        self._check_sent(method, info, params)
+        """`notify_as` of version 1."""
+        self.notify_as(1, method, params)
+
+    async def call_as(self, version: int, method: str, params: WireModel | Any | None) -> Any:
+        """Send a request; its result as a model. Raises as `Connection.call`, or InvalidPayload.
+
+        MisuseError if the connection speaks another version.
+        """
+        spoken = self._speaking(version)
+        spoken.check_sent(method, spoken.sent[method], params)
+        return spoken.result(method, await self._connection.call(method, _encoded(params)))
+
+    def notify_as(self, version: int, method: str, params: WireModel | Any | None) -> None:
+        """Send a notification; dropped if the connection is closed. MisuseError as `call_as`."""
+        spoken = self._speaking(version)
+        spoken.check_sent(method, spoken.sent[method], params)
         self._connection.notify(method, _encoded(params))
 
-    def _check_sent(self, method: str, info: MethodInfo, value: object) -> None:
-        """Raise MisuseError if the peer of a stable side was to be sent what is unstable."""
-        if not self._is_stable:
-            return
-        if info.experimental:
-            msg = f"{method} is unstable; open the side with `unstable` if the peer has it"
+    def _speaking(self, version: int) -> Dialect:
+        if version not in self._dialects:
+            msg = f"this side was given no handlers for version {version} of ACP"
             raise MisuseError(msg)
-        from codex_acp.acp._generated.v1 import unstable
+        if self._version not in (None, version):
+            msg = f"the connection speaks version {self._version} of ACP, not {version}"
+            raise MisuseError(msg)
+        return self._begin_with(version)
 
-        check_stable(method, value, unstable)
+    def _begin_with(self, version: int) -> Dialect:
+        if self._dialect is None or self._dialect.version != version:
+            self._dialect = self._dialects[version]()
+        return self._dialect
+
+    @property
+    def _spoken(self) -> Dialect:
+        """What is spoken, or would be by a side of one version alone."""
+        return self._dialect or self._begin_with(self._version or min(self._dialects))
 
     # Requests of the peer.
 
     def _accepted(self, request: Request) -> Callable[[], Awaitable[object]]:
         """What answers the request. Raises RpcError if nothing does."""
         method = request.method
-        handler = self._requests.get(method)
+        handler = self._spoken.requests.get(method)
         if handler is None:
             raise not_offered(method)
-        quick = self._quick.get(method)
+        quick = self._spoken.quick.get(method)
         run = None if quick is None else quick(request.params)
         if run is not None:
             return partial(encoded_result, run)
-        return self._typed(handler, self._methods.handled[method].params, request)
+        return self._typed(handler, self._spoken.handled[method].params, request)
 
     def _typed(
         self,
@@ -299,7 +290,7 @@ class Side:
             return partial(handler, None)
         params = {} if request.params is None else request.params
         try:
-            return partial(handler, self._models.decode(model, params, request.method))
+            return partial(handler, self._spoken.models.decode(model, params, request.method))
         except InvalidPayload as error:
             logger.warning("%s sent invalid params: %s", self._connection.name, error)
             raise invalid_params(error) from None
@@ -311,7 +302,8 @@ class Side:
         try:
             with scope:
                 result = await entry.run()
-                self._check_sent(responder.method, self._methods.handled[responder.method], result)
+                method = responder.method
+                self._spoken.check_sent(method, self._spoken.handled[method], result)
             if scope.cancelled_caught:
                 answer_rpc_error(responder, cancelled(responder.method))
             else:
@@ -344,11 +336,11 @@ class Side:
         if self._leaving:
             return
         method = notification.method
-        handler = self._notifications.get(method)
+        handler = self._spoken.notifications.get(method)
         if handler is None and method != CANCEL_REQUEST:
             logger.debug("the notification %s is not handled and was ignored", method)
             return
-        model = self._heard[method].params
+        model = self._spoken.heard[method].params
         try:
             params = None if model is None else self._decoded(model, notification)
         except InvalidPayload as error:
@@ -365,7 +357,7 @@ class Side:
     def _decoded(self, model: str, notification: Notification) -> object:
         """Absent params read as an empty object, so that what is missing is named."""
         params = {} if notification.params is None else notification.params
-        return self._models.decode(model, params, notification.method)
+        return self._spoken.models.decode(model, params, notification.method)
 
     def _cancel_request(self, params: Any) -> None:
         request_id = params.request_id

@@ -25,8 +25,9 @@ def is_unstable(model: type[WireModel]) -> bool:
     return model.__name__ in lists.TYPES
 
 
-def check_stable(method: str, value: object, lists: ModuleType) -> None:
+def check_stable(method: str, value: object, version: int) -> None:
     """Raise MisuseError that names each unstable part of a model, or of a value that holds some."""
+    lists = import_module(f"codex_acp.acp._generated.v{version}.unstable")
     found = list(dict.fromkeys(_unstable(value, lists)))
     if found:
         msg = (

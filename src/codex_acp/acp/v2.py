@@ -2,7 +2,8 @@
 
 Version 2 is a draft: what is here may change with any release of the schema. The parts that the
 draft itself calls unstable are here too; a peer is sent them, and they are read, only where a side
-was opened with ``unstable=True``.
+was given ``unstable`` handlers. `AgentHandlers` and `ClientHandlers` are what `AgentSide` and
+`ClientSide` take as ``v2``.
 
 A model's module loads when its name is first used; importing this module loads no model.
 `WireModel` is the base of all; `UnknownVariant` and `UnknownValue` stand for members of open
@@ -27,7 +28,21 @@ if TYPE_CHECKING:
         ClientNotificationHandlers as ClientNotificationHandlers,
     )
     from codex_acp.acp._generated.v2.handlers import ClientRequestHandlers as ClientRequestHandlers
+    from codex_acp.acp._generated.v2.handlers import (
+        UnstableAgentNotificationHandlers as UnstableAgentNotificationHandlers,
+    )
+    from codex_acp.acp._generated.v2.handlers import (
+        UnstableAgentRequestHandlers as UnstableAgentRequestHandlers,
+    )
+    from codex_acp.acp._generated.v2.handlers import (
+        UnstableClientNotificationHandlers as UnstableClientNotificationHandlers,
+    )
+    from codex_acp.acp._generated.v2.handlers import (
+        UnstableClientRequestHandlers as UnstableClientRequestHandlers,
+    )
     from codex_acp.acp._generated.v2.models import *  # noqa: F403 - as the schema names them
+    from codex_acp.acp.v2_handlers import AgentHandlers as AgentHandlers
+    from codex_acp.acp.v2_handlers import ClientHandlers as ClientHandlers
     from codex_acp.wire.model import UnknownValue as UnknownValue
     from codex_acp.wire.model import UnknownVariant as UnknownVariant
     from codex_acp.wire.model import WireModel as WireModel
@@ -43,7 +58,12 @@ else:
                 "AgentRequestHandlers",
                 "ClientNotificationHandlers",
                 "ClientRequestHandlers",
+                "UnstableAgentNotificationHandlers",
+                "UnstableAgentRequestHandlers",
+                "UnstableClientNotificationHandlers",
+                "UnstableClientRequestHandlers",
             ),
+            "codex_acp.acp.v2_handlers": ("AgentHandlers", "ClientHandlers"),
             "codex_acp.wire.model": ("UnknownValue", "UnknownVariant", "WireModel"),
         },
     )

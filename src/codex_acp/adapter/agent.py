@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     )
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.side import QuickHandler
+    from codex_acp.adapter.load_ahead import LoadAhead
     from codex_acp.adapter.logins.auth import Authentication
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.sessions.methods import SessionMethods
@@ -86,13 +88,17 @@ logger = logging.getLogger(__name__)
 
 
 LOAD_AFTER_SECONDS: Final = 0.002
-"""After a session was opened: the answer is written first, then what a prompt needs is loaded."""
+"""What is said is written first, then what a prompt needs is loaded."""
+
+IDLE_SECONDS: Final = 0.2
+"""After ``initialize``, when no session is opened: Codex has booted, which was more urgent."""
 
 
 class CodexAgent:
     """The agent of one ACP connection. ``spawn`` starts a task that may outlive its request.
 
-    ``when_loaded`` is called once, when all that a prompt needs has been imported.
+    ``when_loaded`` is called once, when all that a prompt needs has been imported, which ``ahead``
+    begins when ``initialize`` is answered; without it, it waits for a session.
     """
 
     def __init__(
@@ -101,16 +107,18 @@ class CodexAgent:
         spawn: Spawn,
         transcript: Transcript | None = None,
         when_loaded: Callable[[], None] | None = None,
+        ahead: LoadAhead | None = None,
     ) -> None:
         self._app_server = app_server
         self._spawn = spawn = guarded(spawn)
         self._when_loaded = when_loaded
+        self._ahead = ahead
         transcript = transcript or Transcript()
         self.client = Client(spawn)
         self._sessions = Sessions(spawn, self.client, transcript)
         self._record = SessionTranscript(transcript, lambda: self._sessions.generation)
         self._config = Config(spawn, self._sessions.send, self._takes_booleans)
-        self._opener = SessionOpener(app_server, self._sessions, self._config)
+        self._opener = SessionOpener(app_server, self._sessions, self._config, self._waits)
         self._readiness = PromptPreconditions(self._sessions, self._opener)
         self._session_methods: SessionMethods | None = None
         self._extras: SessionServices | None = None
@@ -183,6 +191,8 @@ class CodexAgent:
         self.client.introduced(params)
         self._app_server.introduce(codex_client_info(params))
         self._spawn(self._app_server.warm_up)
+        if self._ahead is not None:
+            self._ahead.start_within(IDLE_SECONDS)
         return initialize_result(params, self._login_ways)
 
     async def authenticate(self, request: AuthenticateRequest) -> AuthenticateResponse:
@@ -294,7 +304,12 @@ class CodexAgent:
             self._session_methods = SessionMethods(self._sessions, self._opener, self._config)
         return self._session_methods
 
-    # Behind the answer.
+    # While Codex works, and behind the answer.
+
+    def _waits(self) -> None:
+        """A session is being opened, and Codex is at it now."""
+        if self._ahead is not None:
+            self._ahead.start_within(LOAD_AFTER_SECONDS)
 
     def _open(self, opened: Opened) -> None:
         """A session is open; what else there is to do, waits until that is answered."""
@@ -303,7 +318,8 @@ class CodexAgent:
         self._load_soon()
 
     def _load_soon(self) -> None:
-        asyncio.get_running_loop().call_later(LOAD_AFTER_SECONDS, self._load)
+        load = self._load if self._ahead is None else partial(self._ahead.then, self._load)
+        asyncio.get_running_loop().call_later(LOAD_AFTER_SECONDS, load)
 
     def leave(self) -> None:
         """The client is gone: nothing is begun for it any more."""

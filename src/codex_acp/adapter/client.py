@@ -85,6 +85,6 @@ class Client:
         return self._outflow
 
     def _write(self, event: SessionEvent) -> list[bytes]:
-        from codex_acp.adapter.dialects.v1 import written
+        from codex_acp.adapter.dialects.v1_updates import written
 
         return written(event, self.features)

@@ -115,6 +115,15 @@ def _run_run(argv: Sequence[str]) -> int:
     return run_prompt(options)
 
 
+def _run_chat(argv: Sequence[str]) -> int:
+    from codex_acp.cli.chat_arguments import chat_options
+
+    options = chat_options(argv, arguments.chat_parser())
+    from codex_acp.cli.chat import chat
+
+    return chat(options)
+
+
 def _run_login(argv: Sequence[str]) -> int:
     return _login(None, argv)
 
@@ -135,9 +144,11 @@ def _run_routes(argv: Sequence[str]) -> int:
 
 def _run_demo(argv: Sequence[str]) -> int:
     options = arguments.demo_parser().parse_args(argv)
-    from codex_acp.cli.demo import demo
+    from codex_acp.cli.demo import demo, demo_agent
 
-    return demo(codex=options.codex, yes=options.yes, wire=options.wire)
+    if options.agent:
+        return demo_agent(codex=options.codex)
+    return demo(codex=options.codex, yes=options.yes, wire=options.wire, asks=options.ask)
 
 
 def _run_doctor(argv: Sequence[str]) -> int:
@@ -201,12 +212,16 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "[options]", program_parser, _run_serve,
     ),
     "demo": Command(
-        "send one prompt through the real Codex with a scripted model, and show it",
+        "a tour through the real Codex with a scripted model, and no account",
         "[options]", arguments.demo_parser, _run_demo,
     ),
     "run": Command(
         "send one prompt to any ACP agent, from the terminal or a script",
         "[options] PROMPT", arguments.run_parser, _run_run,
+    ),
+    "chat": Command(
+        "talk with any ACP agent in the terminal",
+        "[options] [PROMPT]", arguments.chat_parser, _run_chat,
     ),
     "login": Command(
         "log in to OpenAI with Codex's own login; what follows goes to `codex login`",

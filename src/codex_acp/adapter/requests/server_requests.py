@@ -9,6 +9,7 @@ turn's end, Codex's own settling, a loss.
 from __future__ import annotations
 
 import logging
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, assert_never
 
@@ -118,7 +119,8 @@ class ServerRequestRunner:
             case Approval():
                 return await self._approve(routed)
             case Elicitation():
-                reply = await self._elicitations.ask(self._key(routed.request.id), routed)
+                with self._waiting(routed.session_id):
+                    reply = await self._elicitations.ask(self._key(routed.request.id), routed)
                 return self._refused(routed.request, _ID_IN_USE) if reply is None else reply
             case Decline():
                 failed = self._ledger.declined(request)
@@ -213,7 +215,8 @@ class ServerRequestRunner:
         if session is not None:
             session.announce_tool_call(routed.announcement)
         self._transcript.record(records.approval_requested(entry))
-        settlement = await self._ask(entry)
+        with self._waiting(routed.session_id):
+            settlement = await self._ask(entry)
         self._settled(routed, accepted=settlement.outcome == "accepted")
         if settlement.reply is None:
             raise RpcError(-32000, settlement.reason)
@@ -348,6 +351,10 @@ class ServerRequestRunner:
             reason = shortened(routed.reason, SAID_LIMIT)
             self._say(routed.session_id, f"Declined without asking: {reason}")
         return self._refused(routed.request, routed.reason)
+
+    def _waiting(self, session_id: str) -> AbstractContextManager[None]:
+        session = self._session(session_id)
+        return nullcontext() if session is None else session.waiting_for_person()
 
     def _say(self, session_id: str, text: str) -> None:
         session = self._session(session_id)

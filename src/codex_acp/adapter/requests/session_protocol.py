@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from codex_acp.mapping.events.session_events import ToolCallAnnounced
 
 __all__ = ["SessionProtocol"]
@@ -31,6 +33,9 @@ class SessionProtocol(Protocol):
 
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
         """Show that it is over, if no item of the session's own thread shows that."""
+
+    def waiting_for_person(self) -> AbstractContextManager[None]:
+        """While a person is asked something for it."""
 
     def say(self, text: str) -> None:
         """One line for the person: something was declined without asking."""

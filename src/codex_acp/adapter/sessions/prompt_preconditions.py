@@ -14,8 +14,8 @@ from anyio import CancelScope
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from codex_acp.adapter.prompts.host import PromptDone
     from codex_acp.adapter.sessions.opener import SessionOpener
-    from codex_acp.adapter.sessions.session import PromptDone
     from codex_acp.adapter.sessions.sessions import Sessions
 
 __all__ = ["PromptPreconditions"]
@@ -47,8 +47,8 @@ class PromptPreconditions:
 
         One of which a Codex that has just ended had read nothing is run once more, on the next.
         """
-        from codex_acp.adapter.prompts.prompts import CANCELLED, NotTaken
-        from codex_acp.adapter.sessions.session import PromptDone
+        from codex_acp.adapter.prompts.host import NotTaken, PromptDone
+        from codex_acp.adapter.prompts.prompts import CANCELLED
 
         tries = 0
         while await self.for_prompt(session_id):

@@ -5,19 +5,21 @@ Owns the mapping's memory of the session. How prompts run and end is `Prompts`'.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never, cast
+from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 from uuid import uuid4
 
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.commands.command import Says, StartsTurn
-from codex_acp.adapter.files import read_files
 from codex_acp.adapter.ordered_steps import OrderedSteps
-from codex_acp.adapter.prompts.prompts import NotTaken, Prompts, Speech, TurnWork
+from codex_acp.adapter.prompts.host import NotTaken, PromptDone, Speech, TurnWork
+from codex_acp.adapter.prompts.prompts import Prompts
 from codex_acp.adapter.prompts.turn_calls import TurnCalls, start_refused
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, turn_of
+from codex_acp.adapter.sessions.activity import SessionActivity
+from codex_acp.adapter.sessions.due_timer import DueTimer
+from codex_acp.adapter.sessions.prompt_message import prompt_message, refused
 from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
@@ -29,12 +31,10 @@ from codex_acp.mapping.calls.tool_calls import (
     call_ended,
     close_open_calls,
 )
-from codex_acp.mapping.events.session_events import TextChunk
+from codex_acp.mapping.events.session_events import PromptTaken, TextChunk
 from codex_acp.mapping.messages.compaction import close_compactions
 from codex_acp.mapping.messages.lines import said
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
-from codex_acp.mapping.prompt.media import MAX_MEDIA_BYTES
-from codex_acp.mapping.prompt.message import has_audio, user_input, wanted_images
 from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop, end_of_turn
 from codex_acp.mapping.session.usage import turn_usage
 from codex_acp.mapping.state import SessionState
@@ -43,6 +43,7 @@ from codex_acp.transcript.secrets import scrub_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from codex_acp.adapter.audience import Outgoing
     from codex_acp.adapter.commands.command import Commands
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
 
     _Row = Callable[[SessionState, Any], SessionEvents]
 
-__all__ = ["PromptDone", "Session"]
+__all__ = ["Session"]
 
 logger = logging.getLogger(__name__)
 
@@ -74,14 +75,6 @@ _SHOW_FILES: Final = frozenset({"item/started", "item/completed", "item/fileChan
 
 _QUOTES_SECRETS: Final = "mcpServer/startupStatus/updated"
 """Its error may quote what the server was given: headers, an environment, a URL."""
-
-
-class PromptDone(NamedTuple):
-    """How a prompt has ended that has not failed."""
-
-    stop: PromptStop
-    usage: dict[str, JsonValue] | None = None
-    """Of the turn that it began."""
 
 
 class Session:
@@ -113,7 +106,8 @@ class Session:
         self._on_cancel = on_cancel
         self._outflow = outflow
         self._steps = OrderedSteps()
-        self._timer: asyncio.TimerHandle | None = None
+        self.activity = SessionActivity(lambda state: outflow.send(session_id, state))
+        self._timer = DueTimer(lambda: due(self._state), self._flush_due)
         self._used_before: TokenUsageBreakdown | None = None
         self._calls = TurnCalls(codex, session_id)
         self._prompts = Prompts(self._calls, self, spawn)
@@ -122,8 +116,12 @@ class Session:
 
     # What the client asks for.
 
-    async def prompt(self, prompt: Sequence[Block]) -> PromptDone:
+    async def prompt(
+        self, prompt: Sequence[Block], when_inserted: Callable[[str], None] | None = None
+    ) -> PromptDone:
         """Run one prompt and return how it ended; all of its updates are sent before.
+
+        ``when_inserted`` is called with the message's id when Codex has taken it.
 
         While another one runs it is steered into that one's turn, where Codex allows it, and ends
         with it; else it waits. Raises RpcError: -32602 for content that cannot be sent, -32600
@@ -132,7 +130,9 @@ class Session:
         """
         if self.lost is not None:
             raise NotTaken(INTERNAL_ERROR, self.lost)
-        end, usage, untaken = await self._prompts.run(lambda: self._work(prompt))
+        end, usage, untaken = await self._prompts.run(
+            lambda: self._work(prompt), lambda taken: self._inserted(taken, prompt, when_inserted)
+        )
         self._outflow.flush()
         if isinstance(end, PromptFailure):
             raise (NotTaken if untaken else RpcError)(end.code, end.message, end.data)
@@ -156,7 +156,7 @@ class Session:
         """Hear nothing more of the thread, and send nothing more of it."""
         self._codex.unsubscribe(self.id, self)
         self._steps.drop()
-        self._stop_timer()
+        self._timer.stop()
 
     def rebind(
         self, codex: AppServerConnection, on_cancel: Callable[[], None] | None = None
@@ -180,30 +180,31 @@ class Session:
                 if message is None:
                     return TurnWork(lambda _: command.start(), None)
             case None:
-                message = await self._message(prompt)
+                message = await prompt_message(self._codex, self.id, prompt)
             case _:
                 assert_never(command)
         return TurnWork(lambda message_id: self._calls.start(message, message_id), message)
 
-    async def _message(self, prompt: Sequence[Block]) -> list[UserInput]:
-        files = await read_files(wanted_images(prompt), MAX_MEDIA_BYTES)
-        no_audio = None
-        if has_audio(prompt):
-            from codex_acp.adapter.config.modalities import why_no_audio  # with models of its own
-
-            try:
-                no_audio = await why_no_audio(self._codex, self.id)
-            except CodexAcpError as error:
-                raise _refused(error) from error
-        return user_input(prompt, files, no_audio)
+    def _inserted(
+        self, message_id: str, prompt: Sequence[Block], told: Callable[[str], None] | None
+    ) -> None:
+        self._outflow.send(self.id, PromptTaken(message_id, prompt))
+        self.activity.begins()
+        if told is not None:
+            told(message_id)
 
     async def _speak(self, command: Says) -> None:
+        end: PromptEnd = PromptStop("end_turn")
         try:
             text = await command.run()
+            if text:
+                self._outflow.send(self.id, TextChunk(uuid4().hex, text))
         except CodexAcpError as error:
-            raise _refused(error) from error
-        if text:
-            self._outflow.send(self.id, TextChunk(uuid4().hex, text))
+            end = start_refused(error)
+            raise refused(error) from error
+        finally:
+            if not self._prompts.running:
+                self.activity.ends(end)
 
     # What its prompts need: see `PromptHost`.
 
@@ -225,6 +226,14 @@ class Session:
         """See `PromptHost`."""
         self._used_before = self._state.total_usage
 
+    def works_by_itself(self) -> None:
+        """See `PromptHost`."""
+        self.activity.begins()
+
+    def rests(self, end: PromptEnd) -> None:
+        """See `PromptHost`."""
+        self.activity.ends(end)
+
     def turn_over(self, run: PromptRun, end: PromptEnd) -> None:
         """See `PromptHost`: nothing stays open, and the person learns why it has ended."""
         self._close_open()
@@ -232,6 +241,7 @@ class Session:
             self._outflow.send(self.id, TextChunk(f"{run.turn_id}-end", end.message))
         used = turn_usage(self._used_before, self._state.total_usage)
         run.usage = None if used is None else used.wire()
+        self.activity.ends(end)
         self._outflow.flush()
 
     def _close_open(self) -> None:
@@ -280,6 +290,10 @@ class Session:
         self._steps.put(
             lambda: self._send(call_ended(self._state, tool_call_id, ended_well=ended_well))
         )
+
+    def waiting_for_person(self) -> AbstractContextManager[None]:
+        """See `SessionProtocol`."""
+        return self.activity.waiting()
 
     def say(self, text: str) -> None:
         """See `SessionProtocol`."""
@@ -356,25 +370,12 @@ class Session:
         self._prompts.lost(error)
 
     def _set_timer_if_due(self) -> None:
-        if self._timer is None and self._state.open_calls:
-            self._set_timer()
-
-    def _set_timer(self) -> None:
-        at = due(self._state)
-        if at is not None:
-            delay = max(0.0, at - monotonic())
-            self._timer = asyncio.get_running_loop().call_later(delay, self._flush_due)
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._state.open_calls:
+            self._timer.set()
 
     def _flush_due(self) -> None:
-        self._timer = None
         self._state.now = monotonic()
         self._send(flush_due(self._state))
-        self._set_timer()
 
     def _turn_ended(self, turn: Turn) -> None:
         last_error = self._state.turn_errors.pop(turn.id, None)
@@ -393,8 +394,3 @@ class Session:
         if method == "turn/completed" and turn_id is not None:
             self._state.turn_errors.pop(turn_id, None)
             self._prompts.turn_ended(turn_id, PromptStop("cancelled"))
-
-
-def _refused(error: CodexAcpError) -> RpcError:
-    failure = start_refused(error)
-    return RpcError(failure.code, failure.message, failure.data)

@@ -9,8 +9,8 @@ from codex_acp.errors import RpcError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from codex_acp.adapter.prompts.host import PromptDone
     from codex_acp.adapter.sessions.opener import Opened
-    from codex_acp.adapter.sessions.session import PromptDone
     from codex_acp.transcript.events import SessionRef
     from codex_acp.transcript.log import Transcript
 

@@ -5,9 +5,9 @@ Owns how an item's state becomes a tool call's status. Must not know what kind o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
+from codex_acp._record import record
 from codex_acp.mapping.events.session_events import ToolCallAnnounced, ToolCallChanged
 from codex_acp.routing.content import text_content
 from codex_acp.routing.display import inline
@@ -55,7 +55,7 @@ class Ending(NamedTuple):
         return [] if self.line is None else [text_content(self.line)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, kw_only=True)
 class Call:
     """A tool call with everything it shows."""
 
@@ -73,9 +73,11 @@ class Call:
     """The tool's name for programs, where Codex gives one."""
 
 
-def as_tool_call(call: Call, terminal: TerminalState | None = None) -> ToolCallAnnounced:
+def as_tool_call(
+    call: Call, terminal: TerminalState | None = None, *, stoppable: bool | None = None
+) -> ToolCallAnnounced:
     """The first that a client hears of it."""
-    return ToolCallAnnounced(**_fields(call, terminal))
+    return ToolCallAnnounced(**_fields(call, terminal, stoppable))
 
 
 def as_update(
@@ -84,9 +86,10 @@ def as_update(
     *,
     with_status: bool = True,
     with_content: bool = True,
+    stoppable: bool | None = None,
 ) -> ToolCallChanged:
     """All of it anew, whatever a permission request has patched."""
-    fields = _fields(call, terminal)
+    fields = _fields(call, terminal, stoppable)
     if not with_status:
         del fields["status"]
     if not with_content:
@@ -94,7 +97,7 @@ def as_update(
     return ToolCallChanged(**fields)
 
 
-def _fields(call: Call, terminal: TerminalState | None) -> dict[str, Any]:
+def _fields(call: Call, terminal: TerminalState | None, stoppable: bool | None) -> dict[str, Any]:
     return {
         "id": call.id,
         "title": call.title,
@@ -106,6 +109,7 @@ def _fields(call: Call, terminal: TerminalState | None) -> dict[str, Any]:
         "raw_output": call.raw_output,
         "name": call.name,
         "terminal": terminal,
+        "stoppable": stoppable,
     }
 
 

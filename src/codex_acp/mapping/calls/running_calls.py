@@ -17,7 +17,7 @@ from codex_acp.codex._generated.models import (
 from codex_acp.mapping.calls.command_calls import command_content
 from codex_acp.mapping.calls.file_changes import changes_update, file_change_call
 from codex_acp.mapping.calls.mcp_calls import arguments_content
-from codex_acp.mapping.calls.output import UPDATE_COST
+from codex_acp.mapping.calls.output import UPDATE_COST, WHOLE_LIMIT, size_of_text
 from codex_acp.mapping.events.session_events import TerminalOutput, ToolCallChanged
 from codex_acp.mapping.prompt.content_blocks import output_block, size_of
 from codex_acp.routing.display import shortened, visible
@@ -151,8 +151,11 @@ def _more_output(
         open_call.output.add(text)
     if not in_terminal:
         return _send_if_due(state, call_id, open_call)
-    open_call.output.waiting = False
-    return (TerminalOutput(call_id, text),)
+    output = open_call.output
+    before, output.waiting = (output.size - size_of_text(text)) // WHOLE_LIMIT, False
+    # So much came that the client is given a new beginning: what it holds is bounded, too.
+    too_much = not typed and output.size // WHOLE_LIMIT > before
+    return (TerminalOutput(call_id, text, output.last() if too_much else None),)
 
 
 def _in_terminal(state: SessionState, open_call: OpenCall) -> bool:

@@ -69,10 +69,10 @@ def call_started(state: SessionState, item: ToolItem) -> SessionEvents:
     announced, is_open = call.id in state.announced, call.id in state.open_calls
     remember_item(state.open_calls.setdefault(call.id, OpenCall()), item, call.content)
     _remember(state, call.id)
-    terminal = _terminal(state, item, begins=True)
+    terminal, stoppable = _terminal(state, item, begins=True), _stoppable(state, item, runs=True)
     if announced:
-        return (as_update(call, terminal, with_status=not is_open),)
-    return (as_tool_call(call, terminal),)
+        return (as_update(call, terminal, with_status=not is_open, stoppable=stoppable),)
+    return (as_tool_call(call, terminal, stoppable=stoppable),)
 
 
 def call_completed(state: SessionState, item: ToolItem) -> SessionEvents:
@@ -83,7 +83,8 @@ def call_completed(state: SessionState, item: ToolItem) -> SessionEvents:
     terminal = _terminal(state, item, output=_unsent(item, open_call), ended=True)
     if call.id in state.announced:
         news = open_call is None or not _has_diffs(open_call, call)
-        return (as_update(call, terminal, with_content=news),)
+        stoppable = _stoppable(state, item, runs=False)
+        return (as_update(call, terminal, with_content=news, stoppable=stoppable),)
     _remember(state, call.id)
     return _announced_whole(state, item, call, terminal)
 
@@ -145,8 +146,11 @@ def _cut_off(state: SessionState, tool_call_id: str, open_call: OpenCall) -> Ses
     if item is None:
         return _status(tool_call_id, "failed")
     streamed = open_call.output.whole() if open_call.output.size else None
+    call = call_of(state, item, "cut_off", streamed)
     update = as_update(
-        call_of(state, item, "cut_off", streamed), _terminal(state, item, ended=True)
+        call,
+        _terminal(state, item, ended=not _lives_on(state, item)),
+        stoppable=_stoppable(state, item, runs=False),
     )
     if isinstance(item, FileChangeThreadItem):  # as last shown: nobody reads files for a turn's end
         update.content = [*open_call.content, text_content(UNFINISHED)]
@@ -191,6 +195,17 @@ def _terminal(
     if not state.client.shows_terminals or not isinstance(item, CommandExecutionThreadItem):
         return None
     return terminal_state(item, begins=begins, output=output, ended=ended)
+
+
+def _stoppable(state: SessionState, item: ToolItem, *, runs: bool) -> bool | None:
+    """Whether the command can be stopped; None of what never can, and for who has no way to."""
+    return runs if _lives_on(state, item) else None
+
+
+def _lives_on(state: SessionState, item: ToolItem) -> bool:
+    """Whether it is a process that outlives its turn, and that the client can be told of then."""
+    is_process = isinstance(item, CommandExecutionThreadItem) and item.process_id is not None
+    return is_process and state.client.agent_terminals
 
 
 def _remember(state: SessionState, tool_call_id: str) -> None:

@@ -7,16 +7,19 @@ room for one leaves it out. Of a tool call, None is what is not said, an empty l
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+from codex_acp._record import names_of, record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codex_acp.mapping.config.options import Option
     from codex_acp.mapping.events.content import Block, CallContent, Location
+    from codex_acp.mapping.session.stop_reasons import PromptEnd
 
 __all__ = [
+    "Activity",
     "CallKind",
     "CallStatus",
     "Command",
@@ -28,9 +31,11 @@ __all__ = [
     "OptionsChanged",
     "PlanChanged",
     "PlanStep",
+    "PromptTaken",
     "SessionEvent",
     "SessionEvents",
     "Severity",
+    "StateChanged",
     "StepStatus",
     "TerminalExit",
     "TerminalOutput",
@@ -69,6 +74,9 @@ StepStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
 CompactionStatus: TypeAlias = Literal["in_progress", "completed", "cancelled"]
 """How a compaction is."""
 
+Activity: TypeAlias = Literal["running", "requires_action", "idle"]
+"""What a session is doing; ``requires_action``: all of it waits for the person."""
+
 Severity: TypeAlias = Literal["info", "warning", "error"]
 """How a notice is to be presented."""
 
@@ -90,7 +98,7 @@ class ThoughtChunk(NamedTuple):
     text: str
 
 
-@dataclass(slots=True)
+@record
 class ThoughtLine:
     """A thought that belongs to no item, on lines of its own."""
 
@@ -98,15 +106,25 @@ class ThoughtLine:
     text: str
 
 
-@dataclass(slots=True)
+@record
 class UserMessage:
     """A message of the person, whole."""
 
     message_id: str
     content: Sequence[Block]
+    client_id: str | None = None
+    """Under which a client sent it, if Codex knows."""
 
 
-@dataclass(slots=True)
+@record
+class PromptTaken:
+    """What the client has just sent has its place in the session, under this id."""
+
+    message_id: str
+    content: Sequence[Block]
+
+
+@record
 class Notice:
     """A line that is no part of the conversation: a warning, a decline, news of the server."""
 
@@ -119,14 +137,14 @@ class Notice:
 # Tool calls.
 
 
-@dataclass(slots=True)
+@record
 class TerminalExit:
     """How a command has ended; None: that is not known."""
 
     code: int | None = None
 
 
-@dataclass(slots=True)
+@record
 class TerminalState:
     """What is new of the terminal that a tool call shows; None is what is not said."""
 
@@ -138,7 +156,7 @@ class TerminalState:
     exit: TerminalExit | None = None
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class ToolCallAnnounced:
     """A tool call that the client does not know."""
 
@@ -155,9 +173,11 @@ class ToolCallAnnounced:
     name: str | None = None
     """The tool's name for programs, where Codex gives one."""
     terminal: TerminalState | None = None
+    stoppable: bool | None = None
+    """Whether the person can stop it, and the command in its terminal, without the whole turn."""
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class ToolCallChanged:
     """What is new of a tool call; each field that is given replaces."""
 
@@ -171,9 +191,10 @@ class ToolCallChanged:
     raw_output: object = None
     name: str | None = None
     terminal: TerminalState | None = None
+    stoppable: bool | None = None
 
 
-@dataclass(slots=True)
+@record
 class TerminalOutput:
     """More output of a command that runs."""
 
@@ -186,7 +207,7 @@ class TerminalOutput:
 # The session.
 
 
-@dataclass(slots=True)
+@record
 class PlanStep:
     """One step of a plan."""
 
@@ -194,7 +215,7 @@ class PlanStep:
     status: StepStatus
 
 
-@dataclass(slots=True)
+@record
 class PlanChanged:
     """The plan of a turn, whole."""
 
@@ -202,7 +223,7 @@ class PlanChanged:
     steps: Sequence[PlanStep]
 
 
-@dataclass(slots=True)
+@record
 class UsageChanged:
     """Tokens in the context, and how many fit."""
 
@@ -210,14 +231,14 @@ class UsageChanged:
     size: int
 
 
-@dataclass(slots=True)
+@record
 class TitleChanged:
     """The session's title; None: it has none."""
 
     title: str | None
 
 
-@dataclass(slots=True)
+@record
 class Command:
     """A slash command; ``hint`` says what may follow it, None: nothing."""
 
@@ -226,28 +247,28 @@ class Command:
     hint: str | None = None
 
 
-@dataclass(slots=True)
+@record
 class CommandsChanged:
     """All slash commands."""
 
     commands: Sequence[Command]
 
 
-@dataclass(slots=True)
+@record
 class OptionsChanged:
     """All config options."""
 
     options: Sequence[Option]
 
 
-@dataclass(slots=True)
+@record
 class ModeChanged:
     """The current mode, which is an option, too."""
 
     mode_id: str
 
 
-@dataclass(slots=True)
+@record
 class CompactionChanged:
     """A compaction of the context."""
 
@@ -257,11 +278,23 @@ class CompactionChanged:
     """Whether an event told of it before."""
 
 
+@record
+class StateChanged:
+    """What the session is doing."""
+
+    state: Activity
+    end: PromptEnd | None = None
+    """Why it is idle, if that ends work."""
+    background: Sequence[str] | None = None
+    """Terminals whose commands run on by themselves; None: that is not told."""
+
+
 SessionEvent: TypeAlias = (
     TextChunk
     | ThoughtChunk
     | ThoughtLine
     | UserMessage
+    | PromptTaken
     | Notice
     | ToolCallAnnounced
     | ToolCallChanged
@@ -273,6 +306,7 @@ SessionEvent: TypeAlias = (
     | OptionsChanged
     | ModeChanged
     | CompactionChanged
+    | StateChanged
 )
 """One thing that a session tells its client."""
 
@@ -280,7 +314,7 @@ SessionEvents: TypeAlias = "Sequence[SessionEvent]"
 """Events of one session, in the order in which they are to be told."""
 
 
-_FIELDS: Final = tuple(field.name for field in fields(ToolCallChanged))
+_FIELDS: Final[tuple[str, ...]] = names_of(ToolCallChanged)
 
 
 def given(call: ToolCallAnnounced | ToolCallChanged) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def user_message(state: SessionState, item: UserMessageThreadItem, live: bool) -
     if item.id in state.sent_text:
         return ()
     state.sent_text[item.id] = []  # Codex starts and completes it; the second time says nothing
-    return (UserMessage(item.id, [content_block(part) for part in item.content]),)
+    return (UserMessage(item.id, [content_block(part) for part in item.content], item.client_id),)
 
 
 def _with_questions(item: AgentMessageThreadItem) -> str:

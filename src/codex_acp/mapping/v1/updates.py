@@ -23,6 +23,8 @@ from codex_acp.mapping.events.session_events import (
     Notice,
     OptionsChanged,
     PlanChanged,
+    PromptTaken,
+    StateChanged,
     TerminalOutput,
     TextChunk,
     ThoughtChunk,
@@ -85,6 +87,8 @@ def updates_of(event: SessionEvent, client: ClientFeatures) -> Sequence[SessionU
             | ModeChanged()
         ):
             return (_of_session(event),)
+        case StateChanged() | PromptTaken():
+            return ()  # v1 tells a prompt's end by its answer, and nothing else
         case _:
             assert_never(event)
 
@@ -144,6 +148,7 @@ def _fields(call: ToolCallAnnounced | ToolCallChanged) -> dict[str, Any]:
     fields = given(call)
     fields["tool_call_id"] = fields.pop("id")
     terminal = fields.pop("terminal", None)
+    fields.pop("stoppable", None)
     if terminal is not None:
         meta = _terminal_meta(terminal)
         if meta:

@@ -1,0 +1,161 @@
+"""One version of ACP as one side speaks it: its methods, how they are read, and who handles them.
+
+Knows the generated registries' shape, but no single method. A version's registry loads when a
+dialect of it is made, so a side of one version loads nothing of another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+
+from codex_acp.acp.conventions import check_known, check_rows
+from codex_acp.errors import MisuseError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from codex_acp.acp.v2_handlers import AgentHandlers, ClientHandlers
+    from codex_acp.jsonrpc.message import EncodedJson, JsonValue
+    from codex_acp.wire.registry import MethodInfo, ModelRegistry
+
+    RequestHandler: TypeAlias = Callable[[Any], Awaitable[object]]
+    NotificationHandler: TypeAlias = Callable[[Any], None]
+    V2: TypeAlias = AgentHandlers | ClientHandlers
+    SideName: TypeAlias = Literal["agent", "client"]
+    QuickHandler: TypeAlias = Callable[[JsonValue], Callable[[], Awaitable[EncodedJson]] | None]
+
+__all__ = ["Dialect", "Handlers", "dialect", "dialects", "methods_of"]
+
+
+class Handlers(NamedTuple):
+    """What a side was given for one version. That there is an unstable table is the opt-in."""
+
+    requests: Mapping[str, object]
+    notifications: Mapping[str, object]
+    unstable: Mapping[str, object] | None = None
+    unstable_notifications: Mapping[str, object] | None = None
+    quick: Mapping[str, QuickHandler] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """A version as a side speaks it."""
+
+    version: int
+    models: ModelRegistry
+    handled: Mapping[str, MethodInfo]
+    """Requests that the peer may send."""
+    heard: Mapping[str, MethodInfo]
+    """Notifications that the peer may send."""
+    sent: Mapping[str, MethodInfo]
+    """Requests and notifications that this side may send."""
+    requests: Mapping[str, RequestHandler | None]
+    notifications: Mapping[str, NotificationHandler | None]
+    quick: Mapping[str, QuickHandler]
+    is_stable: bool
+    """Whether what only the unstable schema has is to this side as if no schema had it."""
+
+    def result(self, method: str, result: object) -> Any:
+        """The peer's answer as the method's result model. Raises InvalidPayload."""
+        model = self.sent[method].result
+        if model is None:
+            return None
+        # Some peers answer null where the schema has an object with nothing required in it.
+        whole = {} if result is None else result
+        return self.models.decode(model, whole, f"the result of {method}")
+
+    def check_sent(self, method: str, info: MethodInfo, value: object) -> None:
+        """Raise MisuseError if the peer of a stable side was to be sent what is unstable."""
+        if not self.is_stable:
+            return
+        if info.experimental:
+            msg = f"{method} is unstable; open the side with `unstable` if the peer has it"
+            raise MisuseError(msg)
+        from codex_acp.acp.stable_only import check_stable
+
+        check_stable(method, value, self.version)
+
+    def with_initialize(
+        self,
+        typed: Callable[[RequestHandler], RequestHandler],
+        quick: Callable[[QuickHandler], QuickHandler],
+    ) -> Dialect:
+        """With the handlers of ``initialize`` changed. Raises MisuseError if there is none."""
+        initialize = self.requests["initialize"]
+        if initialize is None:
+            msg = "an agent must handle initialize: without it every other request is refused"
+            raise MisuseError(msg)
+        first = self.quick.get("initialize")
+        return replace(
+            self,
+            requests={**self.requests, "initialize": typed(initialize)},
+            quick=self.quick if first is None else {**self.quick, "initialize": quick(first)},
+        )
+
+
+def dialects(
+    side: SideName,
+    v1: Handlers | None,
+    v2: V2 | Callable[[], V2] | None,
+    complete: Callable[[Dialect], Dialect] = lambda made: made,
+) -> dict[int, Callable[[], Dialect]]:
+    """By version what gives its dialect. Tables that are there are checked now; MisuseError."""
+    found: dict[int, Callable[[], Dialect]] = {}
+    for version, handlers in ((1, v1), (2, v2)):
+        if isinstance(handlers, tuple):
+            made = complete(dialect(version, side, Handlers(*handlers)))
+            found[version] = partial(_given, made)
+        elif handlers is not None:
+            found[version] = partial(_called, side, version, handlers, complete)
+    return found
+
+
+def _given(made: Dialect) -> Dialect:
+    return made
+
+
+def _called(
+    side: SideName, version: int, make: Callable[[], V2], complete: Callable[[Dialect], Dialect]
+) -> Dialect:
+    return complete(dialect(version, side, Handlers(*make())))
+
+
+def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
+    """A version with its handlers. Raises MisuseError for tables that lack a row or have too many.
+
+    A type checker reports the same; this is for programs that are not checked.
+    """
+    tree: Any = import_module(f"codex_acp.acp._generated.v{version}.methods")
+    both: Mapping[str, MethodInfo] = tree.PROTOCOL_NOTIFICATIONS
+    agent = (tree.AGENT_REQUESTS, {**tree.AGENT_NOTIFICATIONS, **both})
+    client = (tree.CLIENT_REQUESTS, {**tree.CLIENT_NOTIFICATIONS, **both})
+    (handled, heard), sent = (agent, client) if side == "agent" else (client, agent)
+    is_stable = handlers.unstable is None and handlers.unstable_notifications is None
+    requests, notifications = handlers.unstable or {}, handlers.unstable_notifications or {}
+    check_rows("request", handlers.requests, methods_of(handled, unstable=False))
+    check_rows("notification", handlers.notifications, methods_of(heard, unstable=False))
+    check_known("unstable request", requests, methods_of(handled, unstable=True))
+    check_known("unstable notification", notifications, methods_of(heard, unstable=True))
+    check_known("quick", handlers.quick or {}, handled)
+    return Dialect(
+        version,
+        tree.STABLE_MODELS if is_stable else tree.MODELS,
+        handled,
+        heard,
+        {**sent[0], **sent[1]},
+        cast("Mapping[str, RequestHandler | None]", {**handlers.requests, **requests}),
+        cast(
+            "Mapping[str, NotificationHandler | None]",
+            {**handlers.notifications, **notifications},
+        ),
+        handlers.quick or {},
+        is_stable,
+    )
+
+
+def methods_of(methods: Mapping[str, MethodInfo], *, unstable: bool) -> dict[str, MethodInfo]:
+    """Those that the stable schema has, or those that it lacks."""
+    return {method: info for method, info in methods.items() if info.experimental == unstable}

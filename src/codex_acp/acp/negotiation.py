@@ -1,0 +1,102 @@
+"""PURE: which version two sides speak, and ``initialize`` of one version read as another's.
+
+Sources: https://agentclientprotocol.com/protocol/v2/initialization, the descriptions of
+``InitializeRequest`` and ``InitializeResponse`` in the schema of version 2, and for what an agent
+does with params of a newer version ``dist/protocol-router.js`` of npm's
+``@agentclientprotocol/sdk``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.errors import RpcError
+from codex_acp.jsonrpc.message import INVALID_PARAMS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from codex_acp.jsonrpc.message import JsonValue, Params
+
+__all__ = ["UNSUPPORTED_VERSION", "choose_version", "initialize_params", "version_of"]
+
+UNSUPPORTED_VERSION: Final = -32022
+"""``Unsupported protocol version`` of the schema of version 2."""
+
+MAX_VERSION: Final = 0xFFFF
+"""``ProtocolVersion`` of the schema is an unsigned number of 16 bits."""
+
+_UNKNOWN: Final[dict[str, JsonValue]] = {"name": "unknown", "version": "unknown"}
+"""Who a client is that does not say it, where the version requires that it does."""
+
+
+def version_of(params: JsonValue) -> int | None:
+    """The ``protocolVersion`` of params or of a result; None if there is none that can be one."""
+    version = params.get("protocolVersion") if isinstance(params, dict) else None
+    return version if type(version) is int and 0 <= version <= MAX_VERSION else None
+
+
+def choose_version(params: JsonValue, supported: Collection[int]) -> int:
+    """What an agent answers to ``initialize``: the highest that it has at or below the one asked.
+
+    One that has version 1 alone answers 1 to whatever is asked, as that version says.
+    Raises RpcError: -32602 for what is no version, -32022 where nothing fits.
+    """
+    if set(supported) == {1}:
+        return 1
+    requested = version_of(params)
+    if requested is None:
+        problem = f"protocolVersion: should be a whole number from 0 to {MAX_VERSION}"
+        raise RpcError(
+            INVALID_PARAMS, f"invalid params: initialize: {problem}", {"problems": [problem]}
+        )
+    fitting = [version for version in supported if version <= requested]
+    if not fitting:
+        known = ", ".join(map(str, sorted(supported)))
+        raise RpcError(
+            UNSUPPORTED_VERSION,
+            f"protocol version {requested} is not supported, only {known}",
+            {"requested": requested, "supported": sorted(supported)},
+        )
+    return max(fitting)
+
+
+def initialize_params(params: Params, chosen: int) -> Params:
+    """``params`` as the chosen version knows them, where they were written for a newer one."""
+    requested = version_of(params)
+    if not isinstance(params, dict) or requested is None or requested <= chosen:
+        return params
+    if chosen == 1:
+        return _as_version_1(params)
+    known = params if _is_implementation(params.get("info")) else {**params, "info": _UNKNOWN}
+    return {**known, "protocolVersion": chosen}
+
+
+def _as_version_1(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """What a client said in version 2 only: who it is, and what it can do."""
+    kept = {key: value for key, value in params.items() if key not in ("info", "capabilities")}
+    info, capabilities = params.get("info"), params.get("capabilities")
+    if "clientInfo" not in kept and _is_implementation(info):
+        kept["clientInfo"] = info
+    if "clientCapabilities" not in kept and isinstance(capabilities, dict):
+        kept["clientCapabilities"] = _capabilities(capabilities)
+    return kept
+
+
+def _capabilities(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Of version 2 as of version 1, where boolean options are no baseline yet."""
+    auth = given.get("auth")
+    terminal = isinstance(auth, dict) and isinstance(auth.get("terminal"), dict)
+    found: dict[str, JsonValue] = {
+        "session": {"configOptions": {"boolean": {}}},
+        "auth": {"terminal": terminal},
+    }
+    return found | {key: given[key] for key in ("elicitation", "_meta") if key in given}
+
+
+def _is_implementation(info: JsonValue) -> bool:
+    return (
+        isinstance(info, dict)
+        and isinstance(info.get("name"), str)
+        and isinstance(info.get("version"), str)
+    )

@@ -1,0 +1,35 @@
+"""The peer's methods of version 2, on a side that may speak version 1 as well."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from codex_acp.acp._generated.v2.calls import AgentCalls as AgentCallsV2
+from codex_acp.acp._generated.v2.calls import ClientCalls as ClientCallsV2
+
+if TYPE_CHECKING:
+    from codex_acp.acp.side import Side
+    from codex_acp.wire.model import WireModel
+
+__all__ = ["AgentCallsV2", "CallsOfAgent", "CallsOfClient", "ClientCallsV2"]
+
+
+class _OnSide:
+    """Sends as version 2, which the side refuses where another is spoken."""
+
+    def __init__(self, side: Side) -> None:
+        self._side = side
+
+    async def _call(self, method: str, params: WireModel | Any | None) -> Any:
+        return await self._side.call_as(2, method, params)
+
+    def _notify(self, method: str, params: WireModel | Any | None) -> None:
+        self._side.notify_as(2, method, params)
+
+
+class CallsOfAgent(_OnSide, AgentCallsV2):
+    """What a client can ask an agent."""
+
+
+class CallsOfClient(_OnSide, ClientCallsV2):
+    """What an agent can ask a client."""
