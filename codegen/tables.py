@@ -48,6 +48,8 @@ class Rows:
     lines: Mapping[str, int]
     values: Mapping[str, str]
     end: int
+    indent: str = "    "
+    """What stands before a row."""
 
 
 def codex_tables(codex: Protocol) -> list[Table]:
@@ -57,24 +59,25 @@ def codex_tables(codex: Protocol) -> list[Table]:
     found = [
         Table(
             ROUTES, "SERVER_REQUEST_ROUTES", requests,
-            '{key!r}: "approval, elicitation or decline: which, and when",',
+            '"{key}": "approval, elicitation or decline: which, and when",',
             "server request {key} is UNROUTED: say what it is, with an arm of classify() in "
             "codex/approvals/classify.py and a row",
         ),
         Table(
-            REFUSALS, "REFUSALS", requests, "{key!r}: _the_negative_reply_of_this_method,",
+            REFUSALS, "REFUSALS", requests,
+            '"{key}": _not_offered,  # or a function that makes the reply which says no',
             "server request {key} has no negative reply",
         ),
         Table(
             NOTIFICATIONS, "NOTIFICATION_HANDLERS", notifications,
-            '{key!r}: Ignored("why it is not shown"),  # or a function of this package',
+            '"{key}": Ignored("why it is not shown"),  # or a function of this package',
             "notification {key} is unmapped",
         ),
     ]  # fmt: skip
     for name, values, _ in discriminators(codex):
         found.append(
             Table(
-                ROUTES, "DISCRIMINATORS", frozenset(values), '{key!r}: "what becomes of it",',
+                ROUTES, "DISCRIMINATORS", frozenset(values), '"{key}": "what becomes of it",',
                 f"{name}: the value {{key}} is undecided", inner=name,
             )
         )  # fmt: skip
@@ -102,7 +105,8 @@ def rows_of(table: ast.Dict) -> Rows:
     pairs = [(k, v) for k, v in zip(table.keys, table.values, strict=True) if k is not None]
     lines = {text_of(key): key.lineno for key, _ in pairs}
     values = {text_of(key): ast.unparse(value) for key, value in pairs}
-    return Rows(lines, values, table.end_lineno or table.lineno)
+    columns = [key.col_offset for key, _ in pairs if key.lineno > table.lineno]
+    return Rows(lines, values, table.end_lineno or table.lineno, " " * min(columns, default=4))
 
 
 def text_of(node: ast.expr | None) -> str:
@@ -124,7 +128,7 @@ def acp_tables(
             if kind not in ACP_TABLES or version not in protocols or None in value.keys:
                 continue
             keys = frozenset(stable_methods(protocols[version], ACP_TABLES[kind]))
-            row = "{key!r}: None,  # not offered; or the function that handles it"
+            row = '"{key}": None,  # not offered; or the function that handles it'
             table = Table(file.path, name, keys, row, f"{kind} has a new method {{key}}")
             yield version, table, rows_of(value)
 

@@ -38,6 +38,18 @@ CODEX_HOT: dict[str, tuple[str, ...]] = {
         "serverRequest/resolved",
     ),
     "skills": ("skills/list",),
+    "notices": (  # what may come in any session: one of them must not load all of thread/*
+        "account/rateLimits/updated",
+        "model/rerouted",
+        "thread/archived",
+        "thread/closed",
+        "thread/deleted",
+        "thread/goal/cleared",
+        "thread/goal/updated",
+        "thread/name/updated",
+        "thread/reverted",
+        "thread/unarchived",
+    ),
 }
 
 ACP_HOT: dict[str, tuple[str, ...]] = {

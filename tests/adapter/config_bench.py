@@ -20,12 +20,13 @@ from tests.support.config_samples import (
     started,
     updated,
 )
+from tests.support.updates import wire
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from codex_acp.acp._generated.v1.models import SessionUpdate
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.session_events import SessionEvent
     from codex_acp.testing import Entry
 
 __all__ = [
@@ -41,7 +42,7 @@ __all__ = [
 ]
 
 THREAD = "thread-1"
-WAIT = 5.0
+WAIT = 60.0
 
 LISTS: tuple[Expect, ...] = (
     Expect("model/list", MODELS),
@@ -95,7 +96,7 @@ class ConfigBench:
         """What the client was sent, in order."""
         self._tasks = anyio.create_task_group()
         self._news = anyio.Event()
-        self.config = Config(self._tasks.start_soon, self._send, lambda: booleans)
+        self.config = Config(self._tasks.start_soon, self._send, lambda _: booleans)
 
     async def __aenter__(self) -> Self:
         """Connect."""
@@ -116,8 +117,8 @@ class ConfigBench:
         await self._tasks.__aexit__(kind, error, trace)
         await self.server.__aexit__(kind, error, trace)
 
-    def _send(self, session_id: str, update: SessionUpdate) -> None:
-        written = cast("dict[str, Any]", plain(update))
+    def _send(self, session_id: str, event: SessionEvent) -> None:
+        (written,) = wire(event)
         params = {"sessionId": session_id, "update": written}
         note = {"jsonrpc": "2.0", "method": "session/update", "params": params}
         assert problems_of_message("agent", note, None) == []

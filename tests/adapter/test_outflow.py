@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_acp.acp.agent_side import AgentSide
+from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.acp.types import (
     AgentMessageChunkSessionUpdate,
     AgentThoughtChunkSessionUpdate,
-    PlanSessionUpdate,
     SessionNotification,
     SessionUpdate,
     TextContentBlock,
@@ -26,10 +26,22 @@ from codex_acp.adapter import outflow as module
 from codex_acp.adapter.outflow import Outflow
 from codex_acp.errors import ConnectionClosed
 from codex_acp.jsonrpc.message import EncodedJson
-from codex_acp.mapping.step import TextChunk, ThoughtChunk
-from codex_acp.wire.codec import decode, from_json
+from codex_acp.mapping.events.session_events import (
+    PlanChanged,
+    PlanStep,
+    SessionEvent,
+    TextChunk,
+    ThoughtChunk,
+)
+from codex_acp.mapping.v1.updates import updates_of
+from codex_acp.wire.codec import decode, encode, from_json
 
 Work = Callable[[], Coroutine[None, None, None]]
+
+
+def written(event: SessionEvent) -> list[bytes]:
+    """How an event is written to this client."""
+    return [encode(update) for update in updates_of(event, ClientFeatures())]
 
 
 class Client:
@@ -42,7 +54,7 @@ class Client:
         self.waiting: list[Work] = []
         self.lags = anyio.Event()
         self.held: Callable[[], None] | None = None
-        self.outflow = Outflow(cast("AgentSide", self), self.waiting.append)
+        self.outflow = Outflow(cast("AgentSide", self), self.waiting.append, written)
 
     def session_update_encoded(self, params: EncodedJson) -> None:
         self.end_read()  # as the connection does: what is held goes before anything else
@@ -74,6 +86,7 @@ class Client:
 
     def texts(self) -> list[tuple[str, str | None, str]]:
         """Session, message and text of each chunk taken."""
+        self.end_read()
         found = []
         for notification in self.taken:
             update = notification.update
@@ -85,20 +98,29 @@ class Client:
         return found
 
 
-def chunk(text: str, message: str = "m") -> AgentMessageChunkSessionUpdate:
-    return AgentMessageChunkSessionUpdate(content=TextContentBlock(text=text), message_id=message)
+def chunk(text: str, message: str = "m") -> TextChunk:
+    return TextChunk(message, text)
 
 
-def thought(text: str) -> AgentThoughtChunkSessionUpdate:
-    return AgentThoughtChunkSessionUpdate(content=TextContentBlock(text=text), message_id="m")
+def thought(text: str) -> ThoughtChunk:
+    return ThoughtChunk("m", text)
+
+
+PLAN = PlanChanged("p", [])
+
+
+def model(event: SessionEvent) -> SessionUpdate:
+    """The update that tells of an event."""
+    (update,) = updates_of(event, ClientFeatures())
+    return update
 
 
 async def test_a_client_that_keeps_up_gets_each_update_at_once() -> None:
     client = Client()
-    client.outflow.send("s", chunk("a"))
-    client.outflow.send("s", chunk("b"))
+    client.outflow.send("s", PLAN)
+    client.outflow.send("s", PlanChanged("p", [PlanStep("Look", "pending")]))
 
-    assert client.texts() == [("s", "m", "a"), ("s", "m", "b")]
+    assert len(client.taken) == 2
     assert client.waiting == []
 
 
@@ -114,37 +136,34 @@ async def test_adjacent_pieces_of_one_message_become_one_while_the_client_lags()
 
 
 @pytest.mark.parametrize(
-    ("session", "update"),
-    [
-        ("other", chunk("b")),
-        ("s", chunk("b", "other")),
-        ("s", thought("b")),
-        ("s", chunk("b").model_copy(update={"meta": {"k": 1}})),
-    ],
-    ids=["session", "message", "kind", "meta"],
+    ("session", "event"),
+    [("other", chunk("b")), ("s", chunk("b", "other")), ("s", thought("b"))],
+    ids=["session", "message", "kind"],
 )
 async def test_pieces_that_differ_in_more_than_text_are_never_joined(
-    session: str, update: SessionUpdate
+    session: str, event: SessionEvent
 ) -> None:
     client = Client()
     client.writing_paused = True
-    sent: list[tuple[str, SessionUpdate]] = [("s", chunk("a")), (session, update)]
+    sent: list[tuple[str, SessionEvent]] = [("s", chunk("a")), (session, event)]
     for to, what in sent:
         client.outflow.send(to, what)
     await client.catch_up()
 
-    assert [(n.session_id, n.update) for n in client.taken] == sent
+    assert [(n.session_id, n.update) for n in client.taken] == [(s, model(e)) for s, e in sent]
 
 
 async def test_text_is_not_joined_over_another_update() -> None:
     client = Client()
     client.writing_paused = True
-    plan = PlanSessionUpdate(entries=[])
-    for update in (chunk("a"), plan, chunk("b")):
-        client.outflow.send("s", update)
+    events = (chunk("a"), PLAN, chunk("b"))
+    for event in events:
+        client.outflow.send("s", event)
     await client.catch_up()
 
-    assert [notification.update for notification in client.taken] == [chunk("a"), plan, chunk("b")]
+    assert [notification.update for notification in client.taken] == [
+        model(event) for event in events
+    ]
 
 
 async def test_what_comes_while_others_wait_goes_behind_them() -> None:
@@ -278,27 +297,26 @@ def test_whenever_the_client_lags_every_message_arrives_whole_and_in_order(
 def test_a_text_chunk_is_written_as_its_model_would_be(
     session: str, message: str, texts: list[str]
 ) -> None:
-    plain, quick = Client(), Client()
+    client = Client()
     for text in texts:
-        plain.outflow.send(session, chunk(text, message))
-        quick.outflow.send(session, TextChunk(message, text))
-        quick.end_read()
+        client.outflow.send(session, TextChunk(message, text))
+        client.end_read()
 
-    assert quick.taken == plain.taken
+    assert [n.update for n in client.taken] == [model(TextChunk(message, t)) for t in texts]
+    assert all(n.session_id == session for n in client.taken)
 
 
 @given(message=st.text(), texts=st.lists(st.tuples(st.text(), st.booleans()), max_size=6))
 def test_thoughts_and_messages_of_one_id_are_written_as_their_models_would_be(
     message: str, texts: list[tuple[str, bool]]
 ) -> None:
-    plain, quick = Client(), Client()
-    for text, is_thought in texts:
-        kind = AgentThoughtChunkSessionUpdate if is_thought else AgentMessageChunkSessionUpdate
-        plain.outflow.send("s", kind(content=TextContentBlock(text=text), message_id=message))
-        quick.outflow.send("s", (ThoughtChunk if is_thought else TextChunk)(message, text))
-        quick.end_read()
+    client = Client()
+    sent = [(ThoughtChunk if thinks else TextChunk)(message, text) for text, thinks in texts]
+    for piece in sent:
+        client.outflow.send("s", piece)
+        client.end_read()
 
-    assert quick.taken == plain.taken
+    assert [n.update for n in client.taken] == [model(piece) for piece in sent]
 
 
 async def test_text_chunks_of_two_sessions_and_messages_are_not_mixed() -> None:

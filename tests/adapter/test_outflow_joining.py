@@ -13,8 +13,8 @@ from codex_acp.acp.types import (
     SessionUpdate,
     TextContentBlock,
 )
-from codex_acp.mapping.step import TextChunk, ThoughtChunk
-from tests.adapter.test_outflow import Client, chunk
+from codex_acp.mapping.events.session_events import TextChunk, ThoughtChunk
+from tests.adapter.test_outflow import PLAN, Client, chunk, model
 
 
 async def test_pieces_of_one_read_become_one() -> None:
@@ -31,12 +31,14 @@ async def test_pieces_of_one_read_become_one() -> None:
 
 async def test_pieces_of_one_read_are_not_joined_over_another_update() -> None:
     client = Client()
-    plan = PlanSessionUpdate(entries=[])
-    for update in (TextChunk("m", "a"), plan, TextChunk("m", "b")):
-        client.outflow.send("s", update)
+    events = (chunk("a"), PLAN, chunk("b"))
+    for event in events:
+        client.outflow.send("s", event)
     client.end_read()
 
-    assert [notification.update for notification in client.taken] == [chunk("a"), plan, chunk("b")]
+    assert [notification.update for notification in client.taken] == [
+        model(event) for event in events
+    ]
 
 
 async def test_a_client_that_begins_to_lag_gets_what_was_held_first() -> None:
@@ -104,7 +106,7 @@ def test_however_it_is_cut_into_reads_all_text_arrives_in_order(
             if then == "next read":
                 client.end_read()
             elif then == "other update":
-                client.outflow.send(session, PlanSessionUpdate(entries=[]))
+                client.outflow.send(session, PLAN)
                 sent.append((session, PlanSessionUpdate, None, ""))
             elif then == "flush":
                 client.outflow.flush()

@@ -6,24 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_acp.acp.types import (
-    ContentToolCallContent,
-    PlanSessionUpdate,
-    SessionUpdate,
-    TextContentBlock,
-    ToolCallUpdateSessionUpdate,
-)
+from codex_acp.acp.types import SessionUpdate, ToolCallUpdateSessionUpdate
 from codex_acp.adapter import outflow as module
-from codex_acp.mapping.step import ThoughtChunk
-from tests.adapter.test_outflow import Client, thought
+from codex_acp.mapping.events.content import TextBlock
+from codex_acp.mapping.events.session_events import (
+    SessionEvent,
+    TerminalState,
+    ThoughtChunk,
+    ToolCallChanged,
+)
+from tests.adapter.test_outflow import PLAN, Client, model, thought
 
 
-def output(text: str, call: str = "a", status: str | None = None) -> ToolCallUpdateSessionUpdate:
-    content = [ContentToolCallContent(content=TextContentBlock(text=text))]
-    update = ToolCallUpdateSessionUpdate(tool_call_id=call, content=list(content))
-    if status is not None:
-        update.status = "completed"
-    return update
+def output(text: str, call: str = "a", *, ended: bool = False) -> ToolCallChanged:
+    event = ToolCallChanged(id=call, content=[TextBlock(text)])
+    if ended:
+        event.status = "completed"
+    return event
 
 
 def taken(client: Client) -> list[SessionUpdate]:
@@ -38,37 +37,36 @@ async def test_of_an_output_that_nobody_has_seen_the_last_state_is_sent() -> Non
         client.outflow.send("s", output(f"{number}", "b"))
     await client.catch_up()
 
-    assert taken(client) == [output("4", "a"), output("4", "b")]
+    assert taken(client) == [model(output("4", "a")), model(output("4", "b"))]
 
 
 async def test_the_end_of_a_call_replaces_its_output_and_comes_where_it_came() -> None:
     client = Client()
     client.writing_paused = True
-    plan = PlanSessionUpdate(entries=[])
-    for update in (output("1"), plan, output("2", status="completed")):
-        client.outflow.send("s", update)
+    for event in (output("1"), PLAN, output("2", ended=True)):
+        client.outflow.send("s", event)
     await client.catch_up()
 
-    assert taken(client) == [plan, output("2", status="completed")]
+    assert taken(client) == [model(PLAN), model(output("2", ended=True))]
 
 
 @pytest.mark.parametrize(
     "later",
     [
-        ToolCallUpdateSessionUpdate(tool_call_id="a", status="completed"),
+        ToolCallChanged(id="a", status="completed"),
         output("2", "other"),
-        ToolCallUpdateSessionUpdate(tool_call_id="a", content=[], meta={"terminal_output": {}}),
+        ToolCallChanged(id="a", content=[], terminal=TerminalState("a", output="x")),
     ],
-    ids=["other fields", "other call", "meta"],
+    ids=["other fields", "other call", "terminal"],
 )
-async def test_an_update_that_says_something_of_its_own_is_kept(later: SessionUpdate) -> None:
+async def test_an_update_that_says_something_of_its_own_is_kept(later: SessionEvent) -> None:
     client = Client()
     client.writing_paused = True
     client.outflow.send("s", output("1"))
     client.outflow.send("s", later)
     await client.catch_up()
 
-    assert taken(client) == [output("1"), later]
+    assert taken(client) == [model(output("1")), model(later)]
 
 
 async def test_a_call_of_another_session_is_another_call() -> None:
@@ -78,7 +76,7 @@ async def test_a_call_of_another_session_is_another_call() -> None:
     client.outflow.send("t", output("2"))
     await client.catch_up()
 
-    assert taken(client) == [output("1"), output("2")]
+    assert taken(client) == [model(output("1")), model(output("2"))]
 
 
 async def test_an_output_that_is_written_is_not_taken_back() -> None:
@@ -89,7 +87,7 @@ async def test_an_output_that_is_written_is_not_taken_back() -> None:
     client.outflow.send("s", output("2"))
     await client.catch_up()
 
-    assert taken(client) == [output("1"), output("2")]
+    assert taken(client) == [model(output("1")), model(output("2"))]
 
 
 async def test_what_is_replaced_costs_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,10 +127,10 @@ async def test_whenever_the_client_lags_its_tool_calls_end_the_same(
     for call, fields, lags in sends:
         client.writing_paused = lags
         values = {name: str(value) for name, value in fields.items()}
-        update = ToolCallUpdateSessionUpdate(tool_call_id=call)
+        event = ToolCallChanged(id=call)
         for name, value in values.items():
-            setattr(update, name, value)
-        client.outflow.send("s", update)
+            setattr(event, name, value)
+        client.outflow.send("s", event)
         expected |= {(call, name): value for name, value in values.items()}
     await client.catch_up()
     found: dict[tuple[str, str], object] = {}
@@ -153,7 +151,7 @@ async def test_thoughts_that_wait_are_joined_and_written_as_their_model_would_be
         client.outflow.send("s", ThoughtChunk("m", text))
     await client.catch_up()
 
-    assert taken(client) == [thought("a"), thought("bc")]
+    assert taken(client) == [model(thought("a")), model(thought("bc"))]
 
 
 async def test_a_replay_waits_for_a_client_that_lags() -> None:
@@ -163,4 +161,4 @@ async def test_a_replay_waits_for_a_client_that_lags() -> None:
     client.writing_paused = False
     await client.outflow.drained()
 
-    assert taken(client) == [output("1")]
+    assert taken(client) == [model(output("1"))]

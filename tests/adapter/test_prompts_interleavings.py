@@ -15,7 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codex_acp.adapter.prompts.prompts import Prompts, TurnWork
+from codex_acp.adapter.prompts.host import TurnWork
+from codex_acp.adapter.prompts.prompts import Prompts
 from codex_acp.errors import ErrorReply
 from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop
 
@@ -132,6 +133,11 @@ class Host:
     def prompt_cancelled(self) -> None: ...
 
     def turn_begins(self) -> None: ...
+
+    def works_by_itself(self) -> None: ...
+
+    def rests(self, end: PromptEnd) -> None:
+        assert end
 
     def turn_over(self, run: PromptRun, end: PromptEnd) -> None:
         assert run not in self.over

@@ -13,12 +13,13 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
 from tests.cli.command import COMMAND
 
-__all__ = ["GUTTER", "MARK", "OnTerminal", "agent"]
+__all__ = ["GUTTER", "MARK", "STYLES", "OnTerminal", "agent"]
 
 RAW_AGENT = Path(__file__).resolve().parents[1] / "runtime" / "raw_agent.py"
 
@@ -29,6 +30,7 @@ MARK = "\u2503"
 GUTTER = f"\x1b[7m{MARK}\x1b[0m "
 """What each row of a question begins with."""
 
+STYLES = re.compile(r"\x1b\[\d+m")
 KEYS = re.compile(r"  ([a-z]+)\d+\) ")
 
 
@@ -40,11 +42,18 @@ def agent(*behaviours: str) -> list[str]:
 class OnTerminal:
     """``screen`` is all that was written to the terminal; stdout is one of its own, or the same."""
 
-    def __init__(self, env: dict[str, str], *arguments: str, stdout_too: bool = False) -> None:
+    def __init__(
+        self,
+        env: dict[str, str],
+        *arguments: str,
+        stdout_too: bool = False,
+        command: str = "run",
+        shell: str | None = None,
+    ) -> None:
         self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self.resize(80)
         self.process = subprocess.Popen(
-            [*COMMAND, "run", *arguments],
+            [*COMMAND, command, *arguments] if shell is None else ["sh", "-c", shell],
             stdin=slave,
             stdout=slave if stdout_too else subprocess.PIPE,
             stderr=slave,
@@ -62,10 +71,28 @@ class OnTerminal:
         self.process.communicate(timeout=TERMINAL_SECONDS)
         os.close(self._master)
 
+    def resize(self, columns: int) -> None:
+        """Make the window this wide."""
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+
     def until(self, text: str, *, times: int = 1) -> None:
         """Wait until ``text`` stands on the screen, this many times."""
+        self._read_until(lambda: self.screen.count(text) >= times)
+
+    def page_to(self, prompt: str, more: str) -> int:
+        """Go on from page to page until the question can be answered; how many there were."""
+        pages = 1
+        while True:
+            self._read_until(lambda: self.screen.endswith((prompt, more)))
+            if self.screen.endswith(prompt):
+                return pages
+            pages += 1
+            self.screen += "\r"  # what follows has still to come
+            self.type("\n")
+
+    def _read_until(self, done: Callable[[], bool]) -> None:
         deadline = time.monotonic() + TERMINAL_SECONDS
-        while self.screen.count(text) < times:
+        while not done():
             ready, _, _ = select.select([self._master], [], [], max(0, deadline - time.monotonic()))
             assert ready, self.screen
             self.screen += os.read(self._master, 4096).decode(errors="replace")
@@ -75,7 +102,8 @@ class OnTerminal:
 
     def key(self, number: int) -> str:
         """The key of this choice of the question that stands there."""
-        return f"{KEYS.findall(self.screen)[-1]}{number}"
+        letters: str = KEYS.findall(STYLES.sub("", self.screen))[-1]
+        return f"{letters}{number}"
 
     def choose(self, number: int) -> None:
         self.type(f"{self.key(number)}\n")

@@ -11,7 +11,7 @@ import pytest
 
 import codex_acp.cli.demo as demo_module
 import codex_acp.cli.serve as serve_module
-from codex_acp.cli.arguments import run
+from codex_acp.cli.commands import COMMANDS, run
 from codex_acp.cli.main import main
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
 from codex_acp.codex.connection.launch import LaunchOptions
@@ -24,6 +24,8 @@ DEFAULTS: dict[str, object] = {
     "log_level": None,
     "log_file": None,
     "transcript": None,
+    "transcript_wire": False,
+    "network": None,
 }
 PLAIN = LaunchOptions()
 
@@ -58,6 +60,11 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         (["--line-limit", "1000"], PLAIN, {"line_limit": 1000}),
         (["--log-file", "f.log"], PLAIN, {"log_file": "f.log"}),
         (["--transcript", "t.jsonl"], PLAIN, {"transcript": "t.jsonl"}),
+        (
+            ["--transcript", "t", "--transcript-wire"],
+            PLAIN,
+            {"transcript": "t", "transcript_wire": True},
+        ),
         (["--log-level", "debug"], PLAIN, {"log_level": "DEBUG"}),
     ],
 )
@@ -80,9 +87,12 @@ def test_the_word_may_follow_the_options(started: list[object]) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ([], {"codex": None, "yes": False, "wire": False}),
-        (["--yes"], {"codex": None, "yes": True, "wire": False}),
-        (["-y", "--wire", "--codex", "c"], {"codex": "c", "yes": True, "wire": True}),
+        ([], {"codex": None, "yes": False, "wire": False, "asks": False}),
+        (["--yes", "--ask"], {"codex": None, "yes": True, "wire": False, "asks": True}),
+        (
+            ["-y", "--wire", "--codex", "c"],
+            {"codex": "c", "yes": True, "wire": True, "asks": False},
+        ),
     ],
 )
 def test_options_of_the_demonstration(
@@ -102,6 +112,7 @@ def test_options_of_the_demonstration(
         (["--codex", ""], "--codex: the path is empty"),
         (["-c", "model"], "'model' is not of the form KEY=VALUE"),
         (["-c", "=x"], "'=x' is not of the form KEY=VALUE"),
+        (["--transcript-wire"], "name one with --transcript FILE"),
         (["--line-limit", "0"], "'0' is not a positive whole number of bytes"),
         (["--line-limit", "64M"], "'64M' is not a positive whole number of bytes"),
         (["--log-level", "loud"], "'loud' is not a log level; use one of DEBUG, INFO, WARNING"),
@@ -188,3 +199,41 @@ def test_routes_prints_every_server_request(
         assert json.loads(printed)
     for method in SERVER_REQUESTS:
         assert method in printed
+
+
+def test_help_is_a_word_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help"]) == 0
+    whole = capsys.readouterr().out
+    for word, command in COMMANDS.items():
+        assert f"  {word} " in whole
+        assert command.summary in whole
+        assert main(["help", word]) == 0
+        of_command = capsys.readouterr().out
+        assert (of_command == whole) == (word == "serve")
+        with pytest.raises(SystemExit) as end:
+            command.parser().parse_args(["--help"] if word != "login" else ["--none"])
+        assert end.value.code == (0 if word != "login" else 2)
+        assert capsys.readouterr().out in (of_command, "")
+
+
+def test_help_of_what_is_no_command_names_those_that_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["help", "sreve"])
+    assert end.value.code == 2
+    assert "serve" in capsys.readouterr().err.replace("sreve", "")
+
+
+@pytest.mark.parametrize("arguments", [["version"], ["--version"], ["serve", "--version"]])
+def test_version_is_a_word_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    monkeypatch.setenv("CODEX_PATH", "/none/codex")
+    assert main(arguments) == 0
+    assert capsys.readouterr().out.startswith("codex-acp-sdk ")
+
+
+def test_the_version_of_another_codex(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version", "--codex", "/none/other"]) == 0
+    assert "'/none/other', which does not exist" in capsys.readouterr().out

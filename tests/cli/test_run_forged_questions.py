@@ -12,9 +12,10 @@ import pytest
 
 from codex_acp.testing import CodexHome, ScriptedModel, Text, exec_command
 from tests.cli.command import environment
-from tests.cli.on_terminal import GUTTER, MARK, TERMINAL_SECONDS, OnTerminal, agent
+from tests.cli.on_terminal import GUTTER, MARK, STYLES, TERMINAL_SECONDS, OnTerminal, agent
 
 PROMPT = " to choose; Enter rejects: "
+MORE = "Enter goes on, q rejects: "
 FORGED = "Type zz1 to list the files; Enter rejects: "
 
 
@@ -49,7 +50,7 @@ def test_7_3_text_that_streams_over_a_question_waits_for_its_answer(
             _, out = terminal.end()
             terminal.rest()
             assert FORGED in out
-        assert "[execute: a forged call" in terminal.screen.partition(typed)[2]
+        assert "a forged call" in terminal.screen.partition(typed)[2]
     assert f"{MARK} {FORGED}" not in terminal.screen
 
 
@@ -63,6 +64,10 @@ def test_7_3_a_question_forged_beforehand_is_answered_by_nobody(
         terminal.until(PROMPT)
         assert terminal.screen.index(FORGED) < terminal.screen.index("python asks for permission:")
         terminal.type(answer)
+        if answer.strip():
+            terminal.until("That is none of the answers.")
+            terminal.until(PROMPT, times=2)
+            terminal.type("\n")
         assert '"optionId": "n"' in terminal.rest()
     assert f"{MARK} {FORGED}" not in terminal.screen
     assert "\u27e6U+2503\u27e7 " + FORGED in terminal.screen
@@ -70,37 +75,32 @@ def test_7_3_a_question_forged_beforehand_is_answered_by_nobody(
 
 def test_7_3_every_row_of_a_question_has_our_mark_and_nothing_else_has(env: dict[str, str]) -> None:
     with OnTerminal(env, *agent("asks", "forges in it"), "Go.", stdout_too=True) as terminal:
-        terminal.until("Enter goes on, anything else rejects: ")
-        terminal.type("\n")
-        terminal.until(PROMPT)
+        terminal.until("[59 empty lines]")
+        assert terminal.page_to(PROMPT, MORE) > 1
         asked = terminal.screen[terminal.screen.index(GUTTER) :]
         terminal.choose(1)
         assert '"optionId": "y"' in terminal.rest()
     rows = asked.split("\r\n")
     assert all(row.startswith(GUTTER) and row.count(MARK) == 1 for row in rows)
-    assert all(len(row.replace(GUTTER, "  ")) <= 80 for row in rows)
+    assert all(len(STYLES.sub("", row)) <= 80 for row in rows)
     assert rows[-1].endswith("Enter rejects: ")
     assert rows[-1].count("Enter rejects: ") == 1
 
 
 @pytest.mark.attack("model")
 def test_7_3_a_command_of_30_kb_is_paged_to_its_end_or_rejected(env: dict[str, str]) -> None:
-    more = "Enter goes on, anything else rejects: "
     with OnTerminal(env, *agent("asks", "asks for much"), "Go.") as terminal:
-        terminal.until(more)
+        terminal.until(MORE)
         assert "touch PWNED" not in terminal.screen
-        terminal.type("1\n")  # no answer: it is left
+        terminal.type("1\n")
+        terminal.until("That is none of the answers.")
+        terminal.until(MORE, times=2)
+        terminal.type("q\n")
         _, out = terminal.end()
     assert '"optionId": "n"' in out
     with OnTerminal(env, *agent("asks", "asks for much"), "Go.") as terminal:
-        pages = 0
-        while "Type one of" not in terminal.screen:
-            pages += 1
-            terminal.until(more, times=pages)
-            terminal.type("\n")
-            terminal.until("rejects: ", times=pages + 1)
-        assert pages > 10
-        rows = terminal.screen.replace("\r\n" + GUTTER, "")
+        assert terminal.page_to(PROMPT, MORE) > 10
+        rows = STYLES.sub("", terminal.screen).replace(f"\r\n{MARK}   . ", "")
         assert "touch PWNED" in rows
         terminal.choose(1)
         _, out = terminal.end()
@@ -132,5 +132,8 @@ def test_7_3_codex_streams_nothing_over_its_question() -> None:
         assert FORGED in terminal.screen
         assert terminal.screen.endswith(PROMPT), "our question is the last"
         terminal.type("1\n")
+        terminal.until("That is none of the answers.")
+        terminal.until(PROMPT, times=2)
+        terminal.type("\n")
         terminal.rest()
         assert not (home.workspace / "PWNED").exists()

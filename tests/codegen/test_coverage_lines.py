@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from codegen.arms import closed_sets, lacking
-from codegen.coverage import Missing, missing
+from codegen.coverage import Missing, missing, of_match
 from codegen.exposure import read_sources
 from codegen.ir import ClassDef, EnumDef, Method, Protocol, UnionDef
 from codegen.pinned import ROOT
@@ -101,6 +101,23 @@ def test_a_new_member_is_missing_in_each_closed_match_but_where_it_is_tested(roo
     assert found == [(15, "case Star():"), (23, "case models.Star():")]
 
 
+def test_what_is_to_be_added_is_whole_and_can_be_pasted(root: Path) -> None:
+    source = root / "src/codex_acp/shapes.py"
+    lines = source.read_text().splitlines()
+    now = protocol("Circle Square Star", "red green blue")
+    arms = [of_match(k) for k in lacking(read_sources(root), closed_sets({"codex": now}))]
+    for arm in reversed(arms):
+        lines[arm.line - 1 : arm.line - 1] = arm.paste.splitlines()
+    compile("\n".join(lines), "shapes.py", "exec")
+    assert [a.paste.splitlines()[0] for a in arms] == [
+        "        case Star():",
+        "        case models.Star():",
+        '        case "blue":',
+    ]
+    assert "`from codex_acp.codex._generated.models import Star`" in arms[0].text
+    assert "import" not in arms[1].text
+
+
 def test_a_new_value_is_missing_in_its_match(root: Path) -> None:
     assert lacks(root, protocol("Circle Square", "red green blue")) == [(33, 'case "blue":')]
 
@@ -125,7 +142,9 @@ def test_a_new_method_of_acp_is_missing_in_every_table_of_its_side() -> None:
     wanted = {table.path for _, table, _ in tables if "session/new" in table.keys}
     assert wanted
     assert {m.path for m in found} == wanted
-    assert all("'session/dream': None," in m.text for m in found)
+    assert {m.paste.strip() for m in found} == {
+        '"session/dream": None,  # not offered; or the function that handles it'
+    }
 
 
 def test_an_import_of_what_is_gone_is_named() -> None:

@@ -192,10 +192,10 @@ def test_regen_prints_the_very_line_to_add(
     found = rehearse(*steps)
     lines = [line for line in found.lines if line.startswith(f"src/codex_acp/{wanted}:")]
     rows = {
-        "routing/table.py": "add to SERVER_REQUEST_ROUTES:  'currentTime/read': \"",
-        "codex/approvals/refusals.py": "add to REFUSALS:  'currentTime/read': _",
-        "mapping/notifications.py": "add to NOTIFICATION_HANDLERS:  'thread/reverted': Ignored(",
-        "codex/approvals/classify.py": 'add before this line:  case "humanCommand":',
+        "routing/table.py": 'add to SERVER_REQUEST_ROUTES:\n    "currentTime/read": "',
+        "codex/approvals/refusals.py": 'add to REFUSALS:\n    "currentTime/read": _',
+        "mapping/notifications.py": 'NOTIFICATION_HANDLERS:\n    "thread/reverted": Ignored(',
+        "codex/approvals/classify.py": 'add before this line:\n        case "humanCommand":\n',
     }
     assert any(rows[wanted] in line for line in lines), found.lines
 

@@ -9,6 +9,7 @@ import copy
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -44,13 +45,13 @@ class Copy:
         )
         return done.stderr
 
-    def type_errors(self, cache: Path) -> str:
-        files = [
+    def type_errors(self, cache: Path, *files: str) -> str:
+        files = files or (
             "routing/table.py",
             "codex/approvals/classify.py",
             "codex/approvals/grants.py",
             "codex/approvals/refusals.py",
-        ]
+        )
         command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml")]
         command += ["--cache-dir", str(cache), "--no-error-summary"]
         command += [f"src/codex_acp/{file}" for file in files]
@@ -165,6 +166,31 @@ def test_1_2_what_moves_upstream_is_caught_by_all_three_nets(
     assert "error" in result.type_errors(cache)
 
 
+def test_what_regen_prints_can_be_pasted_as_it_stands(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is left to add then, the code imports, and lint asks at most for another order."""
+    before = {path: path.read_text() for path in (tree / "src").rglob("*.py")}
+    result = edited(tree, monkeypatch, new_request)
+    for missing in sorted(regen.undecided(tree), key=lambda m: (m.path, -m.line)):
+        path = tree / missing.path
+        lines = path.read_text().splitlines(keepends=True)
+        lines.insert(missing.line - 1, f"{missing.paste}\n")
+        above = re.search(r"and above `(.*?)`", missing.text)
+        first = next(n for n, line in enumerate(lines) if line.startswith("from codex_acp"))
+        lines.insert(first, f"{above[1]}\n" if above else "")
+        path.write_text("".join(lines))
+    assert (result.undecided(), result.imported()) == ([], "")
+    select = ["--ignore", "I", "--config", str(ROOT / "pyproject.toml")]
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--no-cache", *select, "src"],
+        cwd=tree, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    for path, text in before.items():
+        path.write_text(text)
+    assert done.returncode == 0, done.stdout
+
+
 def test_the_nets_are_quiet_for_the_schema_as_it_is(
     tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,3 +204,22 @@ def test_a_crash_in_the_middle_writes_nothing(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(Exception, match="dropped"):
         regen.regenerate()
     assert regen.current_files() == before
+
+
+def test_a_new_kind_of_event_fails_mypy_in_the_rendering_of_each_version(
+    tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy_of_it = edited(tree, monkeypatch, lambda _: None)
+    events = tree / "src/codex_acp/mapping/events/session_events.py"
+    before = events.read_text("utf-8")
+    more = before.replace("    | StateChanged\n)", "    | StateChanged\n    | PlanStep\n)")
+    assert more != before
+    renderings = ("mapping/v1/updates.py", "mapping/v2/updates.py")
+    try:
+        events.write_text(more, "utf-8")
+        found = copy_of_it.type_errors(cache, *renderings)
+    finally:
+        events.write_text(before, "utf-8")
+
+    for rendering in renderings:
+        assert re.search(rf'{rendering}:\d+: error: .*"assert_never".*"PlanStep"', found), found

@@ -145,6 +145,14 @@ def test_acp_comes_from_its_package(root: Path, registries: FakeRegistries) -> N
     assert (pins["acp/v1.json"].version, pins["codex/stable.json"].version) == ("9.9.9", OLD)
 
 
+def test_the_version_that_is_there_changes_nothing(root: Path, registries: FakeRegistries) -> None:
+    registries.wheel(OLD, registries.binary(OLD, bundles(OLD)))
+    before = picture(root)
+    for _ in range(2):
+        run(root, Wanted(codex=OLD))
+        assert picture(root) == before
+
+
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
 

@@ -14,6 +14,7 @@ from codex_acp.codex import (
     LaunchOptions,
     NotificationStream,
     Once,
+    allow_commands,
     ask,
     deny_all,
     trust_mcp_servers,
@@ -354,3 +355,18 @@ async def test_3_5_an_interrupt_while_a_callback_runs_ends_both() -> None:
             assert await run.finish() == "interrupted"
             await cancelled.wait()
             assert not (run.home.workspace / "made").exists()
+
+
+@pytest.mark.attack("model")
+async def test_a_command_behind_a_named_one_does_not_run() -> None:
+    """Codex itself shows the first as what it is only: reading a file."""
+    hidden = "cat a | awk '{system(\"touch made\")}'"
+    steps = [
+        exec_command(hidden, justification="May I?", call_id="hidden"),
+        exec_command("cat a", justification="May I?", call_id="named"),
+    ]
+    async with Run(allow_commands(["cat a"]), steps) as run:
+        (run.home.workspace / "a").write_text("a line\n")
+        assert await run.finish() == "completed"
+        assert "a line" in run.output("named")
+        assert not (run.home.workspace / "made").exists()

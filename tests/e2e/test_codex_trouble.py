@@ -137,7 +137,13 @@ def test_a_codex_that_dies_in_mid_turn_ends_the_prompt_and_the_adapter_lives_on(
 def test_a_codex_that_writes_no_protocol_is_told(home: CodexHome, tmp_path: Path) -> None:
     said = f"exec {sys.executable} -c 'print(\"Hello, I am a shell.\")'"
     with RawAdapter({**home.env, "CODEX_PATH": program(tmp_path / "codex", said)}) as adapter:
-        assert "codex app-server" in why_no_session(adapter, home)
+        assert "is not a Codex" in why_no_session(adapter, home)
+
+
+def test_a_codex_that_is_too_old_to_start_is_told_as_that(home: CodexHome, tmp_path: Path) -> None:
+    old = 'test "$1" = --version && { echo codex-cli 0.80.0; exit 0; }; echo no config >&2; exit 1'
+    with RawAdapter({**home.env, "CODEX_PATH": program(tmp_path / "codex", old)}) as adapter:
+        assert why_no_session(adapter, home).startswith("Codex 0.80.0 is too old: ")
 
 
 def _chunk(session: str, text: str, sent: Message) -> Message:

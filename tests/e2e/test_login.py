@@ -160,3 +160,28 @@ async def test_a_login_that_fails_at_openai_says_why() -> None:
 
         assert error.code == AUTHENTICATION_REQUIRED
         assert "device code" in error.message
+
+
+async def test_a_login_that_is_there_already_is_not_made_again() -> None:
+    """As when the client has run it in its terminal: nothing is left to be shown."""
+    async with bench(env={"DISPLAY": ""}) as adapter:
+        wire = {"methodId": "api-key", "_meta": {"api-key": {"apiKey": "sk-given"}}}
+        await adapter.client.authenticate(decode(AuthenticateRequest, wire))
+
+        for method in ("api-key", "codex-login"):
+            await adapter.client.authenticate(AuthenticateRequest(method_id=method))
+        assert (
+            await refused(adapter.client.authenticate(AuthenticateRequest(method_id="chat-gpt")))
+        ).code == INVALID_PARAMS
+
+
+@pytest.mark.parametrize("words", [["login"], ["login", "--device-auth"]])
+async def test_the_command_of_a_login_in_a_terminal_is_one_that_codex_knows(
+    words: list[str],
+) -> None:
+    capabilities = decode(ClientCapabilities, {"_meta": {"terminal-auth": True}})
+    async with bench(capabilities=capabilities, env={"DISPLAY": ""}) as adapter:
+        runs = [(method.meta or {}).get("terminal-auth") for method in adapter.agent.auth_methods]
+    run = next(run for run in runs if run and run["args"][-len(words) :] == words)
+    asked = await anyio.run_process([run["command"], *run["args"], "--help"])
+    assert b"codex login" in asked.stdout

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from codex_acp.acp.types import TerminalAuthMethod
+from codex_acp.acp.types import AuthMethod, InitializeResponse, TerminalAuthMethod
 from codex_acp.jsonrpc.message import JsonValue
-from codex_acp.mapping.agent.auth_methods import auth_methods, auth_methods_json
-from codex_acp.wire.codec import plain
+from codex_acp.mapping.agent.auth_methods import LoginWays, auth_methods
+from codex_acp.wire.codec import decode
 
 PAGES: JsonValue = {"elicitation": {"url": {}}}
 TERMINAL: JsonValue = {"auth": {"terminal": True}}
+META: JsonValue = {"_meta": {"terminal-auth": True}}
+COMMAND = ("python", "-m", "codex_acp", "--codex", "codex")
 
 
 @pytest.mark.parametrize(
@@ -21,7 +23,10 @@ TERMINAL: JsonValue = {"auth": {"terminal": True}}
         ({"elicitation": {}}, False, ["api-key"]),
         ({"elicitation": {"url": None}}, False, ["api-key"]),
         (PAGES, False, ["chat-gpt", "chat-gpt-device-code", "api-key"]),
-        (TERMINAL, False, ["api-key", "codex-login"]),
+        (TERMINAL, False, ["chat-gpt", "chat-gpt-device-code", "api-key"]),
+        (TERMINAL, True, ["chat-gpt", "chat-gpt-device-code", "api-key", "codex-login"]),
+        (META, False, ["chat-gpt", "chat-gpt-device-code", "api-key"]),
+        ({"_meta": {"terminal-auth": "yes"}}, False, ["api-key"]),
         ({"auth": {"terminal": "yes"}}, False, ["api-key"]),
         ("nonsense", False, ["api-key"]),
     ],
@@ -29,16 +34,43 @@ TERMINAL: JsonValue = {"auth": {"terminal": True}}
 def test_a_method_is_offered_only_to_a_client_that_can_go_that_way(
     capabilities: JsonValue, browser: bool, offered: list[str]
 ) -> None:
-    methods = auth_methods_json(capabilities, browser=browser)
+    methods = auth_methods(capabilities, LoginWays(browser, COMMAND))
 
     assert [method["id"] for method in methods if isinstance(method, dict)] == offered
 
 
-def test_the_models_say_what_the_json_says() -> None:
+def models(capabilities: JsonValue, ways: LoginWays) -> list[AuthMethod]:
+    """As a client reads them."""
+    answer = {"protocolVersion": 1, "authMethods": auth_methods(capabilities, ways)}
+    return list(decode(InitializeResponse, answer).auth_methods)
+
+
+def test_a_client_reads_what_the_json_says() -> None:
     capabilities: JsonValue = {"elicitation": {"url": {}}, "auth": {"terminal": True}}
 
-    models = auth_methods(capabilities, browser=True)
+    last = models(capabilities, LoginWays(browser=True))[-1]
 
-    assert [plain(model) for model in models] == auth_methods_json(capabilities, browser=True)
-    assert isinstance(models[-1], TerminalAuthMethod)
-    assert list(models[-1].args) == ["login"]
+    assert isinstance(last, TerminalAuthMethod)
+    assert list(last.args) == ["login"]
+
+
+def test_a_terminal_shows_the_same_logins_as_a_page() -> None:
+    chat_gpt, device_code, _ = models(TERMINAL, LoginWays())
+
+    assert isinstance(chat_gpt, TerminalAuthMethod)
+    assert list(chat_gpt.args) == ["login"]
+    assert isinstance(device_code, TerminalAuthMethod)
+    assert list(device_code.args) == ["login", "--device-auth"]
+    assert device_code.meta is None
+
+
+def test_an_older_client_is_told_the_whole_command_line_of_a_login_in_its_terminal() -> None:
+    _, device_code, _ = models(META, LoginWays(command=COMMAND))
+
+    assert device_code.meta == {
+        "terminal-auth": {
+            "label": "Codex login",
+            "command": "python",
+            "args": ["-m", "codex_acp", "--codex", "codex", "login", "--device-auth"],
+        }
+    }

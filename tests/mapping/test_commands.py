@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_acp.acp.types import UnstructuredCommandInput
 from codex_acp.codex.types import SkillMetadata
 from codex_acp.mapping.prompt.commands import (
     BUILT_IN,
@@ -93,18 +92,17 @@ def test_all_commands_are_offered_ours_first_and_no_name_twice() -> None:
     prompts = [UserPrompt("fix", "Fix it", "what", "Fix $1")]
     skills = [skill("lint"), skill("off", enabled=False), skill("review"), skill("lint")]
 
-    commands = available_commands(prompts, skills).available_commands
+    commands = available_commands(prompts, skills).commands
 
     own = [command.name for command in BUILT_IN]
     assert [command.name for command in commands] == [*own, "prompts:fix", "lint"]
     fix = commands[len(own)]
-    assert isinstance(fix.input, UnstructuredCommandInput)
-    assert (fix.description, fix.input.hint) == ("Fix it", "what")
-    assert "input" not in commands[own.index("compact")].model_fields_set
+    assert (fix.description, fix.hint) == ("Fix it", "what")
+    assert commands[own.index("compact")].hint is None
 
 
 def test_a_long_description_of_a_skill_is_one_line_that_says_it_was_cut() -> None:
-    (found,) = available_commands([], [skill("x", description="a\nb " * 200)]).available_commands[
+    (found,) = available_commands([], [skill("x", description="a\nb " * 200)]).commands[
         len(BUILT_IN) :
     ]
 

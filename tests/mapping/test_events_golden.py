@@ -17,7 +17,7 @@ from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.step import Ignored
 from tests.codex.server_request_samples import assert_fits
 from tests.support.notification_samples import SAMPLES, Sample
-from tests.support.updates import ALL, NONE, ROWS, Json, step
+from tests.support.updates import ALL, NONE, ROWS, V2, Json, step
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "events.md"
 
@@ -56,7 +56,8 @@ def rendered() -> str:
         "",
         f"Made by `{UPDATE}=1 pytest tests/mapping`, from one sample of each case: `<` is what",
         "Codex sends, `>` what a client without any capability gets, `>>` what one with all of",
-        "them gets where that differs. Notifications that are ignored are in notifications.md.",
+        "them gets where that differs, `2>` what a client of ACP v2 gets. Notifications that are",
+        "ignored are in notifications.md.",
     ]
     for sample in SAMPLES:
         plain, rich = updates_of(sample, NONE), updates_of(sample, ALL)
@@ -66,6 +67,7 @@ def rendered() -> str:
         lines += [f"> {line}" for line in lines_of(plain)]
         if rich != plain:
             lines += [f">> {line}" for line in lines_of(rich)]
+        lines += [f"2> {line}" for line in lines_of(updates_of(sample, V2))]
         lines.append("```")
     return "\n".join(lines) + "\n"
 

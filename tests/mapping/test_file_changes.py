@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from codex_acp.acp._generated.v1.models import ToolCallSessionUpdate
 from codex_acp.mapping.calls.file_changes import WHOLE_TEXT_LIMIT, wanted_files
 from codex_acp.mapping.calls.running_calls import due, flush_due
 from codex_acp.mapping.calls.tool_calls import announce
+from codex_acp.mapping.events.session_events import ToolCallAnnounced
 from codex_acp.mapping.state import SessionState
 from tests.support.notification_samples import ITEM
 from tests.support.tool_call_samples import command, file_change
@@ -194,7 +194,7 @@ def test_4_1_before_a_question_refers_to_it_the_latest_diffs_are_sent() -> None:
     written.patch(change("/w/n", "add", "x\n"))
     assert written.patch(change("/w/n", "add", "x\ny\n")) == []
 
-    asked = ToolCallSessionUpdate(tool_call_id="item", title="Change /w/n", status="pending")
+    asked = ToolCallAnnounced(id="item", title="Change /w/n", status="pending")
     update, pending = wired(written.state, announce(written.state, asked))
     assert pending["status"] == "pending"
     assert update["sessionUpdate"] == "tool_call_update"

@@ -17,7 +17,7 @@ from codex_acp.wire.model import UnknownVariant
 from tests.codex.server_request_samples import assert_fits
 from tests.support.tool_call_samples import FILES, SAMPLES, ItemSample
 from tests.support.tool_calls import ZED, Json, complete, item_of, replayed, start
-from tests.support.updates import NONE
+from tests.support.updates import NONE, V2
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "items.md"
 
@@ -39,7 +39,8 @@ def rendered() -> str:
         "",
         f"Made by `{UPDATE}=1 pytest tests/mapping`: `<` is the item as Codex sends it, started",
         "and completed, or completed alone in a thread's history; `>` is what a client without",
-        "any capability gets, `>>` what one of Zed's terminal convention gets where that differs.",
+        "any capability gets, `>>` what one of Zed's terminal convention gets where that differs,",
+        "`2>` what a client of ACP v2 gets.",
         f"The files that could be read: `{json.dumps(FILES)}`.",
     ]
     for sample in SAMPLES:
@@ -49,6 +50,8 @@ def rendered() -> str:
         lines += [f"> {json.dumps(update, ensure_ascii=False)}" for update in plain]
         if zed != plain:
             lines += [f">> {json.dumps(update, ensure_ascii=False)}" for update in zed]
+        newer = updates_of(sample, V2)
+        lines += [f"2> {json.dumps(update, ensure_ascii=False)}" for update in newer]
         lines.append("```")
     return "\n".join(lines) + "\n"
 

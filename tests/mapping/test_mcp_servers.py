@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codex_acp.acp.types import (
+    AgentCapabilities,
     EnvVariable,
     HttpHeader,
     HttpMcpServer,
@@ -12,8 +13,9 @@ from codex_acp.acp.types import (
     StdioMcpServer,
 )
 from codex_acp.errors import RpcError
-from codex_acp.mapping.agent.capabilities import agent_capabilities
+from codex_acp.mapping.agent.capabilities import AGENT_CAPABILITIES
 from codex_acp.mapping.session.mcp_servers import server_config, server_secrets
+from codex_acp.wire.codec import decode
 
 STDIO = StdioMcpServer(
     name="notes", command="/bin/notes", args=["-v"], env=[EnvVariable(name="A", value="1")]
@@ -55,7 +57,7 @@ def test_a_name_given_twice_is_refused_by_its_place() -> None:
 
 
 def test_the_transports_that_are_advertised_are_those_that_are_mapped() -> None:
-    advertised = agent_capabilities().mcp_capabilities
+    advertised = decode(AgentCapabilities, AGENT_CAPABILITIES).mcp_capabilities
 
     assert advertised is not None
     assert advertised.http

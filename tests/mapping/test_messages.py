@@ -15,22 +15,22 @@ from codex_acp.codex.types import (
     Turn,
     TurnCompletedNotification,
 )
+from codex_acp.mapping.events.session_events import SessionEvents, TextChunk
 from codex_acp.mapping.items import item_completed
 from codex_acp.mapping.messages.message_chunks import agent_message_completed, agent_message_delta
 from codex_acp.mapping.session.turns import turn_completed
 from codex_acp.mapping.state import SessionState
-from codex_acp.mapping.step import TextChunk, Updates
 from codex_acp.mapping.streamed_text import MAX_PIECES
 
 
-def delta(state: SessionState, text: str, item: str = "m1") -> Updates:
+def delta(state: SessionState, text: str, item: str = "m1") -> SessionEvents:
     return agent_message_delta(
         state,
         AgentMessageDeltaNotification(delta=text, item_id=item, thread_id="t", turn_id="u"),
     )
 
 
-def completed(state: SessionState, text: str, item: str = "m1") -> Updates:
+def completed(state: SessionState, text: str, item: str = "m1") -> SessionEvents:
     return item_completed(
         state,
         ItemCompletedNotification(
@@ -47,7 +47,7 @@ def question(text: str, title: str, options: list[str] | None) -> AgentMessageTh
     return AgentMessageThreadItem(id="m1", text=text, delivery="async", questions=[asked])
 
 
-def texts(updates: Updates) -> list[tuple[str | None, str]]:
+def texts(updates: SessionEvents) -> list[tuple[str | None, str]]:
     found: list[tuple[str | None, str]] = []
     for update in updates:
         assert isinstance(update, TextChunk)

@@ -47,7 +47,7 @@ def test_a_client_with_notices_gets_one_and_any_other_a_thought_on_a_line_of_its
 def test_a_warning_without_words_is_still_a_notice_that_fits_the_schema() -> None:
     state = SessionState(ALL)
 
-    ((update),) = wired(state, [said(" \n", ALL, "info", " ")])
+    ((update),) = wired(state, [said(" \n", "info", " ")])
     assert update["title"]
     assert "description" not in update
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_acp.acp.types import (
+    AgentCapabilities,
     AudioContentBlock,
     ContentBlock,
     ImageContentBlock,
@@ -16,8 +17,10 @@ from codex_acp.acp.types import (
 )
 from codex_acp.codex.types import AudioUserInput, TextUserInput, UrlImageUserInput
 from codex_acp.errors import RpcError
-from codex_acp.mapping.agent.capabilities import agent_capabilities
+from codex_acp.mapping.agent.capabilities import AGENT_CAPABILITIES
 from codex_acp.mapping.prompt.message import has_audio, local_path, user_input
+from codex_acp.mapping.v1.content import blocks_of
+from codex_acp.wire.codec import decode
 
 LINK = ResourceLinkContentBlock(name="notes", uri="file:///notes.md")
 AUDIO = AudioContentBlock(data="AAAA", mime_type="audio/wav")
@@ -31,14 +34,14 @@ def resource(**contents: str) -> ContentBlock:
 
 
 def text_of(block: ContentBlock) -> str:
-    (found,) = user_input([block])
+    (found,) = user_input(blocks_of([block]))
     assert isinstance(found, TextUserInput)
     return found.text
 
 
 def refusal(*blocks: ContentBlock) -> RpcError:
     with pytest.raises(RpcError) as refused:
-        user_input(blocks)
+        user_input(blocks_of(blocks))
     assert refused.value.code == -32602
     return refused.value
 
@@ -46,7 +49,7 @@ def refusal(*blocks: ContentBlock) -> RpcError:
 def test_text_blocks_are_inputs_in_their_order_and_unchanged() -> None:
     given_texts = ["one", " two\n", "", "👋"]
 
-    found = user_input([TextContentBlock(text=text) for text in given_texts])
+    found = user_input(blocks_of([TextContentBlock(text=text) for text in given_texts]))
 
     assert found == [TextUserInput(text=text) for text in given_texts]
 
@@ -117,7 +120,7 @@ def test_no_text_ends_its_own_fence(text: str) -> None:
 def test_an_embedded_image_is_an_image() -> None:
     block = resource(uri="file:///a.gif", blob=GIF, mimeType="image/gif")
 
-    assert user_input([block]) == [UrlImageUserInput(url=f"data:image/gif;base64,{GIF}")]
+    assert user_input(blocks_of([block])) == [UrlImageUserInput(url=f"data:image/gif;base64,{GIF}")]
 
 
 def test_an_embedded_blob_of_text_is_text() -> None:
@@ -146,14 +149,18 @@ def test_a_blob_that_is_no_base64_is_refused_by_its_place() -> None:
 
 
 def test_audio_is_an_input_of_a_model_that_takes_it() -> None:
-    assert user_input([AUDIO], no_audio=None) == [AudioUserInput(url="data:audio/wav;base64,AAAA")]
-    assert has_audio([TextContentBlock(text="a"), AUDIO])
-    assert not has_audio([TextContentBlock(text="a"), LINK])
+    assert user_input(blocks_of([AUDIO]), no_audio=None) == [
+        AudioUserInput(url="data:audio/wav;base64,AAAA")
+    ]
+    assert has_audio(blocks_of([TextContentBlock(text="a"), AUDIO]))
+    assert not has_audio(blocks_of([TextContentBlock(text="a"), LINK]))
 
 
 def test_audio_is_refused_by_its_place_where_the_model_takes_none() -> None:
     with pytest.raises(RpcError, match=r"prompt\.1: the model x takes no audio") as refused:
-        user_input([TextContentBlock(text="hi"), AUDIO], no_audio="the model x takes no audio")
+        user_input(
+            blocks_of([TextContentBlock(text="hi"), AUDIO]), no_audio="the model x takes no audio"
+        )
 
     assert refused.value.code == -32602
 
@@ -168,13 +175,13 @@ def test_audio_is_refused_by_its_place_where_the_model_takes_none() -> None:
 )
 def test_audio_that_is_no_audio_is_refused(block: ContentBlock, why: str) -> None:
     with pytest.raises(RpcError, match=why) as refused:
-        user_input([block], no_audio=None)
+        user_input(blocks_of([block]), no_audio=None)
 
     assert refused.value.code == -32602
 
 
 def test_all_that_can_be_mapped_is_advertised() -> None:
-    advertised = agent_capabilities().prompt_capabilities
+    advertised = decode(AgentCapabilities, AGENT_CAPABILITIES).prompt_capabilities
 
     assert advertised is not None
     assert advertised.image

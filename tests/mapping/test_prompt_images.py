@@ -11,6 +11,7 @@ from codex_acp.codex.types import LocalImageUserInput, UrlImageUserInput
 from codex_acp.errors import RpcError
 from codex_acp.mapping.prompt import media
 from codex_acp.mapping.prompt.message import user_input, wanted_images
+from codex_acp.mapping.v1.content import blocks_of
 
 PNG = b"\x89PNG\r\n\x1a\n and the rest"
 JPEG = b"\xff\xd8\xff\xe0 and the rest"
@@ -28,7 +29,7 @@ def image(content: bytes, mime: str = "image/png", uri: str | None = None) -> Im
 
 def refusal(block: ImageContentBlock, files: dict[str, bytes] | None = None) -> str:
     with pytest.raises(RpcError) as refused:
-        user_input([TextContentBlock(text="hi"), block], files or {})
+        user_input(blocks_of([TextContentBlock(text="hi"), block]), files or {})
     assert refused.value.code == -32602
     assert refused.value.message.startswith("prompt.1: ")
     return refused.value.message
@@ -48,38 +49,40 @@ def refusal(block: ImageContentBlock, files: dict[str, bytes] | None = None) -> 
 def test_an_image_is_a_data_url_of_its_type(content: bytes, mime: str, sent: str) -> None:
     url = f"data:{sent};base64,{b64(content)}"
 
-    assert user_input([image(content, mime)]) == [UrlImageUserInput(url=url)]
+    assert user_input(blocks_of([image(content, mime)])) == [UrlImageUserInput(url=url)]
 
 
 def test_base64_may_be_broken_into_lines() -> None:
     data = b64(PNG)
     block = ImageContentBlock(data=f"{data[:8]}\r\n{data[8:]}\n", mime_type="image/png")
 
-    assert user_input([block]) == user_input([image(PNG)])
+    assert user_input(blocks_of([block])) == user_input(blocks_of([image(PNG)]))
 
 
 def test_an_image_that_is_the_file_it_names_is_sent_by_its_path() -> None:
     block = image(PNG, uri="file:///w/a%20b.png")
-    assert wanted_images([block, TextContentBlock(text="x"), block]) == ["/w/a b.png"]
+    assert wanted_images(blocks_of([block, TextContentBlock(text="x"), block])) == ["/w/a b.png"]
 
-    assert user_input([block], {"/w/a b.png": PNG}) == [LocalImageUserInput(path="/w/a b.png")]
+    assert user_input(blocks_of([block]), {"/w/a b.png": PNG}) == [
+        LocalImageUserInput(path="/w/a b.png")
+    ]
 
 
 def test_an_image_without_data_is_the_file_it_names() -> None:
     block = ImageContentBlock(data="", mime_type="image/png", uri="file:///a.png")
 
-    assert user_input([block], {"/a.png": PNG}) == [LocalImageUserInput(path="/a.png")]
+    assert user_input(blocks_of([block]), {"/a.png": PNG}) == [LocalImageUserInput(path="/a.png")]
 
 
 @pytest.mark.parametrize("files", [{}, {"/a.png": PNG + b"newer"}], ids=["gone", "changed"])
 def test_an_image_whose_file_is_another_is_sent_as_it_was_given(files: dict[str, bytes]) -> None:
-    (found,) = user_input([image(PNG, uri="file:///a.png")], files)
+    (found,) = user_input(blocks_of([image(PNG, uri="file:///a.png")]), files)
 
     assert isinstance(found, UrlImageUserInput)
 
 
 def test_an_image_of_the_web_names_no_file() -> None:
-    assert wanted_images([image(PNG, uri="https://example.com/a.png"), image(PNG)]) == []
+    assert wanted_images(blocks_of([image(PNG, uri="https://example.com/a.png"), image(PNG)])) == []
 
 
 @pytest.mark.parametrize(
@@ -110,7 +113,7 @@ def test_a_file_that_is_no_image_is_refused() -> None:
 
 def test_an_image_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(media, "MAX_MEDIA_BYTES", len(PNG))
-    assert len(user_input([image(PNG)])) == 1
+    assert len(user_input(blocks_of([image(PNG)]))) == 1
 
     assert "larger than" in refusal(image(PNG + b"x"))
     assert "larger than" in refusal(image(PNG * 3))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -14,13 +13,12 @@ from codex_acp.adapter.agent import CodexAgent
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.errors import InvalidPayload
-from codex_acp.mapping.agent.quick import (
-    client_info,
-    initialize_result,
-    new_session_params,
-    started_thread,
-)
-from codex_acp.wire.codec import encode, plain
+from codex_acp.mapping.agent.handshake import codex_client_info, is_simple
+from codex_acp.mapping.session.setup import simple_thread_params, started_thread
+from codex_acp.wire.codec import encode
+
+if TYPE_CHECKING:
+    from codex_acp.jsonrpc.message import JsonValue
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -78,14 +76,13 @@ async def test_initialize_is_answered_as_the_typed_way_answers_it(params: Any) -
     assert handler is not None
     request = MODELS.decode("InitializeRequest", params, "initialize")
     assert await run() == encode(await handler(request))
-    assert quick.client == typed.client
-    introduced = typed_codex.client_info
-    assert quick_codex.client_info == (None if introduced is None else plain(introduced))
+    assert quick.client.features == typed.client.features
+    assert quick_codex.client_info == typed_codex.client_info
 
 
 @given(JSON | st.dictionaries(st.sampled_from(["protocolVersion", "clientInfo"]), JSON))
 def test_a_quick_initialize_is_one_that_the_schema_takes(params: Any) -> None:
-    if initialize_result(params) is not None:
+    if is_simple(params):
         MODELS.decode("InitializeRequest", params, "initialize")
 
 
@@ -103,7 +100,7 @@ def test_a_quick_initialize_is_one_that_the_schema_takes(params: Any) -> None:
     ],
 )  # fmt: skip
 def test_an_initialize_that_is_not_simple_is_left_to_the_models(params: Any) -> None:
-    assert initialize_result(params) is None
+    assert not is_simple(params)
 
 
 PATHS = st.text(max_size=5).filter(lambda text: "\0" not in text).map("/{}".format)
@@ -119,7 +116,7 @@ def test_a_simple_session_starts_the_thread_that_the_models_would(params: Any) -
     request = MODELS.decode("NewSessionRequest", params, "session/new")
     assert request.mcp_servers == []
     assert not request.additional_directories
-    assert new_session_params(params) == {"cwd": request.cwd}
+    assert simple_thread_params(params) == {"cwd": request.cwd}
 
 
 @pytest.mark.parametrize(
@@ -135,7 +132,7 @@ def test_a_simple_session_starts_the_thread_that_the_models_would(params: Any) -
     ],
 )  # fmt: skip
 def test_a_session_that_is_not_simple_is_left_to_the_models(params: Any) -> None:
-    assert new_session_params(params) is None
+    assert simple_thread_params(params) is None
 
 
 @pytest.mark.parametrize(
@@ -147,10 +144,9 @@ def test_an_answer_without_a_thread_is_for_the_model_to_complain_of(result: Any)
 
 
 def test_only_an_implementation_is_introduced() -> None:
-    assert client_info(cast("Any", None)) is None
-    assert client_info({"protocolVersion": 1}) is None
-    info = {"name": "zed", "version": "1", "title": "Zed"}
-    assert client_info({"clientInfo": json.loads(json.dumps(info))}) == info
+    assert codex_client_info({"protocolVersion": 1}) is None
+    info: dict[str, JsonValue] = {"name": "zed", "version": "1", "title": "Zed"}
+    assert codex_client_info({"clientInfo": {**info, "icons": []}}) == info
 
 
 def test_the_models_refuse_what_the_quick_way_leaves_to_them() -> None:

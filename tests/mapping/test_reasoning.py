@@ -12,9 +12,9 @@ from codex_acp.codex.types import (
     ReasoningTextDeltaNotification,
     ReasoningThreadItem,
 )
+from codex_acp.mapping.events.session_events import SessionEvents, ThoughtChunk
 from codex_acp.mapping.messages.reasoning import reasoning_completed, summary_text_delta, text_delta
 from codex_acp.mapping.state import SessionState
-from codex_acp.mapping.step import ThoughtChunk, Updates
 
 
 def summary(state: SessionState, text: str, part: int = 0, item: str = "r1") -> str:
@@ -38,7 +38,7 @@ def completed(
     return said(reasoning_completed(state, whole), item)
 
 
-def said(updates: Updates, item: str) -> str:
+def said(updates: SessionEvents, item: str) -> str:
     texts = []
     for update in updates:
         assert isinstance(update, ThoughtChunk)

@@ -11,11 +11,11 @@ from typing import Any, Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codex_acp.acp._generated.v1.models import ToolCallSessionUpdate
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.errors import InvalidPayload
 from codex_acp.mapping.calls.running_calls import flush_due
 from codex_acp.mapping.calls.tool_calls import announce, approval_settled, close_open_calls
+from codex_acp.mapping.events.session_events import ToolCallAnnounced
 from codex_acp.mapping.state import SessionState
 from tests.support.notification_samples import ITEM
 from tests.support.schema_values import ValueMaker
@@ -75,7 +75,7 @@ def happen(state: SessionState, client: Folded, event: str, kind: str, seed: int
         case "tick":
             client.take(wired(state, flush_due(state)))
         case "ask":
-            call = ToolCallSessionUpdate(tool_call_id="item", title=f"Run {kind}?")
+            call = ToolCallAnnounced(id="item", title=f"Run {kind}?", status="pending")
             client.take(wired(state, announce(state, call)))
             text = {"type": "content", "content": {"type": "text", "text": "Reason: so."}}
             asked = {"title": "Asked", "kind": "other", "status": "pending", "rawInput": {"r": 1}}

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from codex_acp.acp._generated.v1.models import ToolCallSessionUpdate
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.codex._generated.models import SleepThreadItem
 from codex_acp.mapping.calls.output import INTERVAL
@@ -17,6 +16,7 @@ from codex_acp.mapping.calls.tool_calls import (
     call_ended,
     close_open_calls,
 )
+from codex_acp.mapping.events.session_events import ToolCallAnnounced
 from codex_acp.mapping.state import SessionState
 from tests.support.notification_samples import ITEM
 from tests.support.tool_call_samples import command, file_change, mcp
@@ -26,8 +26,8 @@ from tests.support.updates import NONE, step, wired
 DECLINED = "Declined: this was not done."
 
 
-def asked(call_id: str = "item") -> ToolCallSessionUpdate:
-    return ToolCallSessionUpdate(tool_call_id=call_id, title="Run: make", status="pending")
+def asked(call_id: str = "item") -> ToolCallAnnounced:
+    return ToolCallAnnounced(id=call_id, title="Run: make", status="pending")
 
 
 def settle(state: SessionState, *, accepted: bool, call_id: str = "item") -> list[Json]:
@@ -219,7 +219,7 @@ def test_diffs_are_sent_once_unless_an_approval_may_have_shown_others() -> None:
         state = SessionState()
         sent = start(state, running)
         if in_question:
-            question = ToolCallSessionUpdate(tool_call_id="item", title="Create new")
+            question = ToolCallAnnounced(id="item", title="Create new", status="pending")
             sent += wired(state, announce(state, question))
         (last,) = complete(state, done)
         assert ("content" in last) == in_question

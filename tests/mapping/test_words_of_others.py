@@ -7,7 +7,6 @@ the agent speaking, and stays as it is.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -30,11 +29,10 @@ from codex_acp.routing.display import (
     server_name,
     visible,
 )
-from codex_acp.wire.codec import encode
 from tests.support.notification_samples import SAMPLES as NOTIFICATIONS
 from tests.support.tool_call_samples import SAMPLES as ITEMS
 from tests.support.tool_calls import ZED, complete, replayed, start
-from tests.support.updates import ALL, NONE, step
+from tests.support.updates import ALL, NONE, step, wire
 
 Json = dict[str, Any]
 
@@ -163,7 +161,7 @@ def test_3_8_reports_and_lists_show_the_words_of_others_as_code() -> None:
         user_prompt("a", f"---\ndescription: {visible(HOSTILE)}\n---\n"),
         user_prompt("b\u202e", ""),
     ]
-    listed = json.loads(encode(available_commands(prompts, ())))
+    listed = wire(available_commands(prompts, ()))[0]
     names = [command["name"] for command in listed["availableCommands"]]
     assert "prompts:a" in names
     assert all(map(is_plain, names)), "nobody could type what cannot be seen"

@@ -44,6 +44,10 @@ def unions_are_told_apart(item: types.ThreadItem, update: SessionUpdate) -> str:
     return ""
 
 
+def every_item_has_a_type(event: types.ItemStartedEvent) -> str:
+    return event.params.item.type
+
+
 def events_are_told_apart(event: types.WarningEvent | types.UnknownNotification) -> str:
     match event:
         case types.WarningEvent(params, method):

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 HANDWRITTEN = sorted(
     p
-    for folder in ("src", "codegen", "tests", "benchmarks", "examples")
+    for folder in ("src", "codegen", "docs", "tests", "benchmarks", "examples")
     for p in (ROOT / folder).rglob("*.py")
     if "_generated" not in p.parts
 )
@@ -35,8 +36,13 @@ def _name(path: Path) -> str:
 def _nodes() -> Iterator[tuple[str, ast.AST]]:
     """Every node of our sources' syntax trees, with the name of its file."""
     for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(_tree(path)):
             yield _name(path), node
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
 
 
 def test_a_handwritten_file_is_short() -> None:
@@ -68,7 +74,7 @@ def test_a_catch_all_arm_only_asserts_that_it_is_never_reached() -> None:
 
 
 def test_every_module_says_what_it_owns() -> None:
-    assert [_name(p) for p in SOURCES if not ast.get_docstring(ast.parse(p.read_text()))] == []
+    assert [_name(p) for p in SOURCES if not ast.get_docstring(_tree(p))] == []
 
 
 def test_nothing_is_left_unfinished() -> None:
@@ -85,12 +91,13 @@ def test_no_path_of_a_machine_is_committed() -> None:
     for raw in files:
         path = ROOT / raw.decode()
         if raw and path.is_file() and not path.is_relative_to(ROOT / "schema"):
-            if path == Path(__file__) or "_generated" in path.parts:  # the schema's own examples
+            if path == Path(__file__) or "_generated" in path.parts:  # the schemas' own texts
                 continue
             match = pattern.search(SUB_AGENT.sub("", path.read_text(errors="replace")))
             assert match is None, f"{_name(path)}: {match}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [["ruff", "check"], ["ruff", "format", "--check"], ["mypy"]], ids=" ".join
 )

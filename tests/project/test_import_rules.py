@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 SRC = Path(__file__).resolve().parents[2] / "src" / "codex_acp"
 
-EVERYWHERE = {"errors", "_lazy", "_typing", "_version"}
+EVERYWHERE = {"errors", "_lazy", "_record", "_typing", "_version"}
 """Modules without imports of their own that any package may use."""
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -22,6 +23,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "acp.form_answers", "codex.approvals.action_ids", "codex.approvals.actions",
         "codex.approvals.classify", "codex.approvals.grants", "codex.approvals.refusals",
         "codex.approvals.running_items", "transcript.events",
+        # What an approval shows is told like everything else that a session tells.
+        "mapping.events",
     },
     "mapping": {
         "jsonrpc.message", "wire", "codex._generated", "acp._generated", "acp.capabilities",
@@ -38,10 +41,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         "codex.threads.trust",
     },
     "runtime": {"acp", "transport", "jsonrpc"},
-    "testing": {"jsonrpc", "transport"},
+    "fleet": {
+        "runtime", "acp", "jsonrpc.message", "transport.shielding", "wire", "transcript.secrets",
+    },
+    "testing": {"acp", "jsonrpc", "transport"},
     "cli": {
         "adapter", "acp", "codex", "jsonrpc", "transport", "testing", "transcript", "routing",
-        "runtime", "wire",
+        "runtime", "wire", "fleet",
     },
 }  # fmt: skip
 """Package → what of ours it may import besides itself. A dotted entry is one module or package."""
@@ -66,8 +72,13 @@ def _modules() -> list[Path]:
     return sorted(p for p in SRC.rglob("*.py") if p.parent != SRC)
 
 
-def _imports(path: Path) -> Iterator[str]:
+@cache
+def _imports(path: Path) -> tuple[str, ...]:
     """Absolute names of all that a module imports, wherever in the file."""
+    return tuple(_each_import(path))
+
+
+def _each_import(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -11,6 +11,7 @@ import pytest
 from codex_acp.codex.approvals.actions import place_of
 from codex_acp.codex.approvals.classify import Approval
 from codex_acp.codex.approvals.grants import Once, RememberHost, Session
+from codex_acp.mapping.v1.updates import permission_call
 from codex_acp.routing.announce import tool_call_id
 from codex_acp.routing.approvals import choices, identity_of
 from codex_acp.routing.display import is_plain
@@ -32,6 +33,7 @@ from tests.support.routing_samples import (
     tool_approval,
     turn_started,
 )
+from tests.support.updates import wire
 
 TRICK = "a\u202eb\x1b[31mc\u200bd\re"
 SHOWN = "a⟦U+202E⟧b⟦U+001B⟧[31mc⟦U+200B⟧d⟦U+000D⟧e"
@@ -45,7 +47,7 @@ def patch_request(path: str, content: str = "text") -> Any:
 def sent(asked: Any, *items: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The permission request's tool call and the announcement, as they go over the wire."""
     routed = approval_route(asked, running(*items))
-    return json.loads(encode(routed.shown)), json.loads(encode(routed.announcement))
+    return json.loads(encode(permission_call(routed.shown))), wire(routed.announcement)[0]
 
 
 def texts(call: dict[str, Any]) -> list[str]:

@@ -14,7 +14,6 @@ from typing import Any, get_args
 
 import pytest
 
-from codex_acp.acp._generated.v1.models import RequestPermissionRequest
 from codex_acp.codex._generated.discriminators import COMMAND_KINDS, ELICITATION_MODES
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
 from codex_acp.codex._generated.server_requests import REQUEST_CLASSES
@@ -27,6 +26,8 @@ from codex_acp.codex.approvals.classify import (
 )
 from codex_acp.codex.approvals.grants import allows
 from codex_acp.codex.approvals.running_items import Items
+from codex_acp.mapping.events.permissions import PermissionQuestion
+from codex_acp.mapping.v1.permissions import permission_request
 from codex_acp.routing.approvals import choices
 from codex_acp.routing.catalogue import as_json, as_markdown, catalogue
 from codex_acp.routing.route import Approval, Decline, Elicitation
@@ -54,6 +55,7 @@ from tests.support.routing_samples import (
     turn_started,
 )
 from tests.support.schema_values import ValueMaker
+from tests.support.updates import wire
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "routes.md"
@@ -102,13 +104,9 @@ def _hold_for_every_route(routed: Approval | Elicitation | Decline) -> None:
         kinds = [c.option.kind for c in choices(routed.offered, routed.approval, "p1")]
         assert any(kind.startswith("allow") for kind in kinds)
         assert kinds.count("reject_once") == 1
-        sent = RequestPermissionRequest(
-            session_id="s",
-            tool_call=routed.shown,
-            options=[c.option for c in choices(routed.offered, routed.approval, "p1")],
-        )
-        json.loads(encode(sent))
-        json.loads(encode(routed.announcement))
+        options = [c.option for c in choices(routed.offered, routed.approval, "p1")]
+        encode(permission_request(PermissionQuestion("s", routed.shown, options)))
+        wire(routed.announcement)
 
 
 def test_1_2_every_method_has_a_row_that_says_what_the_classifier_can_make_of_it() -> None:
@@ -199,8 +197,8 @@ def test_3_9_a_sub_agents_approval_is_asked_in_its_root_session_with_its_own_tur
     assert isinstance(routed, Approval)
     assert (routed.session_id, routed.thread_id, routed.turn_id) == ("root", "grandchild", "u")
     assert "grandchild" in (routed.shown.title or "")
-    assert routed.shown.tool_call_id == "grandchild:item"
-    assert routed.announcement.tool_call_id == "grandchild:item"
+    assert routed.shown.id == "grandchild:item"
+    assert routed.announcement.id == "grandchild:item"
 
 
 def test_3_9_a_sub_agents_form_is_asked_in_its_root_session() -> None:
@@ -215,7 +213,7 @@ def test_3_9_the_nearest_open_session_is_asked() -> None:
     assert routed.session_id == "child"
     routed = route(command(**GRANDCHILD), context(_family(), "root", "grandchild"))
     assert isinstance(routed, Approval)
-    assert (routed.session_id, routed.shown.tool_call_id) == ("grandchild", "item")
+    assert (routed.session_id, routed.shown.id) == ("grandchild", "item")
 
 
 def test_3_9_a_session_that_another_one_writes_to_stays_its_own() -> None:

@@ -1,4 +1,5 @@
-"""Checks every message that an ACP side sends against the vendored schema, the stable one.
+"""Checks every message that an ACP side sends against the vendored schema, the stable one of the
+version that the agent answered to ``initialize``, and 1 before.
 
 A `SchemaTap` is put on a connection (``on_line=tap.on("agent")``). It knows nothing of this
 library's models: what they write is held against the schema itself.
@@ -23,8 +24,6 @@ __all__ = ["SchemaTap", "SideName", "Sent", "problems_of_message"]
 SideName: TypeAlias = Literal["agent", "client"]
 
 _SCHEMAS: Final = Path(__file__).parents[2] / "schema" / "acp"
-_STABLE: Final = "v1.json"
-_UNSTABLE: Final = "v1_unstable.json"
 _REMEMBERED: Final = 50_000
 """Characters of a message above which it is not remembered whether it fits."""
 
@@ -48,6 +47,8 @@ class SchemaTap:
     def __init__(self) -> None:
         self.messages: list[Sent] = []
         self.problems: list[str] = []
+        self.version = 1
+        """That the agent answered to ``initialize``."""
         self._asked: dict[SideName, dict[str, str]] = {"agent": {}, "client": {}}
         self._answers: dict[SideName, Counter[str]] = {"agent": Counter(), "client": Counter()}
 
@@ -102,25 +103,30 @@ class SchemaTap:
                     f"{side} answered {key} ({asked}) without being asked: {line!r}"
                 )
                 return
-        found = problems_of_message(side, message, asked)
+        if asked == "initialize" and side == "agent" and "result" in message:
+            self.version = message["result"]["protocolVersion"]
+        found = problems_of_message(side, message, asked, self.version)
         self.problems += [f"{side} sent {line!r}: {problem}" for problem in found]
 
 
-def problems_of_message(side: SideName, message: dict[str, Any], asked: str | None) -> list[str]:
+def problems_of_message(
+    side: SideName, message: dict[str, Any], asked: str | None, version: int = 1
+) -> list[str]:
     """What is wrong with a message of ``side``; ``asked`` is the method it answers, if any."""
     if message.get("jsonrpc") != "2.0":
         return ['"jsonrpc" is not "2.0"']
     other: SideName = "client" if side == "agent" else "agent"
     if "method" in message:
         kind = "Request" if "id" in message else "Notification"
-        definition = _definitions().get((other, message["method"], kind))
+        definition = _definitions(version).get((other, message["method"], kind))
         if definition is None:
             return [f"the schema has no such {kind.lower()} to the {other}"]
         problems = _misfits(definition, message.get("params"))
-        return problems + (_misfits(_REQUEST_ID, message["id"]) if "id" in message else [])
+        return problems + (_misfits(_request_id(version), message["id"]) if "id" in message else [])
     if "error" in message:
-        return _misfits(_ERROR, message["error"]) + _misfits(_REQUEST_ID, message["id"])
-    definition = _definitions().get((side, asked or "", "Response"))
+        problems = _misfits(_Definition(_stable(version), "Error"), message["error"])
+        return problems + _misfits(_request_id(version), message["id"])
+    definition = _definitions(version).get((side, asked or "", "Response"))
     if definition is None:
         return [f"a result for {asked}, of which the schema knows nothing"]
     return _misfits(definition, message["result"])
@@ -133,8 +139,12 @@ class _Definition(NamedTuple):
     name: str
 
 
-_REQUEST_ID: Final = _Definition(_STABLE, "RequestId")
-_ERROR: Final = _Definition(_STABLE, "Error")
+def _stable(version: int) -> str:
+    return f"v{version}.json"
+
+
+def _request_id(version: int) -> _Definition:
+    return _Definition(_stable(version), "RequestId")
 
 
 @cache
@@ -144,14 +154,14 @@ def _schema(name: str) -> dict[str, Any]:
 
 
 @cache
-def _definitions() -> dict[tuple[str, str, str], _Definition]:
+def _definitions(version: int) -> dict[tuple[str, str, str], _Definition]:
     """(side that handles it, method, kind of message) → its definition.
 
     Methods of the unstable schema are those that the stable one does not have at all.
     """
-    stable = _definitions_of(_STABLE)
+    stable = _definitions_of(_stable(version))
     known = {method for _, method, _ in stable}
-    unstable = _definitions_of(_UNSTABLE)
+    unstable = _definitions_of(f"v{version}_unstable.json")
     return stable | {key: found for key, found in unstable.items() if key[1] not in known}
 
 

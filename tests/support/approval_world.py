@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -15,6 +16,7 @@ from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.acp.conventions import acp_connection
 from codex_acp.acp.types import InitializeRequest, InitializeResponse
+from codex_acp.adapter.dialects.v1 import AsksInV1
 from codex_acp.adapter.requests.server_requests import ServerRequestRunner
 from codex_acp.adapter.server.request_intake import RequestIntake
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -79,13 +81,16 @@ class QuietSession:
         return False
 
     def announce_tool_call(self, call: Any) -> None:
-        self.announced.add(call.tool_call_id)
+        self.announced.add(call.id)
 
     def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
         assert tool_call_id in self.announced or not accepted
 
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
         assert tool_call_id in self.announced or not ended_well
+
+    def waiting_for_person(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def say(self, text: str) -> None:
         assert text
@@ -135,9 +140,9 @@ class World:
         self.events = RequestIntake(
             self._codex_client,
             lambda items: ServerRequestRunner(
-                self._side,
+                lambda _: AsksInV1(self._side),
                 1,
-                lambda: RoutingContext(
+                lambda _: RoutingContext(
                     items,
                     ClientFeatures(elicitation_form=True, elicitation_url=True),
                     {THREAD},

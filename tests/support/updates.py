@@ -11,15 +11,16 @@ from typing import Any, Final, cast
 
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS
-from codex_acp.mapping.messages.message_chunks import message_chunk
-from codex_acp.mapping.messages.reasoning import thought_chunk
+from codex_acp.mapping.events.session_events import SessionEvent, SessionEvents
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
 from codex_acp.mapping.state import SessionState
-from codex_acp.mapping.step import Ignored, TextChunk, ThoughtChunk, Update, Updates
+from codex_acp.mapping.step import Ignored
+from codex_acp.mapping.v1.updates import updates_of
+from codex_acp.mapping.v2.updates import updates_of as updates_of_v2
 from codex_acp.wire.codec import encode
 from tests.support.acp_schema import problems_of_message
 
-__all__ = ["ALL", "NONE", "ROWS", "Json", "chunks", "said", "step", "wire", "wired"]
+__all__ = ["ALL", "NONE", "ROWS", "V2", "Json", "chunks", "said", "step", "wire", "wired"]
 
 Json = dict[str, Any]
 
@@ -37,6 +38,17 @@ ALL: Final = ClientFeatures(
     terminal_output_meta=True,
     terminal_auth_meta=True,
 )
+
+V2: Final = ClientFeatures(
+    elicitation_form=True,
+    elicitation_url=True,
+    terminal_auth=True,
+    notices=True,
+    compaction=True,
+    boolean_config_options=True,
+    agent_terminals=True,
+)
+"""A client of v2; all but the first three is every such client's baseline."""
 
 ROWS: Final = cast("Mapping[str, Any]", NOTIFICATION_HANDLERS)
 
@@ -58,26 +70,27 @@ def step(state: SessionState, method: str, params: Json) -> list[Json]:
     return wired(state, row(state, MODELS.decode(name, params, method)))
 
 
-def wired(state: SessionState, updates: Updates) -> list[Json]:
-    """The updates as they are written. Raises AssertionError for one that must not be sent."""
-    written = [wire(update) for update in updates]
+def wired(state: SessionState, events: SessionEvents) -> list[Json]:
+    """The updates as they are written. Raises AssertionError for one not to be sent.
+
+    Those of v2 for a client of that, else those of v1.
+    """
+    written = [update for event in events for update in wire(event, state.client)]
     for update in written:
         gate = _GATES.get(update["sessionUpdate"])
         assert gate is None or getattr(state.client, gate), f"not advertised: {update}"
         params = {"sessionId": "s", "update": update}
         message = {"jsonrpc": "2.0", "method": "session/update", "params": params}
-        assert problems_of_message("agent", message, None) == [], update
+        version = 2 if state.client.agent_terminals else 1
+        assert problems_of_message("agent", message, None, version) == [], update
     return written
 
 
-def wire(update: Update) -> Json:
-    """One update as it is written."""
-    if isinstance(update, TextChunk):
-        update = message_chunk(update.text, update.message_id)
-    elif isinstance(update, ThoughtChunk):
-        update = thought_chunk(update.text, update.message_id)
-    written: Json = json.loads(encode(update))
-    return written
+def wire(event: SessionEvent, client: ClientFeatures = NONE) -> list[Json]:
+    """The updates that tell of one event, as they are written; see `wired`."""
+    if client.agent_terminals:
+        return [json.loads(encode(update)) for update in updates_of_v2(event)]
+    return [json.loads(encode(update)) for update in updates_of(event, client)]
 
 
 def chunks(updates: list[Json], kind: str = "agent_message_chunk") -> list[tuple[str | None, str]]:

@@ -26,6 +26,7 @@ from codex_acp.transcript import (
     SessionRef,
     ToolIdentity,
     TranscriptEvent,
+    WireMessage,
 )
 from codex_acp.transcript import events as types
 
@@ -122,6 +123,19 @@ BY_TYPE: dict[str, st.SearchStrategy[TranscriptEvent]] = {
         SessionOpened, ref=session_refs, how=st.sampled_from(("new", "load", "resume", "fork"))
     ),
     "session.closed": st.builds(SessionClosed, ref=session_refs, reason=text),
+    "wire.message": st.builds(
+        WireMessage,
+        ref=session_refs,
+        peer=one_of(types.WirePeer),
+        direction=one_of(types.WireDirection),
+        connection=st.integers(1, 9),
+        kind=one_of(types.WireKind),
+        id=st.none() | request_ids,
+        method=maybe_text,
+        size=st.integers(0, 99),
+        message=st.none() | contents,
+        left_out=maybe_text,
+    ),
 }
 """Events of each type."""
 

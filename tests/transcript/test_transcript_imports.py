@@ -13,7 +13,7 @@ import pytest
 import codex_acp.transcript
 
 FOLDER = Path(codex_acp.transcript.__file__).parent
-PURE = ("events", "codec", "redaction")
+PURE = ("events", "codec", "redaction", "secrets")
 IO_MODULES = {
     "anyio", "asyncio", "os", "subprocess", "time", "random", "logging", "socket", "threading",
     "pathlib", "io", "sys", "signal", "secrets", "datetime",

@@ -30,7 +30,8 @@ from codex_acp.transcript import (
     TranscriptWriter,
     redacted,
 )
-from codex_acp.transcript.redaction import REDACTED, bare_url, remember_secrets, scrub
+from codex_acp.transcript.redaction import bare_url
+from codex_acp.transcript.secrets import REDACTED, remember_secrets, scrub
 from tests.transcript.event_strategies import (
     DIGEST,
     REF,

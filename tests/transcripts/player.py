@@ -80,6 +80,7 @@ def _still(clock: _Clock) -> Iterator[None]:
     messages, others = count(1), count(1)
     with (
         patch("codex_acp.adapter.sessions.session.monotonic", clock),
+        patch("codex_acp.adapter.sessions.due_timer.monotonic", clock),
         patch(
             "codex_acp.adapter.prompts.prompts.uuid4",
             lambda: SimpleNamespace(hex=f"message-{next(messages)}"),

@@ -6,21 +6,25 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, cast
+
+import pytest
 
 from codex_acp.transport import process_tree
+from codex_acp.transport.orphans import has_mark
 from codex_acp.transport.process_table import (
     ProcessInfo,
+    is_starting,
     parse_proc_stat,
     parse_ps,
     read_processes,
 )
 from codex_acp.transport.process_tree import ProcessTree
+from codex_acp.transport.shutdown import kill_now
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    import pytest
 
 PS = """\
     1     0     1 Ss   Sun Sep 14 08:00:01 2025
@@ -137,3 +141,54 @@ def test_a_real_process_is_killed_and_then_not_living() -> None:
     assert tree.living() == []
     assert process.stdin is not None
     process.stdin.close()
+
+
+class Looks:
+    """A tree whose looks find what they are told to; ``signals`` are those it was sent."""
+
+    def __init__(self, *living: int, unsure: int = 0) -> None:
+        self.unsure = False
+        self.signals: list[int] = []
+        self.looks = 0
+        self._living = living
+        self._unsure = unsure
+
+    def refresh(self) -> None:
+        self.looks += 1
+        self.unsure = self.looks <= self._unsure
+
+    def living(self) -> list[int]:
+        at = self.looks - 1
+        return [1] * (self._living[at] if at < len(self._living) else 0)
+
+    def signal(self, number: int) -> None:
+        self.signals.append(number)
+
+    def collect(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("tree", "signals"),
+    [
+        (Looks(), 0),
+        (Looks(0, 1), 1),  # its parent ended during the first look
+        (Looks(unsure=1), 1),  # one was just being started, and not known yet
+        (Looks(1, 0, 1), 2),
+    ],
+)
+def test_one_look_that_finds_nothing_is_no_proof_that_nothing_lives(
+    tree: Looks, signals: int
+) -> None:
+    kill_now(cast("ProcessTree", tree))
+
+    assert tree.signals == [signal.SIGKILL] * signals
+
+
+def test_a_process_with_an_empty_environment_is_not_one_that_is_just_being_started() -> None:
+    with subprocess.Popen(["/bin/sleep", "60"], env={}) as process:
+        try:
+            while is_starting(process.pid):
+                time.sleep(0.001)
+            assert has_mark(process.pid, "m") is False
+        finally:
+            process.kill()

@@ -127,6 +127,8 @@ def test_an_unknown_tag_of_an_open_union_is_kept_whole() -> None:
     item = decode(codex.ItemStartedNotification, _item(value)).item
     assert isinstance(item, UnknownVariant)
     assert item.wire() == value
+    assert item.type == "hologram"
+    assert UnknownVariant().type == ""
 
 
 def test_malformed_data_under_a_known_tag_is_an_error_not_unknown() -> None:

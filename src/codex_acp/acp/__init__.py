@@ -23,6 +23,21 @@ if TYPE_CHECKING:
         ClientNotificationHandlers as ClientNotificationHandlers,
     )
     from codex_acp.acp._generated.v1.handlers import ClientRequestHandlers as ClientRequestHandlers
+    from codex_acp.acp._generated.v1.handlers import (
+        SomeAgentNotificationHandlers as SomeAgentNotificationHandlers,
+    )
+    from codex_acp.acp._generated.v1.handlers import (
+        SomeAgentRequestHandlers as SomeAgentRequestHandlers,
+    )
+    from codex_acp.acp._generated.v1.handlers import (
+        SomeClientNotificationHandlers as SomeClientNotificationHandlers,
+    )
+    from codex_acp.acp._generated.v1.handlers import (
+        SomeClientRequestHandlers as SomeClientRequestHandlers,
+    )
+    from codex_acp.acp.agent_connector import ConnectedAgent as ConnectedAgent
+    from codex_acp.acp.agent_connector import connect_agent as connect_agent
+    from codex_acp.acp.agent_runner import run_agent as run_agent
     from codex_acp.acp.agent_side import AgentSide as AgentSide
     from codex_acp.acp.capabilities import PROTOCOL_VERSION as PROTOCOL_VERSION
     from codex_acp.acp.capabilities import SUPPORTED_VERSIONS as SUPPORTED_VERSIONS
@@ -37,6 +52,8 @@ if TYPE_CHECKING:
     from codex_acp.acp.client_side import ClientSide as ClientSide
     from codex_acp.acp.conventions import acp_connection as acp_connection
     from codex_acp.acp.conventions import spawn as spawn
+    from codex_acp.acp.prompt_turn import PromptTurn as PromptTurn
+    from codex_acp.acp.prompt_turn import TurnToolCall as TurnToolCall
 else:
     _NAMES_OF = {
         "": ("types", "unstable", "v2"),
@@ -45,6 +62,10 @@ else:
             "AgentRequestHandlers",
             "ClientNotificationHandlers",
             "ClientRequestHandlers",
+            "SomeAgentNotificationHandlers",
+            "SomeAgentRequestHandlers",
+            "SomeClientNotificationHandlers",
+            "SomeClientRequestHandlers",
         ),
         "agent_side": ("AgentSide",),
         "capabilities": (
@@ -60,7 +81,10 @@ else:
             "negotiated_version",
         ),
         "client_side": ("ClientSide",),
+        "agent_connector": ("ConnectedAgent", "connect_agent"),
         "conventions": ("acp_connection", "spawn"),
+        "prompt_turn": ("PromptTurn", "TurnToolCall"),
+        "agent_runner": ("run_agent",),
     }
     """The module below this package → its public names; "" has modules."""
 

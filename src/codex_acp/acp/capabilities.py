@@ -70,6 +70,13 @@ class ClientFeatures:
     """``_meta.terminal_output`` is true: Zed's convention of output in a tool call's ``_meta``."""
     terminal_auth_meta: bool = False
     """``_meta["terminal-auth"]`` is true: Zed's older form of ``auth.terminal``."""
+    agent_terminals: bool = False
+    """v2: ``terminal_update`` and ``terminal_output_chunk`` of terminals that the agent owns."""
+
+    @property
+    def shows_terminals(self) -> bool:
+        """Whether command output can be told piece by piece, as that of a terminal."""
+        return self.terminal_output_meta or self.agent_terminals
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,6 +117,9 @@ class Side:
         self._leaving = False
         self._failure: TransportError | None = None
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._connection.name!r})"
+
     async def run(self) -> None:
         """Serve until the peer disconnects or `aclose` is called, then close.
 

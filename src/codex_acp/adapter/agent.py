@@ -6,25 +6,26 @@ a prompt needs are loaded behind the answer, see `Sessions`.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from typing import TYPE_CHECKING, Final, cast
 
-from codex_acp._version import __version__
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
+from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
-from codex_acp.adapter.logins.browser import can_open_pages
-from codex_acp.adapter.sessions.opener import SessionOpener, Setup, unknown_session
+from codex_acp.adapter.logins.ways import login_ways
+from codex_acp.adapter.sessions.after_opening import LOAD_AFTER_SECONDS, AfterOpening
+from codex_acp.adapter.sessions.opener import SessionOpener, Setup
+from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
 from codex_acp.adapter.sessions.session_transcript import SessionTranscript
 from codex_acp.adapter.sessions.sessions import Sessions
 from codex_acp.adapter.side_tasks import guarded
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.encode import encode_json
-from codex_acp.mapping.agent import quick
-from codex_acp.mapping.config.options import takes_booleans
+from codex_acp.mapping.agent.handshake import codex_client_info, initialize_result, is_simple
 from codex_acp.mapping.session.ids import canonical_id
+from codex_acp.mapping.session.setup import simple_thread_params
 from codex_acp.transcript.log import Transcript
 
 if TYPE_CHECKING:
@@ -67,8 +68,9 @@ if TYPE_CHECKING:
         SetSessionTitleResponse,
     )
     from codex_acp.acp.agent_side import AgentSide
-    from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.acp.side import QuickHandler
+    from codex_acp.adapter.audience import Audience
+    from codex_acp.adapter.load_ahead import LoadAhead
     from codex_acp.adapter.logins.auth import Authentication
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.sessions.methods import SessionMethods
@@ -85,14 +87,15 @@ __all__ = ["CodexAgent"]
 logger = logging.getLogger(__name__)
 
 
-LOAD_AFTER_SECONDS: Final = 0.002
-"""After a session was opened: the answer is written first, then what a prompt needs is loaded."""
+IDLE_SECONDS: Final = 0.2
+"""After ``initialize``, when no session is opened: Codex has booted, which was more urgent."""
 
 
 class CodexAgent:
     """The agent of one ACP connection. ``spawn`` starts a task that may outlive its request.
 
-    ``when_loaded`` is called once, when all that a prompt needs has been imported.
+    ``when_loaded`` is called once, when all that a prompt needs has been imported, which ``ahead``
+    begins when ``initialize`` is answered; without it, it waits for a session.
     """
 
     def __init__(
@@ -101,45 +104,34 @@ class CodexAgent:
         spawn: Spawn,
         transcript: Transcript | None = None,
         when_loaded: Callable[[], None] | None = None,
+        ahead: LoadAhead | None = None,
     ) -> None:
         self._app_server = app_server
         self._spawn = spawn = guarded(spawn)
-        self._when_loaded = when_loaded
+        self._ahead = ahead
         transcript = transcript or Transcript()
-        self._sessions = Sessions(spawn, lambda: self.client, transcript)
+        self.client = Client(spawn)
+        self._sessions = Sessions(spawn, self.client, transcript)
         self._record = SessionTranscript(transcript, lambda: self._sessions.generation)
         self._config = Config(spawn, self._sessions.send, self._takes_booleans)
-        self._opener = SessionOpener(app_server, self._sessions, self._config)
+        self._opener = SessionOpener(app_server, self._sessions, self._config, self._waits)
         self._readiness = PromptPreconditions(self._sessions, self._opener)
         self._session_methods: SessionMethods | None = None
         self._extras: SessionServices | None = None
         self._auth: Authentication | None = None
+        self._login_ways = login_ways(os.environ, app_server.options.codex)
         self._sessions.when_made(self._made)
         app_server.when_started(self._sessions.codex_started)
         app_server.when_refused(self._sessions.refused)
-        self._introduction: JsonValue = None
-        self._features: ClientFeatures | None = None
-        self._left = False
-        self._answered: list[Opened] = []
-        """Sessions whose opening is answered, and who have still to hear of it."""
+        self._after = AfterOpening(self._sessions, self._opened, when_loaded, ahead)
+
+    def _takes_booleans(self, session_id: str) -> bool:
+        return self._sessions.audience(session_id).takes_booleans
 
     @property
-    def client(self) -> ClientFeatures:
-        """What the client can do, known after ``initialize``."""
-        if self._features is None:
-            from codex_acp.acp.capabilities import ClientFeatures, client_features
-
-            if self._introduction is None:
-                return ClientFeatures()
-            request = ACP_MODELS.decode("InitializeRequest", self._introduction, "initialize")
-            self._features = client_features(request.client_capabilities)
-        return self._features
-
-    def _takes_booleans(self) -> bool:
-        """One of its features, which ``session/new`` needs before any model is loaded."""
-        if self._features is not None:
-            return self._features.boolean_config_options
-        return takes_booleans(self._introduction)
+    def parts(self) -> tuple[Sessions, Config]:
+        """For those who show a session to one client behind the other."""
+        return self._sessions, self._config
 
     def requests(self) -> AgentRequestHandlers:
         """One row a method; None: not offered."""
@@ -172,40 +164,40 @@ class CodexAgent:
 
     def join(self, side: AgentSide) -> None:
         """Give the agent the connection on which it serves."""
-        self._sessions.join(side)
+        self.client.join(side)
 
     # The methods.
 
-    async def initialize(self, request: InitializeRequest) -> InitializeResponse:
-        """Answered at once: a Codex that is missing is reported by what needs it."""
-        from codex_acp.acp._generated.v1.models import InitializeResponse
-        from codex_acp.acp.capabilities import client_features, negotiated_version
-        from codex_acp.mapping.agent.auth_methods import auth_methods
-        from codex_acp.mapping.agent.capabilities import agent_capabilities, agent_info
-        from codex_acp.mapping.agent.client_info import codex_client_info
+    async def initialize(
+        self, request: InitializeRequest, client: Client | None = None
+    ) -> InitializeResponse:
+        """Answered at once: a Codex that is missing is reported by what needs it.
+
+        ``client`` is who has sent it, if that is not the one of all sessions.
+        """
         from codex_acp.wire.codec import plain
 
-        self._features = client_features(request.client_capabilities)
-        capabilities = cast("JsonValue", plain(request.client_capabilities))
-        self._app_server.introduce(codex_client_info(request.client_info))
-        self._spawn(self._app_server.warm_up)
-        return InitializeResponse(
-            protocol_version=negotiated_version(request.protocol_version),
-            agent_capabilities=agent_capabilities(),
-            agent_info=agent_info(__version__),
-            auth_methods=auth_methods(capabilities, browser=can_open_pages(os.environ)),
-        )
+        params = cast("dict[str, JsonValue]", plain(request))
+        result = self._introduced(params, client or self.client)
+        answer = ACP_MODELS.decode("InitializeResponse", result, "the answer to initialize")
+        return cast("InitializeResponse", answer)
 
     def _quick_initialize(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-        result = quick.initialize_result(params, browser=can_open_pages(os.environ))
+        if not isinstance(params, dict) or not is_simple(params):
+            return None
 
         async def answer() -> EncodedJson:
-            self._introduction, self._features = params, None
-            self._app_server.introduce(quick.client_info(params))
-            self._spawn(self._app_server.warm_up)
-            return encode_json(result)
+            return encode_json(self._introduced(params, self.client))
 
-        return None if result is None else answer
+        return answer
+
+    def _introduced(self, params: dict[str, JsonValue], client: Client) -> dict[str, JsonValue]:
+        client.introduced(params)
+        self._app_server.introduce(codex_client_info(params))
+        self._spawn(self._app_server.warm_up)
+        if self._ahead is not None:
+            self._ahead.start_within(IDLE_SECONDS)
+        return initialize_result(params, self._login_ways)
 
     async def authenticate(self, request: AuthenticateRequest) -> AuthenticateResponse:
         """See `Authentication.authenticate`."""
@@ -222,49 +214,61 @@ class CodexAgent:
         if self._auth is None:
             from codex_acp.adapter.logins.auth import Authentication
 
-            self._auth = Authentication(lambda: self._sessions.side, lambda: self.client)
+            self._auth = Authentication(lambda: self.client.asks, lambda: self.client.features)
         return self._auth
 
     # Sessions.
 
-    async def new_session(self, request: NewSessionRequest) -> NewSessionResponse:
-        """See `SessionMethods.new`."""
-        opened = await self._methods.new(request)
-        self._open(opened)
-        answer: dict[str, JsonValue] = {"sessionId": opened.session_id, **opened.answer}
+    async def new_session(
+        self, request: NewSessionRequest, audience: Audience | None = None
+    ) -> NewSessionResponse:
+        """``session/new``; ``audience`` is for a session that has one of its own.
+
+        Raises RpcError: -32602, -32000, -32603.
+        """
+        answer = await self._start(await self._methods.setup(request, audience))
         return cast("NewSessionResponse", _model("NewSessionResponse", answer))
 
     def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-        start = quick.new_session_params(params)
-        if start is None:
+        thread = simple_thread_params(params)
+        if thread is None:
             return None
 
         async def answer() -> EncodedJson:
-            try:
-                opened = await self._opener.start(Setup(start))
-            except RpcError:
-                self._load_soon()
-                raise
-            self._open(opened)
-            return encode_json({"sessionId": opened.session_id, **opened.answer})
+            return encode_json(await self._start(Setup(thread)))
 
         return answer
 
-    async def load_session(self, request: LoadSessionRequest) -> LoadSessionResponse:
+    async def _start(self, setup: Setup) -> dict[str, JsonValue]:
+        try:
+            opened = await self._opener.start(setup)
+        except RpcError:
+            self._after.load_soon()
+            raise
+        self._open(opened)
+        return {"sessionId": opened.session_id, **opened.answer}
+
+    async def load_session(
+        self, request: LoadSessionRequest, audience: Audience | None = None
+    ) -> LoadSessionResponse:
         """See `SessionMethods.load`."""
-        opened = await self._methods.load(request)
+        opened = await self._methods.load(request, audience)
         self._open(opened)
         return cast("LoadSessionResponse", _model("LoadSessionResponse", opened.answer))
 
-    async def resume_session(self, request: ResumeSessionRequest) -> ResumeSessionResponse:
+    async def resume_session(
+        self, request: ResumeSessionRequest, audience: Audience | None = None
+    ) -> ResumeSessionResponse:
         """See `SessionMethods.resume`."""
-        opened = await self._methods.resume(request)
+        opened = await self._methods.resume(request, audience)
         self._open(opened)
         return cast("ResumeSessionResponse", _model("ResumeSessionResponse", opened.answer))
 
-    async def fork_session(self, request: ForkSessionRequest) -> ForkSessionResponse:
+    async def fork_session(
+        self, request: ForkSessionRequest, audience: Audience | None = None
+    ) -> ForkSessionResponse:
         """See `SessionMethods.fork`."""
-        opened = await self._methods.fork(request)
+        opened = await self._methods.fork(request, audience)
         self._open(opened)
         answer: dict[str, JsonValue] = {"sessionId": opened.session_id, **opened.answer}
         made = ACP_MODELS.decode("ForkSessionResponse", answer, "the new session")
@@ -315,34 +319,21 @@ class CodexAgent:
             self._session_methods = SessionMethods(self._sessions, self._opener, self._config)
         return self._session_methods
 
-    # Behind the answer.
+    # While Codex works, and behind the answer.
+
+    def _waits(self) -> None:
+        """A session is being opened, and Codex is at it now."""
+        if self._ahead is not None:
+            self._ahead.start_within(LOAD_AFTER_SECONDS)
 
     def _open(self, opened: Opened) -> None:
         """A session is open; what else there is to do, waits until that is answered."""
-        self._answered.append(opened)
         self._record.opened(opened)
-        self._load_soon()
-
-    def _load_soon(self) -> None:
-        asyncio.get_running_loop().call_later(LOAD_AFTER_SECONDS, self._load)
+        self._after.add(opened)
 
     def leave(self) -> None:
         """The client is gone: nothing is begun for it any more."""
-        self._left = True
-
-    def _load(self) -> None:
-        """Import what a prompt needs, while nobody waits for this process."""
-        if self._left:
-            return
-        self._sessions.load()
-        if self._when_loaded is not None:
-            self._when_loaded()
-            self._when_loaded = None
-        answered, self._answered = self._answered, []
-        for opened in answered:
-            session = self._sessions.get(opened.session_id)
-            if session is not None:
-                self._opened(session, opened)
+        self._after.leave()
 
     def _opened(self, session: Session, opened: Opened) -> None:
         """The client knows the session now: what it is told at once, whichever way it opened."""
@@ -362,13 +353,12 @@ class CodexAgent:
 
     async def prompt(self, request: PromptRequest) -> PromptResponse:
         """See `Session.prompt`; -32002 for a session that is not open here."""
-        session = self._session(request.session_id)
-        return await self._record.prompt(session.id, self._run(request))
+        from codex_acp.mapping.v1.content import blocks_of
+        from codex_acp.mapping.v1.prompts import prompt_response
 
-    async def _run(self, request: PromptRequest) -> PromptResponse:
-        return await self._readiness.run(
-            request.session_id, lambda: self._session(request.session_id).prompt(request)
-        )
+        session, blocks = self._session(request.session_id), blocks_of(request.prompt)
+        running = self._readiness.run(session.id, lambda: self._session(session.id).prompt(blocks))
+        return prompt_response(*await self._record.prompt(session.id, running))
 
     def cancel(self, notification: CancelNotification) -> None:
         """See `Session.cancel`; one for an unknown session is only logged."""

@@ -1,39 +1,30 @@
-"""The updates on their way to the client: in order, and bounded when the client is slow.
+"""The events on their way to the client: in order, and bounded when the client is slow.
 
-While the client keeps up, an update is written at once, but for pieces of one message that follow
-each other in one read: they become one. When it lags, updates wait here: adjacent pieces become one
-however they came, and of a tool call's updates a later one takes the place of an earlier one whose
+While the client keeps up, an event is written at once, but for pieces of one message that follow
+each other in one read: they become one. When it lags, events wait here: adjacent pieces become one
+however they came, and of a tool call's changes a later one takes the place of an earlier one whose
 fields it all sets. When even that is too much, reading from Codex pauses.
-Owns no session and must not know what an update means.
+Owns no session and must not know what an event means, or how a version of ACP writes it.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pydantic_core import to_json
 
-from codex_acp.acp._generated.v1.models import (
-    AgentMessageChunkSessionUpdate,
-    AgentThoughtChunkSessionUpdate,
-    TextContentBlock,
-    ToolCallUpdateSessionUpdate,
-)
 from codex_acp.errors import TransportError
 from codex_acp.jsonrpc.message import EncodedJson
-from codex_acp.mapping.messages.message_chunks import message_chunk
-from codex_acp.mapping.messages.reasoning import thought_chunk
-from codex_acp.mapping.step import TextChunk, ThoughtChunk
+from codex_acp.mapping.events.session_events import TextChunk, ThoughtChunk, ToolCallChanged, given
 from codex_acp.wire.codec import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
-    from codex_acp.acp._generated.v1.models import SessionUpdate
     from codex_acp.acp.agent_side import AgentSide
-    from codex_acp.mapping.step import Update
+    from codex_acp.mapping.events.session_events import SessionEvent
 
 __all__ = ["Outflow"]
 
@@ -52,75 +43,75 @@ _CHUNKS: Final = (TextChunk, ThoughtChunk)
 
 _MESSAGE: Final = b"agent_message_chunk"
 _THOUGHT: Final = b"agent_thought_chunk"
+"""Written alike in every version of ACP."""
+
+
+Write: TypeAlias = "Callable[[SessionEvent], Sequence[bytes]]"
+"""An event → the updates that tell of it, as JSON."""
 
 
 class _Waiting:
-    """One update that waits, with the pieces of text that came behind it."""
+    """One event that waits, with the pieces of text that came behind it."""
 
-    __slots__ = ("encoded", "pieces", "session_id", "update")
+    __slots__ = ("event", "pieces", "session_id", "written")
 
-    def __init__(self, session_id: str, update: SessionUpdate) -> None:
+    def __init__(self, session_id: str, event: SessionEvent, write: Write) -> None:
         self.session_id = session_id
-        self.update = update
+        self.event = event
         self.pieces: list[str] = []
-        self.encoded = b"" if _is_chunk(update) else encode(update)
+        self.written = () if isinstance(event, _CHUNKS) else write(event)
         """As it is sent; of a chunk, which may grow, nothing yet."""
 
-    def takes(self, session_id: str, update: SessionUpdate) -> str | None:
-        """The text of ``update`` if it can be joined to this one, else None."""
-        mine = self.update
+    def takes(self, session_id: str, event: SessionEvent) -> str | None:
+        """The text of ``event`` if it can be joined to this one, else None."""
+        mine = self.event
         if (
-            isinstance(mine, AgentMessageChunkSessionUpdate | AgentThoughtChunkSessionUpdate)
-            and isinstance(update, AgentMessageChunkSessionUpdate | AgentThoughtChunkSessionUpdate)
-            and type(update) is type(mine)
+            isinstance(event, _CHUNKS)
+            and isinstance(mine, _CHUNKS)
+            and type(event) is type(mine)
             and session_id == self.session_id
-            and update.message_id == mine.message_id
-            and isinstance(mine.content, TextContentBlock)
-            and isinstance(update.content, TextContentBlock)
-            and not (update.meta or mine.meta)
+            and event.message_id == mine.message_id
         ):
-            return update.content.text
+            return event.text
         return None
 
-    def is_replaced_by(self, update: ToolCallUpdateSessionUpdate) -> bool:
-        """Whether nothing of this is left once ``update`` is applied: its fields are all set anew.
+    def is_replaced_by(self, event: ToolCallChanged) -> bool:
+        """Whether nothing of this is left once ``event`` is told: its fields are all set anew.
 
-        ``_meta`` may add instead of replacing, so such an update stays.
+        News of a terminal add instead of replacing, so such an event stays.
         """
-        mine = self.update
-        if not isinstance(mine, ToolCallUpdateSessionUpdate) or mine.meta or update.meta:
+        mine = self.event
+        if not isinstance(mine, ToolCallChanged) or mine.terminal or event.terminal:
             return False
-        return mine.model_fields_set <= update.model_fields_set
+        return given(mine).keys() <= given(event).keys()
 
-    def joined(self) -> bytes:
-        """The update with all of its text, as JSON."""
-        update = self.update
-        if self.encoded:
-            return self.encoded
-        if self.pieces and isinstance(
-            update, AgentMessageChunkSessionUpdate | AgentThoughtChunkSessionUpdate
-        ):
-            content = update.content
-            first = content.text if isinstance(content, TextContentBlock) else ""
-            joined = TextContentBlock(text="".join([first, *self.pieces]))
-            update = update.model_copy(update={"content": joined})
-        return encode(update)
+    def joined(self, write: Write) -> Sequence[bytes]:
+        """The event with all of its text, as JSON."""
+        event = self.event
+        if isinstance(event, _CHUNKS):
+            return write(event._replace(text="".join([event.text, *self.pieces])))
+        return self.written
 
     @property
     def size(self) -> int:
         """About the characters that it holds."""
-        return len(self.encoded) + sum(map(len, self.pieces))
+        return sum(map(len, self.written)) + sum(map(len, self.pieces))
 
 
 class Outflow:
-    """All sessions' updates to one client. ``spawn`` runs the task that waits for a slow one."""
+    """All sessions' events to one client. ``spawn`` runs the task that waits for a slow one.
+
+    ``write`` makes of an event the updates, as JSON, of the version of ACP that the client speaks.
+    """
 
     def __init__(
         self,
         side: AgentSide,
         spawn: Callable[[Callable[[], Coroutine[None, None, None]]], object],
+        write: Write,
     ) -> None:
         self._side = side
+        self._write_event = write
         self._spawn = spawn
         self._waiting: OrderedDict[int, _Waiting] = OrderedDict()
         self._last: _Waiting | None = None
@@ -148,42 +139,41 @@ class Outflow:
         """Whether nothing that is sent arrives any more."""
         return self._side.closed
 
-    def send(self, session_id: str, update: Update) -> None:
-        """Send an update behind all that was sent before."""
+    def send(self, session_id: str, event: SessionEvent) -> None:
+        """Send an event behind all that was sent before."""
         if not self._waiting:
-            if isinstance(update, _CHUNKS):
-                message = (session_id, update.message_id, type(update))
+            if isinstance(event, _CHUNKS):
+                message = (session_id, event.message_id, type(event))
                 if self._pieces and message == self._message:
-                    self._pieces.append(update.text)
+                    self._pieces.append(event.text)
                     return
                 if not self._side.writing_paused:
-                    self._begin_chunk(message, update.text)
+                    self._begin_chunk(message, event.text)
                     return
             elif not self._side.writing_paused:
-                self._write_one(session_id, encode(update))
+                self._write_all(session_id, self._write_event(event))
                 return
-        update = _model_of(update)
         last = self._last
-        text = None if last is None else last.takes(session_id, update)
+        text = None if last is None else last.takes(session_id, event)
         if last is not None and text is not None:
             last.pieces.append(text)
             self._size += len(text)
         else:
-            self._wait(session_id, update)
+            self._wait(session_id, event)
         self._tell_if_full()
         if not self._draining:
             self._draining = True
             self._spawn(self._drain)
 
-    def _wait(self, session_id: str, update: SessionUpdate) -> None:
-        """Put an update at the end; of a tool call's states that nobody has seen, keep the last."""
-        if isinstance(update, ToolCallUpdateSessionUpdate):
-            call = (session_id, update.tool_call_id)
+    def _wait(self, session_id: str, event: SessionEvent) -> None:
+        """Put an event at the end; of a tool call's states that nobody has seen, keep the last."""
+        if isinstance(event, ToolCallChanged):
+            call = (session_id, event.id)
             older = self._calls.get(call)
-            if older is not None and self._waiting[older].is_replaced_by(update):
+            if older is not None and self._waiting[older].is_replaced_by(event):
                 self._size -= self._waiting.pop(older).size
             self._calls[call] = self._number
-        waiting = _Waiting(session_id, update)
+        waiting = _Waiting(session_id, event, self._write_event)
         self._waiting[self._number] = self._last = waiting
         self._number += 1
         self._size += waiting.size
@@ -202,22 +192,23 @@ class Outflow:
         for _ in range(min(count, len(self._waiting))):
             number, waiting = self._waiting.popitem(last=False)
             self._size -= waiting.size
-            if isinstance(waiting.update, ToolCallUpdateSessionUpdate):
-                call = (waiting.session_id, waiting.update.tool_call_id)
+            if isinstance(waiting.event, ToolCallChanged):
+                call = (waiting.session_id, waiting.event.id)
                 if self._calls.get(call) == number:
                     del self._calls[call]
-            self._write_one(waiting.session_id, waiting.joined())
+            self._write_all(waiting.session_id, waiting.joined(self._write_event))
         if not self._waiting:
             self._last = None
         self._tell_if_full()
 
-    def _write_one(self, session_id: str, update: bytes) -> None:
-        """``SessionNotification`` around the JSON of the update."""
+    def _write_all(self, session_id: str, updates: Sequence[bytes]) -> None:
+        """``SessionNotification`` around the JSON of each update."""
         before = self._prefixes.get(session_id)
         if before is None:
             before = b'{"sessionId":' + encode(session_id) + b',"update":'
             self._prefixes[session_id] = before
-        self._side.session_update_encoded(EncodedJson(before + update + b"}"))
+        for update in updates:
+            self._side.session_update_encoded(EncodedJson(before + update + b"}"))
 
     def _begin_chunk(self, message: tuple[str, str, type], text: str) -> None:
         """Hold the first piece of a chunk, which grows until something else is sent."""
@@ -261,15 +252,3 @@ class Outflow:
             self._full = full
             if self._on_full is not None:
                 self._on_full(full)
-
-
-def _model_of(update: Update) -> SessionUpdate:
-    if isinstance(update, TextChunk):
-        return message_chunk(update.text, update.message_id)
-    if isinstance(update, ThoughtChunk):
-        return thought_chunk(update.text, update.message_id)
-    return update
-
-
-def _is_chunk(update: SessionUpdate) -> bool:
-    return isinstance(update, AgentMessageChunkSessionUpdate | AgentThoughtChunkSessionUpdate)

@@ -1,4 +1,4 @@
-"""The arguments of ``codex-acp-sdk``: what may be written, and which command it starts.
+"""The arguments of ``codex-acp-sdk``: what may be written behind each command's word.
 
 Owns every option's name and help. Not loaded when the agent starts without options.
 """
@@ -6,136 +6,52 @@ Owns every option's name and help. Not loaded when the agent starts without opti
 from __future__ import annotations
 
 import argparse
-import sys
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from codex_acp.cli.directories import add_trust
+from codex_acp.cli.listen_arguments import add_listen_arguments
 from codex_acp.cli.logs import DEFAULT_LEVEL, LEVEL_VARIABLE, LEVELS, chosen_level
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["demo_parser", "routes_parser", "run", "run_parser", "serve_parser"]
+__all__ = [
+    "PROGRAM",
+    "Parser",
+    "chat_parser",
+    "completions_parser",
+    "demo_parser",
+    "doctor_parser",
+    "fleet_parser",
+    "login_parser",
+    "routes_parser",
+    "run_parser",
+    "serve_parser",
+    "transcript_parser",
+    "version_parser",
+]
 
 PROGRAM: Final = "codex-acp-sdk"
 
-COMMANDS: Final = ("serve", "demo", "login", "routes", "run")
+SHELLS: Final = ("bash", "zsh", "fish")
 
-EPILOG: Final = """\
-commands:
-  serve    the ACP agent on standard input and output (also without the word)
-  demo     send one prompt through the real Codex with a scripted model, and show it;
-           see `codex-acp-sdk demo --help`
-  login    log in to OpenAI with Codex's own login; what follows goes to `codex login`
-  routes   print what becomes of every request that Codex can make (--json for programs)
-  run      send one prompt to any ACP agent, from the terminal or a script;
-           see `codex-acp-sdk run --help`
-
-environment:
-  CODEX_PATH     the Codex binary, where --codex does not name one
-  CODEX_ACP_LOG  the log level, where --log-level does not name one
-  CODEX_ACP_TRANSCRIPT  the transcript, where --transcript does not name one
-  CODEX_HOME     Codex's own: its configuration, login and sessions
+COMPLETIONS_EPILOG: Final = f"""\
+bash, in ~/.bashrc:                    eval "$({PROGRAM} completions bash)"
+zsh, in ~/.zshrc, behind compinit:     eval "$({PROGRAM} completions zsh)"
+fish, once:  {PROGRAM} completions fish > ~/.config/fish/completions/{PROGRAM}.fish
 """
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
     """Says where help is to be had after each error."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{PROGRAM}: error: {message}\nTry `{self.prog} --help`.\n")
 
 
-def run(argv: Sequence[str]) -> int:
-    """Parse and run; the exit code. Raises SystemExit for ``--help`` (0) and errors (2)."""
-    if argv and argv[0] == "demo":
-        return _run_demo(argv[1:])
-    if argv and argv[0] == "routes":
-        return _run_routes(argv[1:])
-    if argv and argv[0] == "run":
-        return _run_run(argv[1:])
-    if argv and argv[0] == "login":
-        return _run_login(None, argv[1:])
-    parser = serve_parser()
-    options, unknown = parser.parse_known_args(argv)
-    # A client appends it to the command it knows, which may hold options and the word serve.
-    if options.command == "login" or (options.command == "serve" and unknown[:1] == ["login"]):
-        more = unknown if options.command == "login" else unknown[1:]
-        return _run_login(options.codex, [*_settings(options.config), *more])
-    if unknown:  # before the command: the value of an unknown option reads as one
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-    if options.command not in COMMANDS:
-        parser.error(f"there is no command {options.command!r}; use {' or '.join(COMMANDS)}")
-    if options.version:
-        from codex_acp.cli.version import version_text
-
-        text, code = version_text(options.codex)
-        sys.stdout.write(text)
-        return code
-    if options.command == "demo":
-        parser.error("demo has options of its own; write them behind it: demo [options]")
-    if options.command == "routes":
-        parser.error("routes has options of its own; write them behind it: routes [options]")
-    if options.command == "run":
-        parser.error("run has options of its own; write them behind it: run [options] PROMPT")
-    from codex_acp.cli.serve import serve
-    from codex_acp.codex.connection.launch import LaunchOptions
-    from codex_acp.codex.threads.trust import trust_arguments
-
-    settings = [*_settings(options.config), *trust_arguments(options.trust)]
-    return serve(
-        LaunchOptions(codex=options.codex, args=settings),
-        line_limit=options.line_limit,
-        log_level=options.log_level,
-        log_file=options.log_file,
-        transcript=options.transcript,
-    )
-
-
-def _run_run(argv: Sequence[str]) -> int:
-    from codex_acp.cli.run_arguments import run_options
-
-    options = run_options(run_parser().parse_args(argv))
-    from codex_acp.cli.run import run as run_prompt
-
-    return run_prompt(options)
-
-
-def _run_login(codex: str | None, argv: Sequence[str]) -> int:
-    from codex_acp.cli.login import login
-
-    return login(codex, argv)
-
-
-def _settings(config: Sequence[str]) -> list[str]:
-    return [word for setting in config for word in ("-c", setting)]
-
-
-def _run_routes(argv: Sequence[str]) -> int:
-    options = routes_parser().parse_args(argv)
-    from codex_acp.routing.catalogue import as_json, as_markdown, catalogue
-
-    sys.stdout.write(as_json(catalogue()) if options.json else as_markdown(catalogue()))
-    return 0
-
-
-def _run_demo(argv: Sequence[str]) -> int:
-    options = demo_parser().parse_args(argv)
-    from codex_acp.cli.demo import demo
-
-    return demo(codex=options.codex, yes=options.yes, wire=options.wire)
-
-
 def serve_parser() -> argparse.ArgumentParser:
-    """The parser of everything but ``demo`` and ``routes``."""
-    parser = _Parser(
+    """The parser of the agent, whose word may be left out."""
+    parser = Parser(
         prog=PROGRAM,
-        usage="%(prog)s [serve] [options]\n       %(prog)s demo [options]\n"
-        "       %(prog)s routes [--json]\n       %(prog)s run [options] PROMPT\n"
-        "       %(prog)s --version",
         description="An Agent Client Protocol (ACP) agent, run by the Codex app-server.\n"
         "Editors start it and speak with it on standard input and output.",
-        epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -172,12 +88,19 @@ def serve_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="append every approval, elicitation and decline to FILE as JSON lines",
     )
+    parser.add_argument(
+        "--transcript-wire",
+        action="store_true",
+        help="keep every message of both protocols in the transcript too: the whole conversation, "
+        "without secrets and without what is typed into forms",
+    )
+    add_listen_arguments(parser)
     return parser
 
 
 def routes_parser() -> argparse.ArgumentParser:
     """The parser of what follows ``routes``."""
-    parser = _Parser(
+    parser = Parser(
         prog=f"{PROGRAM} routes",
         description="Every request that Codex can make of its client: whether it becomes an "
         "approval, an elicitation or a decline, what a person is shown, and the negative reply.",
@@ -191,25 +114,109 @@ def run_parser() -> argparse.ArgumentParser:
     """The parser of what follows ``run``."""
     from codex_acp.cli.run_arguments import add_run_arguments
 
-    parser = _Parser(prog=f"{PROGRAM} run", allow_abbrev=False)
+    parser = Parser(prog=f"{PROGRAM} run", allow_abbrev=False)
     add_run_arguments(parser)
+    return parser
+
+
+def fleet_parser() -> argparse.ArgumentParser:
+    """The parser of what follows ``fleet``."""
+    from codex_acp.cli.fleet_arguments import add_fleet_arguments
+
+    parser = Parser(prog=f"{PROGRAM} fleet", allow_abbrev=False)
+    add_fleet_arguments(parser)
+    return parser
+
+
+def doctor_parser() -> argparse.ArgumentParser:
+    """The parser of what follows ``doctor``."""
+    from codex_acp.cli.doctor.arguments import add_doctor_arguments
+
+    parser = Parser(prog=f"{PROGRAM} doctor", allow_abbrev=False)
+    add_doctor_arguments(parser)
+    _add_codex(parser)
+    return parser
+
+
+def transcript_parser() -> argparse.ArgumentParser:
+    """The parser of what follows ``transcript``."""
+    from codex_acp.cli.transcript_view.arguments import add_transcript_arguments
+
+    parser = Parser(prog=f"{PROGRAM} transcript", allow_abbrev=False)
+    add_transcript_arguments(parser)
+    return parser
+
+
+def chat_parser() -> argparse.ArgumentParser:
+    """The parser of what follows ``chat``."""
+    from codex_acp.cli.chat_arguments import add_chat_arguments
+
+    parser = Parser(prog=f"{PROGRAM} chat", allow_abbrev=False)
+    add_chat_arguments(parser)
     return parser
 
 
 def demo_parser() -> argparse.ArgumentParser:
     """The parser of what follows ``demo``."""
-    parser = _Parser(
+    parser = Parser(
         prog=f"{PROGRAM} demo",
-        description="Start the agent as an editor would, with the real Codex, a scripted model "
-        "on this machine and a throw-away home; send one prompt and show what comes back. "
-        "Needs no account and no network. Exit code 0 if all went as the script says.",
+        description="A tour of what a client can show: the real Codex with a scripted model on "
+        "this machine and a throw-away home; streamed text, commands that are allowed and refused, "
+        "a diff, a form, a page, and what is declined. Needs no account and no network. Exit code "
+        "0 if all went as the script says.",
         allow_abbrev=False,
     )
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask before starting")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--ask", action="store_true", help="answer the questions of the tour yourself")
+    how.add_argument(
+        "--agent",
+        action="store_true",
+        help="serve this Codex and its scripted model to an editor, on standard input and output",
+    )
     parser.add_argument(
         "--wire", action="store_true", help="show each ACP line as it is sent and received"
     )
     _add_codex(parser)
+    return parser
+
+
+def login_parser() -> argparse.ArgumentParser:
+    """What is told of ``login``; Codex itself reads what follows it."""
+    parser = Parser(
+        prog=f"{PROGRAM} login",
+        usage="%(prog)s [arguments of `codex login`]",
+        description="Log in to OpenAI with Codex's own login, in this terminal. What follows goes "
+        "to `codex login`, --help too.",
+        add_help=False,
+        allow_abbrev=False,
+    )
+    parser.add_argument("arguments", nargs="*", help=argparse.SUPPRESS)
+    return parser
+
+
+def version_parser() -> argparse.ArgumentParser:
+    """The parser of what follows ``version``."""
+    parser = Parser(
+        prog=f"{PROGRAM} version",
+        description="Print this package's version, the schemas' and the Codex binary's. Exit code "
+        "1 if there is a Codex that cannot be used.",
+        allow_abbrev=False,
+    )
+    _add_codex(parser)
+    return parser
+
+
+def completions_parser() -> argparse.ArgumentParser:
+    """The parser of what follows ``completions``."""
+    parser = Parser(
+        prog=f"{PROGRAM} completions",
+        description="Print the script that completes this command in a shell.",
+        epilog=COMPLETIONS_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
     return parser
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.cli.stderr import complain
 from codex_acp.transcript.line_writer import LineWriter
+from codex_acp.transcript.secrets import scrub
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,7 +140,5 @@ def _gap(lost: int) -> str:
 
 
 def _encoded(text: str) -> bytes:
-    from codex_acp.transcript.redaction import scrub  # its patterns cost milliseconds
-
     shown = scrub(text.removesuffix("\n"), MAX_RECORD + 1024).translate(_CONTROLS)
     return f"{shown}\n".encode(errors="backslashreplace")

@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
             from codex_acp.codex.connection.launch import LaunchOptions
 
             return serve(LaunchOptions())
-        from codex_acp.cli.arguments import run
+        from codex_acp.cli.commands import run
 
         code = run(args)
         if sys.stdout is not None:

@@ -1,20 +1,41 @@
-"""The arguments of ``codex-acp-sdk run``, and the exit codes that its help lists."""
+"""The arguments of ``codex-acp-sdk run`` and ``chat``, and the exit codes that their help lists."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from codex_acp.cli.directories import add_trust
+from codex_acp.cli.remote_token import remote_token
 
-__all__ = ["EXIT_CODES", "FAILED", "RunOptions", "USAGE", "add_run_arguments", "run_options"]
+if TYPE_CHECKING:
+    from codex_acp.runtime import AgentSpec
+
+__all__ = [
+    "EXIT_CODES",
+    "FAILED",
+    "KINDS",
+    "NOBODY_ASKED",
+    "USAGE",
+    "AgentOptions",
+    "RunOptions",
+    "add_agent_arguments",
+    "add_run_arguments",
+    "agent_options",
+    "kinds_of",
+    "run_options",
+]
 
 FAILED: Final = 1
 """The agent could not be started, died, or answered with an error."""
 
 USAGE: Final = 2
 """Arguments that make no sense; the same as the parser's."""
+
+NOBODY_ASKED: Final = 6
+"""The prompt ended as it should, but a permission was rejected because nobody could be asked."""
 
 EXIT_CODES: Final = {
     "end_turn": 0,
@@ -39,7 +60,8 @@ EPILOG: Final = """\
 Ctrl-C cancels the prompt; a second one ends the agent at once.
 
 exit codes: 0 end_turn, 1 the agent failed, 2 usage, 3 refusal, 4 max_tokens,
-5 max_turn_requests, 130 cancelled, 143 ended by SIGTERM
+5 max_turn_requests, 6 end_turn, but something was rejected because nobody could be asked,
+130 cancelled, 143 ended by SIGTERM
 
 with --json, standard output has one JSON object a line, by "type":
   session      sessionId, agent, agentInfo, opened ("new", "load" or "resume"), reason
@@ -50,22 +72,60 @@ with --json, standard output has one JSON object a line, by "type":
 """
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """What ``run`` is to do."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions:
+    """Which agent is used, and how."""
 
-    prompt: str
     agent: str = "codex"
     command: str | None = None
+    connect: str | None = None
+    """The URL of one that listens."""
+    token_file: str | None = None
     cwd: str | None = None
-    session: str | None = None
     allow: tuple[str, ...] = ()
     model: str | None = None
     mode: str | None = None
     effort: str | None = None
-    json: bool = False
+    verbose: bool = False
     trust: tuple[str, ...] = ()
     """Directories that ``codex`` shall trust in this run."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is the agent of this package."""
+        return self.command is None and self.connect is None and self.agent == "codex"
+
+    def spec(self) -> AgentSpec:
+        """How it is started. Raises MisuseError for what cannot be meant."""
+        from codex_acp.errors import MisuseError
+        from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec
+
+        if self.connect is None and self.token_file is not None:
+            msg = "--token-file is for --connect"
+        elif self.connect is None and self.cwd is not None and not Path(self.cwd).is_dir():
+            msg = f"{self.cwd!r} is no directory"
+        elif self.trust and not self.is_ours:
+            msg = "--trust is for the agent codex; give another agent its own option"
+        elif self.connect is not None:
+            return AgentSpec.remote(self.connect, remote_token(self.token_file))
+        elif self.command is not None:
+            return AgentSpec.parse(self.command)
+        elif self.agent not in BUILT_IN:
+            msg = f"there is no agent {self.agent!r}; known are {', '.join(sorted(BUILT_IN))}"
+        elif self.trust:
+            return AgentSpec.codex(*(word for each in self.trust for word in ("--trust", each)))
+        else:
+            return BUILT_IN[self.agent]
+        raise MisuseError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions(AgentOptions):
+    """What ``run`` is to do."""
+
+    prompt: str
+    session: str | None = None
+    json: bool = False
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,22 +133,38 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("prompt", help="the text of the prompt; - reads it from standard input")
+    add_agent_arguments(parser)
+    parser.add_argument(
+        "--session", metavar="ID", help="go on with an earlier session; a new one if it is gone"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object a line, and no questions"
+    )
+
+
+def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `AgentOptions` has."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--agent", metavar="NAME", help="codex (default) or claude (by npx)")
     which.add_argument(
         "--command", metavar="LINE", help="any agent: its command, split into words as a shell does"
     )
+    which.add_argument(
+        "--connect", metavar="URL", help="one that listens, e.g. at ws://127.0.0.1:8765/acp"
+    )
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="the token for --connect (or the environment variable CODEX_ACP_TOKEN)",
+    )
     parser.add_argument("--cwd", metavar="DIR", help="where it works (default: here)")
     add_trust(parser)
-    parser.add_argument(
-        "--session", metavar="ID", help="go on with an earlier session; a new one if it is gone"
-    )
     parser.add_argument(
         "--allow",
         metavar="KINDS",
         action="append",
         default=[],
-        type=_kinds,
+        type=kinds_of,
         help="permit tool calls of these kinds once each, without asking; e.g. read,search; "
         f"kinds: {', '.join(KINDS)}, or all",
     )
@@ -96,28 +172,39 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mode", metavar="ID", help="set the session's mode first")
     parser.add_argument("--effort", metavar="ID", help="set the session's thought level first")
     parser.add_argument(
-        "--json", action="store_true", help="one JSON object a line, and no questions"
+        "--verbose", action="store_true", help="show outputs whole, thoughts, and inputs as JSON"
     )
 
 
-def run_options(parsed: argparse.Namespace) -> RunOptions:
-    """The parsed arguments."""
-    return RunOptions(
-        prompt=parsed.prompt,
+def agent_options(parsed: argparse.Namespace) -> AgentOptions:
+    """The parsed arguments of `add_agent_arguments`."""
+    return AgentOptions(
         agent=parsed.agent or "codex",  # a default would not count as given beside --command
         command=parsed.command,
+        connect=parsed.connect,
+        token_file=parsed.token_file,
         cwd=parsed.cwd,
-        session=parsed.session,
         allow=tuple(kind for kinds in parsed.allow for kind in kinds),
         model=parsed.model,
         mode=parsed.mode,
         effort=parsed.effort,
-        json=parsed.json,
+        verbose=parsed.verbose,
         trust=tuple(parsed.trust),
     )
 
 
-def _kinds(text: str) -> tuple[str, ...]:
+def run_options(parsed: argparse.Namespace) -> RunOptions:
+    """The parsed arguments of ``run``."""
+    agent = agent_options(parsed)
+    return RunOptions(
+        **{name: getattr(agent, name) for name in AgentOptions.__dataclass_fields__},
+        prompt=parsed.prompt,
+        session=parsed.session,
+        json=parsed.json,
+    )
+
+
+def kinds_of(text: str) -> tuple[str, ...]:
     kinds = tuple(word.strip() for word in text.split(","))
     if kinds == ("all",):
         return KINDS

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import suppress
+import signal
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from typing import TextIO
 
-__all__ = ["LineReader", "size_of", "wants_colours"]
+__all__ = ["LineReader", "Redraw", "size_of", "wants_colours"]
 
 READ_SIZE: Final = 4096
 
@@ -21,26 +24,41 @@ USUAL_SIZE: Final = os.terminal_size((80, 24))
 """Of a terminal that does not say how large it is."""
 
 
+REDRAW_SECONDS: Final = 0.2
+"""After the terminal has changed: while a window is made larger it changes all the time."""
+
+
+class Redraw(Exception):
+    """The terminal has changed, or this program was stopped and goes on: what is asked has to be
+    drawn again."""
+
+
 class LineReader:
     """Lines that a person types; without a thread, so that a settled question leaves none."""
 
     def __init__(self, fd: int = 0) -> None:
         self._fd = fd
+        self._ready: asyncio.Event | None = None
+        self._changed = False
 
     async def line(self) -> str | None:
-        """The next line, without its end; None for the end of input (Ctrl-D).
+        """The next line, without its end; None for the end of input (Ctrl-D). Raises Redraw.
 
         Several that were pasted at once are one, which answers nothing.
         """
         loop = asyncio.get_running_loop()
         data = b""
         while not data.endswith(b"\n"):
-            ready = asyncio.Event()
+            self._ready = ready = asyncio.Event()
             loop.add_reader(self._fd, ready.set)
             try:
                 await ready.wait()
             finally:
+                self._ready = None
                 loop.remove_reader(self._fd)
+            if self._changed:
+                self._changed = False
+                raise Redraw
             try:
                 more = os.read(self._fd, READ_SIZE)
             except OSError:  # the terminal is gone
@@ -50,12 +68,37 @@ class LineReader:
             data += more
         return data.decode(errors="replace").rstrip("\r\n")
 
+    def noticing_changes(self) -> AbstractContextManager[None]:
+        """`line` raises Redraw when the window changes its size, or this program is continued."""
+        return self._noticing()
+
+    @contextmanager
+    def _noticing(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        numbers: tuple[signal.Signals, ...] = (signal.SIGWINCH, signal.SIGCONT)
+        try:
+            for number in numbers:
+                loop.add_signal_handler(number, loop.call_later, REDRAW_SECONDS, self._change)
+        except (ValueError, RuntimeError):  # not the main thread, which alone hears of signals
+            numbers = ()
+        try:
+            yield
+        finally:
+            self._changed = False
+            for number in numbers:
+                loop.remove_signal_handler(number)
+
     def drop(self) -> None:
         """Forget what was typed already: before a question is seen, nothing answers it."""
         import termios
 
         with suppress(termios.error):
             termios.tcflush(self._fd, termios.TCIFLUSH)
+
+    def _change(self) -> None:
+        if self._ready is not None:
+            self._changed = True
+            self._ready.set()
 
 
 def size_of(stream: TextIO) -> os.terminal_size:

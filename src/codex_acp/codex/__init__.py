@@ -19,12 +19,15 @@ from codex_acp._lazy import lazy
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
+    from codex_acp.codex.approvals.allowed_commands import allow_commands as allow_commands
     from codex_acp.codex.approvals.grants import Always as Always
     from codex_acp.codex.approvals.grants import Grant as Grant
     from codex_acp.codex.approvals.grants import Once as Once
     from codex_acp.codex.approvals.grants import RememberHost as RememberHost
     from codex_acp.codex.approvals.grants import RememberPrefix as RememberPrefix
     from codex_acp.codex.approvals.grants import Session as Session
+    from codex_acp.codex.approvals.parked import ParkedApproval as ParkedApproval
+    from codex_acp.codex.approvals.parked import ParkedApprovals as ParkedApprovals
     from codex_acp.codex.approvals.policies import Allow as Allow
     from codex_acp.codex.approvals.policies import ApprovalQuestion as ApprovalQuestion
     from codex_acp.codex.approvals.policies import Deny as Deny
@@ -57,6 +60,8 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.server_requests import RefusedRequest as RefusedRequest
     from codex_acp.codex.threads.inputs import Input as Input
     from codex_acp.codex.threads.inputs import image as image
+    from codex_acp.codex.threads.inputs import mention as mention
+    from codex_acp.codex.threads.inputs import skill as skill
     from codex_acp.codex.threads.notification_stream import NotificationStream as NotificationStream
     from codex_acp.codex.threads.results import RunResult as RunResult
     from codex_acp.codex.threads.thread import Thread as Thread
@@ -78,6 +83,7 @@ _MODULES = {
         "CodexBinary",
         "find_codex",
     ),
+    "approvals.allowed_commands": ("allow_commands",),
     "approvals.grants": (
         "Always",
         "Grant",
@@ -86,7 +92,7 @@ _MODULES = {
         "RememberPrefix",
         "Session",
     ),
-    "threads.inputs": ("Input", "image"),
+    "threads.inputs": ("Input", "image", "mention", "skill"),
     "connection.launch": (
         "LaunchOptions",
         "codex_version",
@@ -96,6 +102,7 @@ _MODULES = {
         "NotificationDecoder",
         "decode_notification",
     ),
+    "approvals.parked": ("ParkedApproval", "ParkedApprovals"),
     "approvals.policies": (
         "Allow",
         "ApprovalQuestion",

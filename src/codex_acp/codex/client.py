@@ -80,6 +80,9 @@ class CodexClient(RequestApi):
         if tools := tuple(tools):
             self.add_tools(tools)
 
+    def __repr__(self) -> str:
+        return f"CodexClient({self.link!r})"
+
     @classmethod
     def start(
         cls, options: LaunchOptions | None = None, **settings: Unpack[ClientSettings]

@@ -10,8 +10,9 @@ optional here. Batches (arrays) are refused: neither ACP nor the app-server uses
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NewType, TypeAlias, TypeGuard
+
+from codex_acp._record import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +73,7 @@ RESOURCE_NOT_FOUND: Final = -32002
 """A file or session that was named does not exist (ACP)."""
 
 
-@dataclass(slots=True)
+@record
 class Request:
     """A call that must be answered exactly once."""
 
@@ -81,7 +82,7 @@ class Request:
     params: Params
 
 
-@dataclass(slots=True)
+@record
 class Notification:
     """A message that must not be answered."""
 
@@ -89,7 +90,7 @@ class Notification:
     params: Params
 
 
-@dataclass(slots=True)
+@record
 class Response:
     """The successful answer to a request."""
 
@@ -97,7 +98,7 @@ class Response:
     result: JsonValue
 
 
-@dataclass(slots=True)
+@record
 class ErrorObject:
     """``error`` of an error response; ``data`` is None when it was absent."""
 
@@ -106,7 +107,7 @@ class ErrorObject:
     data: JsonValue = None
 
 
-@dataclass(slots=True)
+@record
 class ErrorResponse:
     """The failed answer to a request; ``id`` is None if the peer could not read the request's."""
 
@@ -114,7 +115,7 @@ class ErrorResponse:
     error: ErrorObject
 
 
-@dataclass(slots=True)
+@record
 class Malformed:
     """A line that is not a message, and the error it deserves.
 

@@ -31,23 +31,23 @@ if TYPE_CHECKING:
         ItemStartedNotification,
         ThreadItem,
     )
+    from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
-    from codex_acp.mapping.step import Updates
 
 __all__ = ["finished", "item_completed", "item_started", "started"]
 
 
-def item_started(state: SessionState, params: ItemStartedNotification) -> Updates:
+def item_started(state: SessionState, params: ItemStartedNotification) -> SessionEvents:
     """``item/started``: a tool call begins; what is only text comes with its deltas."""
     return started(state, params.item)
 
 
-def item_completed(state: SessionState, params: ItemCompletedNotification) -> Updates:
+def item_completed(state: SessionState, params: ItemCompletedNotification) -> SessionEvents:
     """``item/completed``: a tool call as it ended; of a text what its deltas have not shown."""
     return finished(state, params.item, live=True)
 
 
-def started(state: SessionState, item: ThreadItem) -> Updates:
+def started(state: SessionState, item: ThreadItem) -> SessionEvents:
     """An item that may still change."""
     match item:
         case ContextCompactionThreadItem():
@@ -65,7 +65,7 @@ def started(state: SessionState, item: ThreadItem) -> Updates:
     return call_started(state, item)
 
 
-def finished(state: SessionState, item: ThreadItem, *, live: bool) -> Updates:
+def finished(state: SessionState, item: ThreadItem, *, live: bool) -> SessionEvents:
     """An item as it ended; ``live`` unless it is told of a past turn."""
     match item:
         case ContextCompactionThreadItem():

@@ -13,15 +13,15 @@ from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import ThreadItem
+    from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
-    from codex_acp.mapping.step import Updates
 
 __all__ = ["whole_item"]
 
 _RUNNING: Final = "inProgress"
 
 
-def whole_item(state: SessionState, item: ThreadItem, *, turn_running: bool) -> Updates:
+def whole_item(state: SessionState, item: ThreadItem, *, turn_running: bool) -> SessionEvents:
     """An item of a thread's history: a tool call is final in its one ``tool_call``.
 
     One that is in progress stays open if its turn runs; else it was cut off, and has failed.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codex_acp.acp._generated.v1.models import ToolCallSessionUpdate
+from codex_acp.mapping.events.session_events import ToolCallAnnounced
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.acp._generated.v1.models import ToolCallContent, ToolCallUpdate
+    from codex_acp.mapping.events.content import CallContent
+    from codex_acp.mapping.events.session_events import ToolCallChanged
 
 __all__ = ["announcement", "tool_call_id"]
 
@@ -20,20 +21,14 @@ def tool_call_id(item_id: str, part: str | None, child: str | None) -> str:
     return call if child is None else f"{child}:{call}"
 
 
-def announcement(
-    shown: ToolCallUpdate, content: Sequence[ToolCallContent]
-) -> ToolCallSessionUpdate:
+def announcement(shown: ToolCallChanged, content: Sequence[CallContent]) -> ToolCallAnnounced:
     """The tool call to send first, when no item of Codex has announced it."""
-    call = ToolCallSessionUpdate(
-        tool_call_id=shown.tool_call_id,
+    return ToolCallAnnounced(
+        id=shown.id,
         title=shown.title or "Tool call",
         kind=shown.kind or "other",
         status="pending",
+        content=content or None,
+        locations=shown.locations,
+        raw_input=shown.raw_input,
     )
-    if content:
-        call.content = list(content)
-    if shown.locations:
-        call.locations = shown.locations
-    if "raw_input" in shown.model_fields_set:
-        call.raw_input = shown.raw_input
-    return call

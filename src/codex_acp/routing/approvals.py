@@ -11,11 +11,6 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
-from codex_acp.acp._generated.v1.models import (
-    PermissionOption,
-    ToolCallLocation,
-    ToolCallUpdate,
-)
 from codex_acp.codex._generated.models import (
     GlobPatternFileSystemPath,
     PathFileSystemPath,
@@ -39,6 +34,9 @@ from codex_acp.codex.approvals.grants import (
     allows,
     arguments_of,
 )
+from codex_acp.mapping.events.content import Location
+from codex_acp.mapping.events.permissions import CommandSubject, PermissionOption
+from codex_acp.mapping.events.session_events import ToolCallChanged
 from codex_acp.routing.changes import change_content, move_target
 from codex_acp.routing.content import CONTENT_LIMIT, code_content, text_content
 from codex_acp.routing.display import (
@@ -55,15 +53,25 @@ from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1.models import PermissionOptionKind, ToolCallContent, ToolKind
     from codex_acp.codex._generated.models import (
         FileChangeThreadItem,
         FileSystemPath,
     )
     from codex_acp.codex.approvals.classify import Approval
     from codex_acp.codex.approvals.grants import Grant, OfferedGrants
+    from codex_acp.mapping.events.content import CallContent
+    from codex_acp.mapping.events.permissions import OptionKind
+    from codex_acp.mapping.events.session_events import CallKind
 
-__all__ = ["PermissionChoice", "announced_content", "choices", "identity_of", "shown"]
+__all__ = [
+    "PermissionChoice",
+    "announced_content",
+    "choices",
+    "command_of",
+    "identity_of",
+    "reason_shown",
+    "shown",
+]
 
 _NETWORK: Final[dict[bool | None, str]] = {True: "network", False: "no network"}
 
@@ -118,7 +126,7 @@ def _option(option_id: str, grant: Grant, approval: Approval) -> PermissionOptio
     return PermissionOption(option_id=option_id, name=_name(grant, approval), kind=_kind(grant))
 
 
-def _kind(grant: Grant) -> PermissionOptionKind:
+def _kind(grant: Grant) -> OptionKind:
     if isinstance(grant, Once):
         return "allow_once"
     return "allow_always" if allows(grant) else "reject_always"
@@ -174,7 +182,7 @@ def identity_of(approval: Approval) -> ToolIdentity:
             assert_never(approval)
 
 
-def shown(approval: Approval, tool_call_id: str, child: str | None) -> ToolCallUpdate:
+def shown(approval: Approval, tool_call_id: str, child: str | None) -> ToolCallChanged:
     """The permission request's tool call. ``child`` names the sub-agent that asks, if one does.
 
     A file change that Codex announced keeps the diff that was sent with it: content is left out.
@@ -182,30 +190,25 @@ def shown(approval: Approval, tool_call_id: str, child: str | None) -> ToolCallU
     title, kind = _title(approval)
     if child is not None:
         title = f"{title} (asked by sub-agent {inline(child)})"
-    update = ToolCallUpdate(
-        tool_call_id=tool_call_id,
+    return ToolCallChanged(
+        id=tool_call_id,
         title=title,
         kind=kind,
         status="pending",
+        content=_content(approval) or None,
+        locations=[Location(path) for path in _locations(approval)] or None,
         raw_input=_raw_input(approval),
     )
-    content = _content(approval)
-    if content:
-        update.content = content
-    locations = _locations(approval)
-    if locations:
-        update.locations = [ToolCallLocation(path=path) for path in locations]
-    return update
 
 
-def announced_content(approval: Approval) -> list[ToolCallContent]:
+def announced_content(approval: Approval) -> list[CallContent]:
     """Content of the tool call itself: of a file change the diffs, else what the question shows."""
     if not isinstance(approval, FileChangeApproval):
         return _content(approval)
     return [content for change in approval.item.changes for content in change_content(change)]
 
 
-def _title(approval: Approval) -> tuple[str, ToolKind]:
+def _title(approval: Approval) -> tuple[str, CallKind]:
     match approval:
         case CommandApproval(request=request):
             params = request.params
@@ -303,25 +306,46 @@ class _Part(NamedTuple):
     language: str = "json"
 
 
-def _content(approval: Approval) -> list[ToolCallContent]:
+def _content(approval: Approval) -> list[CallContent]:
     """The action, and why it is asked; nothing of a file change, whose diffs were announced.
 
     A permission request's fields replace: content here would erase them.
     """
     if isinstance(approval, FileChangeApproval):
         return []
-    content = [code_content(text, name, heading) for heading, text, name in _action(approval)]
+    content: list[CallContent] = [
+        code_content(text, name, heading) for heading, text, name in _action(approval)
+    ]
     match approval:
         case CommandApproval(request=request) if request.params.cwd:
             content.append(text_content(f"In {inline(request.params.cwd, None)}"))
         case LegacyCommandApproval(request=legacy):
             content.append(text_content(f"In {inline(legacy.params.cwd, None)}"))
+    reason = reason_shown(approval)
+    return [*content, *([text_content(reason)] if reason else [])]
+
+
+def reason_shown(approval: Approval) -> str | None:
+    """Why it is asked, as the words of who asks; None if nobody says."""
     reason = shortened(_reason(approval) or "", CONTENT_LIMIT)
-    if reason and isinstance(approval, McpToolApproval | McpToolQuestion):
-        content.append(text_content(quoted_words(approval.item.server, reason)))
-    elif reason:
-        content.append(text_content(f"Reason given:\n{quotation(reason)}"))
-    return content
+    if not reason:
+        return None
+    if isinstance(approval, McpToolApproval | McpToolQuestion):
+        return quoted_words(approval.item.server, reason)
+    return f"Reason given:\n{quotation(reason)}"
+
+
+def command_of(approval: Approval) -> CommandSubject | None:
+    """The command that is asked for, if it is one that is to run; not a connection or an input."""
+    match approval:
+        case CommandApproval(request=request):
+            params = request.params
+            plain_command = params.network_approval_context is None and params.kind != "writeStdin"
+            if plain_command and params.command and params.cwd:
+                return CommandSubject(params.command, params.cwd)
+        case LegacyCommandApproval(request=legacy):
+            return CommandSubject(shlex.join(legacy.params.command), legacy.params.cwd)
+    return None
 
 
 def _action(approval: Approval) -> list[_Part]:

@@ -7,24 +7,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from codex_acp.acp._generated.v1.models import DiffToolCallContent
 from codex_acp.codex._generated.models import (
     AddPatchChangeKind,
     DeletePatchChangeKind,
     UpdatePatchChangeKind,
 )
+from codex_acp.mapping.events.content import FileDiff
 from codex_acp.routing.content import code_content
 from codex_acp.routing.display import inline, is_plain
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1.models import ToolCallContent
     from codex_acp.codex._generated.models import FileUpdateChange
+    from codex_acp.mapping.events.content import CallContent, TextBlock
 
-__all__ = ["change_content", "move_target", "patch_of", "unseen"]
+__all__ = ["change_content", "edit", "move_target", "patch_of", "unseen"]
 
 
-def change_content(change: FileUpdateChange) -> list[ToolCallContent]:
+def change_content(change: FileUpdateChange) -> list[CallContent]:
     """A new or deleted file as a whole, which Codex sends as its text; an edit as its patch.
 
     A diff is data that a client may open or apply, so it stays as it is; what cannot be seen in
@@ -33,18 +33,31 @@ def change_content(change: FileUpdateChange) -> list[ToolCallContent]:
     kind = change.kind
     match kind:
         case AddPatchChangeKind():
-            diff = DiffToolCallContent(path=change.path, old_text=None, new_text=change.diff)
-            return [diff, *unseen(change)]
+            return [FileDiff(change.path, "add", after=change.diff), *unseen(change)]
         case DeletePatchChangeKind():
-            diff = DiffToolCallContent(path=change.path, old_text=change.diff, new_text="")
-            return [diff, *unseen(change)]
-        case UpdatePatchChangeKind() | UnknownVariant():
-            return [_written_out(change, patch_of(change), "diff")]
+            return [FileDiff(change.path, "delete", before=change.diff), *unseen(change)]
+        case UpdatePatchChangeKind():
+            return [edit(change, text=_written_out(change, patch_of(change), "diff"))]
+        case UnknownVariant():
+            return [_written_out(change, change.diff, "diff")]
         case _:
             assert_never(kind)
 
 
-def unseen(change: FileUpdateChange) -> list[ToolCallContent]:
+def edit(
+    change: FileUpdateChange,
+    before: str | None = None,
+    after: str | None = None,
+    text: TextBlock | None = None,
+) -> FileDiff:
+    """The change of a file that was there before, with its whole texts if they are known."""
+    target = move_target(change)
+    if target is None:
+        return FileDiff(change.path, "modify", before, after, patch_of(change), text=text)
+    return FileDiff(target, "move", before, after, patch_of(change), change.path, text)
+
+
+def unseen(change: FileUpdateChange) -> list[CallContent]:
     """The change with what is invisible in it written out; nothing if all can be seen."""
     text = change.diff.replace("\r\n", "\n")
     if is_plain(change.path) and is_plain(text, multiline=True):
@@ -63,9 +76,7 @@ def patch_of(change: FileUpdateChange) -> str:
     return change.diff.removesuffix(f"\n\nMoved to: {target}") if target else change.diff
 
 
-def _written_out(
-    change: FileUpdateChange, text: str, language: str, *heading: str
-) -> ToolCallContent:
+def _written_out(change: FileUpdateChange, text: str, language: str, *heading: str) -> TextBlock:
     lines = [*heading, inline(change.path)]
     target = move_target(change)
     if target is not None:

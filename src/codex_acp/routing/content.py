@@ -5,13 +5,10 @@ Shared by what an approval shows and by what the mapping shows of an item.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from codex_acp.acp._generated.v1.models import ContentToolCallContent, TextContentBlock
+from codex_acp.mapping.events.content import TextBlock
 from codex_acp.routing.display import fenced, shortened, visible
-
-if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1.models import ToolCallContent
 
 __all__ = ["CONTENT_LIMIT", "code_content", "text_content"]
 
@@ -19,14 +16,14 @@ CONTENT_LIMIT: Final = 1_000_000
 """Characters of one piece of content; more would only freeze the client."""
 
 
-def text_content(text: str) -> ToolCallContent:
+def text_content(text: str) -> TextBlock:
     """Markdown of ours as one piece of content; what others wrote in it is code, and complete."""
-    return ContentToolCallContent(content=TextContentBlock(text=text))
+    return TextBlock(text)
 
 
 def code_content(
     text: str, language: str = "", heading: str = "", limit: int = CONTENT_LIMIT
-) -> ToolCallContent:
+) -> TextBlock:
     """What somebody else wrote as one code block, made visible, below ``heading``, which is ours.
 
     At most ``limit`` characters of it; a cut is said in the block.

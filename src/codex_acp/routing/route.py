@@ -10,12 +10,12 @@ from codex_acp.wire.model import UnknownVariant
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from codex_acp.acp._generated.v1.models import ToolCallSessionUpdate, ToolCallUpdate
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals import classify
     from codex_acp.codex.approvals.grants import OfferedGrants
     from codex_acp.codex.approvals.running_items import Items
+    from codex_acp.mapping.events.session_events import ToolCallAnnounced, ToolCallChanged
     from codex_acp.routing.elicitations import FormElicitation, UrlElicitation
     from codex_acp.transcript.events import ToolIdentity
 
@@ -45,9 +45,9 @@ class Approval:
     digest: str
     """SHA-256 of the arguments as they are shown."""
     offered: OfferedGrants
-    shown: ToolCallUpdate
+    shown: ToolCallChanged
     """What the person sees; stands alone, for a client with no optional capability."""
-    announcement: ToolCallSessionUpdate
+    announcement: ToolCallAnnounced
     """The tool call to send first, if none with its id was announced."""
 
 

@@ -215,6 +215,11 @@ class AgentProcess:
                 self._warn_of_foreign(session_id)
             self._early.clear()
 
+    async def cut(self) -> None:
+        """End the connection with nothing more said; `aclose` must still be called."""
+        self._stop.set()
+        await self._link.aclose()
+
     def kill(self) -> None:
         """Kill it and all it started, now; `aclose` must still be called."""
         if isinstance(self._link, ChildProcess):

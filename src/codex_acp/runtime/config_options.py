@@ -78,6 +78,9 @@ class ConfigOptions:
         self._mode_reports = 0
         self._watchers: list[_Watcher] = []
 
+    def __repr__(self) -> str:
+        return f"ConfigOptions({[option.id for option in self._all]!r})"
+
     @property
     def all(self) -> Settings:
         """The complete list as the agent last reported it."""
@@ -205,6 +208,9 @@ class Setting:
     def __init__(self, options: ConfigOptions, category: str) -> None:
         self._options = options
         self._category = category
+
+    def __repr__(self) -> str:
+        return f"Setting({self._category!r})"
 
     def __bool__(self) -> bool:
         return self.option is not None or self._legacy is not None

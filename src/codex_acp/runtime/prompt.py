@@ -162,6 +162,9 @@ class Prompt:
     def __init__(self, run: PromptRun) -> None:
         self._run = run
 
+    def __repr__(self) -> str:
+        return f"Prompt(stop_reason={self.stop_reason!r})"
+
     @property
     def stop_reason(self) -> StopReason | None:
         """Why the agent stopped; None while it has not."""

@@ -62,6 +62,9 @@ class SessionStore:
         self.set_aside: list[tuple[Path, str]] = []
         """Files that could not be read: where each was moved to, and what was wrong with it."""
 
+    def __repr__(self) -> str:
+        return f"SessionStore({str(self.path)!r})"
+
     def all(self) -> list[StoredSession]:
         """Every record, the one that was used last first."""
         return sorted(self._read(), key=lambda record: record.updated_at, reverse=True)

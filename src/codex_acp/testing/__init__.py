@@ -6,7 +6,14 @@ With the real Codex:
 * :class:`CodexHome`: a throw-away ``CODEX_HOME`` that points Codex to it.
 * :class:`ScriptedMcpServer`: an MCP server with scripted tools and elicitations.
 
-Without it:
+For agents and clients of one's own, without any Codex:
+
+* :class:`ScriptedAgent`: an ACP agent that does what a script says.
+* :class:`ScriptedClient`: an ACP client that answers as a script says.
+
+Where pytest is, ``scripted_model`` and ``codex_acp_home`` are fixtures.
+
+Without the real Codex:
 
 * :class:`ScriptedCodex`: an executable that stands in for the Codex binary.
 * :class:`AppServerPlayer`: the same script, without any IO.
@@ -85,6 +92,12 @@ if TYPE_CHECKING:
     from codex_acp.testing.model_tools import update_plan as update_plan
     from codex_acp.testing.model_tools import view_image as view_image
     from codex_acp.testing.model_tools import write_stdin as write_stdin
+    from codex_acp.testing.scripted_agent import AgentStep as AgentStep
+    from codex_acp.testing.scripted_agent import AskPermission as AskPermission
+    from codex_acp.testing.scripted_agent import ScriptedAgent as ScriptedAgent
+    from codex_acp.testing.scripted_agent import UntilCancelled as UntilCancelled
+    from codex_acp.testing.scripted_client import ClientTurn as ClientTurn
+    from codex_acp.testing.scripted_client import ScriptedClient as ScriptedClient
     from codex_acp.testing.scripted_model import ScriptedModel as ScriptedModel
 
 _MODULES = {
@@ -160,6 +173,13 @@ _MODULES = {
         "view_image",
         "write_stdin",
     ),
+    "scripted_agent": (
+        "AgentStep",
+        "AskPermission",
+        "ScriptedAgent",
+        "UntilCancelled",
+    ),
+    "scripted_client": ("ClientTurn", "ScriptedClient"),
     "scripted_model": ("ScriptedModel",),
 }
 """Which module has which names; a test compares it with the imports above."""

@@ -64,6 +64,9 @@ class ScriptedCodex:
         )
         self.path.chmod(0o755)
 
+    def __repr__(self) -> str:
+        return f"ScriptedCodex({str(self.path)!r})"
+
     def record(self) -> AppServerRecord:
         """What the process has seen so far; of several processes, one after the other."""
         return AppServerRecord.read(self.record_path)

@@ -57,6 +57,9 @@ class ScriptedAppServer:
         self._end = server_end
         self._receiver = _ServerEnd(self.player, server_end, self)
 
+    def __repr__(self) -> str:
+        return f"ScriptedAppServer({self.player!r})"
+
     async def __aenter__(self) -> Self:
         """Start the server's end."""
         self._end.start(self._receiver)

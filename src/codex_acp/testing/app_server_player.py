@@ -90,6 +90,9 @@ class AppServerPlayer:
         self._silent = False
         self._seen = Seen()
 
+    def __repr__(self) -> str:
+        return f"AppServerPlayer(received={len(self.received)}, remaining={len(self.remaining)})"
+
     @property
     def finished(self) -> bool:
         """Whether every entry has been played."""

@@ -72,6 +72,9 @@ class CodexHome:
         self._parent = parent
         self._root: Path | None = None
 
+    def __repr__(self) -> str:
+        return f"CodexHome({None if self._root is None else str(self._root)!r})"
+
     def __enter__(self) -> Self:
         """Make the directories and write ``config.toml``."""
         if self._root is not None:

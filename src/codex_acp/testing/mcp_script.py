@@ -157,6 +157,9 @@ class ScriptedMcpServer:
         self.record_path = base / f"{name}-record.jsonl"
         self._script_path.write_text(self.script.to_json(), encoding="utf-8")
 
+    def __repr__(self) -> str:
+        return f"ScriptedMcpServer({[tool.name for tool in self.script.tools]!r})"
+
     @property
     def argv(self) -> list[str]:
         """The command that runs the server."""

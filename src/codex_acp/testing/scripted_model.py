@@ -63,6 +63,9 @@ class ScriptedModel:
         self._closing = False
         self._server: ModelServer | None = None
 
+    def __repr__(self) -> str:
+        return f"ScriptedModel(requests={len(self._requests)}, responses={len(self._streams)})"
+
     def __enter__(self) -> Self:
         """Start to listen. Raises :class:`~codex_acp.errors.MisuseError` the second time."""
         from codex_acp.testing.model_http import ModelServer

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from codex_acp.transcript.events import SessionRef as SessionRef
     from codex_acp.transcript.events import ToolIdentity as ToolIdentity
     from codex_acp.transcript.events import TranscriptEvent as TranscriptEvent
+    from codex_acp.transcript.events import WireMessage as WireMessage
     from codex_acp.transcript.log import Transcript as Transcript
     from codex_acp.transcript.redaction import redacted as redacted
     from codex_acp.transcript.stream import Dropped as Dropped
@@ -52,7 +53,7 @@ _MODULES = {
         "ApprovalDecided", "ApprovalRefused", "ApprovalRequested", "ElicitationAnswered",
         "ElicitationRequested", "Entry", "OfferedOption", "PromptEnded", "PromptStarted",
         "RequestDeclined", "RequestRef", "SessionClosed", "SessionOpened", "SessionRef",
-        "ToolIdentity", "TranscriptEvent",
+        "ToolIdentity", "TranscriptEvent", "WireMessage",
     ),
     "log": ("Transcript",),
     "redaction": ("redacted",),

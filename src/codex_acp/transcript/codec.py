@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from types import NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -31,13 +32,17 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMA_VERSION", "EVENT_TYPES", "to_json", "from_json"]
 
-SCHEMA_VERSION: Final = 1
-"""The first member of every line; raised by any change that a strict reader would notice."""
+SCHEMA_VERSION: Final = 2
+"""Of the format as a whole; raised by any change that a strict reader would notice."""
 
 EVENT_TYPES: Final[Mapping[str, type[TranscriptEvent]]] = {
     event.type: event for event in get_args(TranscriptEvent)
 }
 """The class of each ``type``."""
+
+_VERSIONS: Final[Mapping[str, int]] = dict.fromkeys(EVENT_TYPES, 1) | {"wire.message": 2}
+"""The version that each event came with, and that its lines begin with: whoever reads version 1
+reads what there was of it."""
 
 _OTHER_TYPE: Final = "has another type or value than it may"
 _HEADER: Final = ("schema_version", "time", "type")
@@ -48,7 +53,7 @@ _T = TypeVar("_T")
 def to_json(event: TranscriptEvent, time: Timestamp) -> dict[str, JsonValue]:
     """The object of one line. Every key is always there, in one order; what is None is null."""
     members: dict[str, JsonValue] = {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": _VERSIONS[event.type],
         "time": time,
         "type": event.type,
     }
@@ -67,11 +72,15 @@ def from_json(value: JsonValue) -> Entry:
     if not isinstance(value, dict):
         raise InvalidPayload("a transcript line", ("it is not an object",))
     version, kind = value.get("schema_version"), value.get("type")
-    if type(version) is not int or version != SCHEMA_VERSION:
-        raise InvalidPayload("a transcript line", (f"schema_version is not {SCHEMA_VERSION}",))
+    if type(version) is not int or not 1 <= version <= SCHEMA_VERSION:
+        problem = f"schema_version is not one of 1 to {SCHEMA_VERSION}"
+        raise InvalidPayload("a transcript line", (problem,))
     event_class = EVENT_TYPES.get(kind) if isinstance(kind, str) else None
     if event_class is None:
         raise InvalidPayload("a transcript line", ("type is not a known event",))
+    if version != _VERSIONS[event_class.type]:
+        problem = f"schema_version of {kind} is not {_VERSIONS[event_class.type]}"
+        raise InvalidPayload("a transcript line", (problem,))
     own = dict(_hints(event_class))
     ref_class = own.pop("ref")
     assert isinstance(ref_class, type)
@@ -124,7 +133,7 @@ def _plain(value: object) -> JsonValue:
 
 def _read(hint: object, value: JsonValue) -> object:
     """``value`` as what ``hint`` says. Knows the types that the events use, and no others."""
-    origin, args = get_origin(hint), get_args(hint)
+    origin, args = _parts(hint)
     if origin is Annotated:
         return _read_text(args[1], value)
     if origin in (Union, UnionType):
@@ -140,6 +149,11 @@ def _read(hint: object, value: JsonValue) -> object:
     if type(value) is hint:
         return value
     raise _Mismatch(_OTHER_TYPE)
+
+
+@cache
+def _parts(hint: object) -> tuple[object, tuple[object, ...]]:
+    return get_origin(hint), get_args(hint)
 
 
 def _read_text(pattern: object, value: JsonValue) -> str:

@@ -30,6 +30,7 @@ __all__ = [
     "PromptEnded",
     "SessionOpened",
     "SessionClosed",
+    "WireMessage",
     "TranscriptEvent",
     "Entry",
     "Pattern",
@@ -43,6 +44,9 @@ __all__ = [
     "ElicitationAction",
     "ElicitationSettler",
     "RouteName",
+    "WirePeer",
+    "WireDirection",
+    "WireKind",
 ]
 
 
@@ -102,6 +106,15 @@ ElicitationSettler: TypeAlias = Literal[
 
 RouteName: TypeAlias = Literal["approval", "elicitation", "decline"]
 """The route of a server request (contract 1.1)."""
+
+WirePeer: TypeAlias = Literal["client", "codex"]
+"""Who was spoken with: the ACP client, or the Codex app-server."""
+
+WireDirection: TypeAlias = Literal["received", "sent"]
+"""As the adapter sees it."""
+
+WireKind: TypeAlias = Literal["request", "notification", "response", "error", "unread"]
+"""What a message of JSON-RPC is; ``unread``: none, or too large to be looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,6 +291,28 @@ class SessionClosed:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireMessage:
+    """One message as it went by; recorded only where the wire was asked for.
+
+    ``connection`` counts the connections to this peer. The ``method`` of an answer is that of its
+    request. ``message`` is the whole message without secrets and without what was typed into
+    forms, and None where ``left_out`` says why.
+    """
+
+    type: ClassVar[Literal["wire.message"]] = "wire.message"
+    ref: SessionRef
+    peer: WirePeer
+    direction: WireDirection
+    connection: int
+    kind: WireKind
+    id: RequestId | None
+    method: str | None
+    size: int
+    message: Mapping[str, JsonValue] | None = field(default=None, repr=False, hash=False)
+    left_out: str | None = None
+
+
 TranscriptEvent: TypeAlias = (
     ApprovalRequested
     | ApprovalDecided
@@ -289,6 +324,7 @@ TranscriptEvent: TypeAlias = (
     | PromptEnded
     | SessionOpened
     | SessionClosed
+    | WireMessage
 )
 """Every event. The union is closed: a new one raises the version of the schema."""
 

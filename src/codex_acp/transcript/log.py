@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.transcript.events import Entry, Timestamp, TranscriptEvent
+    from codex_acp.transcript.events import (
+        Entry,
+        Timestamp,
+        TranscriptEvent,
+        WireDirection,
+        WirePeer,
+    )
     from codex_acp.transcript.stream import EntryStream
+    from codex_acp.transcript.wire_tap import WireTaps
 
 __all__ = ["Transcript", "Subscriber"]
 
@@ -28,18 +35,28 @@ class Transcript:
     """The semantic log of one adapter or one program. To be used from one event loop's thread.
 
     ``clock`` gives seconds since the epoch. ``record_content`` keeps what people type into forms;
-    tokens and keys are left out in any case, for every listener.
+    tokens and keys are left out in any case, for every listener. ``record_wire`` keeps every
+    message of both protocols too, and so the whole conversation.
     """
 
     def __init__(
-        self, *, clock: Callable[[], float] = time.time, record_content: bool = False
+        self,
+        *,
+        clock: Callable[[], float] = time.time,
+        record_content: bool = False,
+        record_wire: bool = False,
     ) -> None:
         self._clock = clock
         self._record_content = record_content
+        self._record_wire = record_wire
+        self._taps: WireTaps | None = None
         self._subscribers: tuple[Subscriber, ...] = ()
         self._streams: tuple[EntryStream, ...] = ()
         self._complained: set[Subscriber] = set()
         self._closed = False
+
+    def __repr__(self) -> str:
+        return f"Transcript(active={self.active})"
 
     @property
     def active(self) -> bool:
@@ -70,6 +87,16 @@ class Transcript:
                     _log.exception("a subscriber of the transcript failed; told only once")
         for stream in self._streams:
             stream.put(entry)
+
+    def tap(self, peer: WirePeer) -> Callable[[WireDirection, bytes], None] | None:
+        """What is to see each line of a new connection to ``peer``; None: the wire is not kept."""
+        if not self._record_wire:
+            return None
+        from codex_acp.transcript.wire_tap import WireTaps
+
+        if self._taps is None:
+            self._taps = WireTaps(self.record, keep_typed=self._record_content)
+        return self._taps.new(peer)
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Call ``subscriber`` with every entry from now on; what is returned ends that.

@@ -51,6 +51,9 @@ class EntryStream:
         self._changed = anyio.Event()
         self._ended = False
 
+    def __repr__(self) -> str:
+        return f"EntryStream(waiting={len(self._waiting)}, dropped={self._dropped})"
+
     async def __aenter__(self) -> Self:
         """The stream itself."""
         return self

@@ -78,6 +78,9 @@ class TranscriptWriter:
         self._late = False
         self._closed = False
 
+    def __repr__(self) -> str:
+        return f"TranscriptWriter({str(self._path)!r})"
+
     def __enter__(self) -> Self:
         """The writer itself."""
         return self

@@ -101,6 +101,9 @@ class ChildProcess:
         self._collected = False
         self._closing: Task[None] | None = None
 
+    def __repr__(self) -> str:
+        return f"ChildProcess({self._name!r}, pid={self.pid})"
+
     @property
     def pid(self) -> int:
         """The process id; the same as the id of its group and session."""

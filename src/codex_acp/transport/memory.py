@@ -42,6 +42,9 @@ class MemoryLink:
         self._told = False
         self._writer_paused = False
 
+    def __repr__(self) -> str:
+        return f"MemoryLink(closed={self._closed})"
+
     def start(self, receiver: Receiver) -> None:
         """See `Link.start`."""
         self._receiver = receiver

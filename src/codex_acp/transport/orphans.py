@@ -15,6 +15,8 @@ import os
 import sys
 import time
 
+from codex_acp.transport.process_table import is_starting
+
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, TimerHandle
@@ -57,9 +59,11 @@ def mark(env: Mapping[str, str] | None, added: str) -> dict[str, str]:
 
 
 def has_mark(pid: int, wanted: str) -> bool | None:
-    """Whether a process has the mark; None if it has no environment: it may just be starting."""
+    """Whether a process has the mark; None while it is just being started and cannot be told."""
     environment = _environment(pid)
-    return None if environment == b"" else wanted.encode() in (environment or b"")
+    if environment == b"" and is_starting(pid):
+        return None
+    return wanted.encode() in (environment or b"")
 
 
 def opened(root: int) -> None:

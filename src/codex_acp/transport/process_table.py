@@ -8,10 +8,20 @@ from __future__ import annotations
 import os
 import sys
 
-__all__ = ["ProcessInfo", "parse_proc_stat", "parse_ps", "read_process", "read_processes"]
+__all__ = [
+    "ProcessInfo",
+    "is_starting",
+    "parse_proc_stat",
+    "parse_ps",
+    "read_process",
+    "read_processes",
+]
 
 _PS_SECONDS = 0.2
 """``ps`` normally takes 20 ms; a stuck one must not stop a shutdown that promises half a second."""
+
+_ENV_END = 48
+"""Where ``/proc/PID/stat`` has the end of the environment (proc(5)), counted from the state."""
 
 
 class ProcessInfo:
@@ -48,6 +58,13 @@ def read_process(pid: int) -> ProcessInfo | None:
     if sys.platform != "linux":
         return parse_ps(_run_ps(["-p", str(pid)])).get(pid)
     return _read_stat(pid)
+
+
+def is_starting(pid: int) -> bool:
+    """Whether it has no environment yet: the kernel is about to run a new program in it."""
+    stat = _read_bytes(f"/proc/{pid}/stat")
+    fields = stat.rpartition(b")")[2].split()
+    return len(fields) > _ENV_END and fields[_ENV_END] == b"0"
 
 
 def parse_proc_stat(text: bytes) -> ProcessInfo:
@@ -89,13 +106,21 @@ def _read_proc() -> dict[int, ProcessInfo]:
 
 def _read_stat(pid: int) -> ProcessInfo | None:
     try:
-        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
-    except OSError:
-        return None
+        return parse_proc_stat(_read_bytes(f"/proc/{pid}/stat"))
+    except (ValueError, IndexError):
+        return None  # it has ended
+
+
+def _read_bytes(path: str) -> bytes:
+    """The beginning of a small file; empty if it cannot be read."""
     try:
-        return parse_proc_stat(os.read(fd, 4096))
-    except (OSError, ValueError, IndexError):
-        return None  # it ended between open and read
+        fd = os.open(path, os.O_RDONLY)
+    except OSError:
+        return b""
+    try:
+        return os.read(fd, 4096)
+    except OSError:
+        return b""  # the process ended between open and read
     finally:
         os.close(fd)
 

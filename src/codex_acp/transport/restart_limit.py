@@ -6,12 +6,13 @@ Time is handed in. Must not know what is started, or why it ended.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+
+from codex_acp._record import record
 
 __all__ = ["RestartLimit", "Restarts"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class RestartLimit:
     """``count`` unexpected ends within ``seconds`` are the most; then starting is refused."""
 
@@ -19,15 +20,12 @@ class RestartLimit:
     seconds: float = 60.0
 
 
-@dataclass(slots=True)
 class Restarts:
     """What counts towards the limit; times are seconds of any clock that only goes forward."""
 
-    limit: RestartLimit = field(default_factory=RestartLimit)
-    _times: deque[float] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._times = deque(maxlen=self.limit.count)
+    def __init__(self, limit: RestartLimit = RestartLimit()) -> None:  # noqa: B008 - frozen
+        self.limit = limit
+        self._times: deque[float] = deque(maxlen=limit.count)
 
     def add(self, now: float) -> None:
         """It was started, or has ended: whichever the user of this counts."""

@@ -80,8 +80,7 @@ async def terminate(tree: ProcessTree, exited: Future[None], seconds: float) -> 
 def kill_now(tree: ProcessTree) -> None:
     """The third rung alone, without an event loop; takes up to 0.1 s."""
     for _ in range(KILL_ROUNDS):
-        tree.refresh()
-        if not tree.living():
+        if _nothing_lives(tree):
             break
         tree.signal(signal.SIGKILL)
         time.sleep(KILL_ROUND_SECONDS)
@@ -109,8 +108,11 @@ async def _all_ended(tree: ProcessTree, exited: Future[None], seconds: float) ->
 
 
 def _nothing_lives(tree: ProcessTree) -> bool:
-    """By a new look: orphans are found only now that their parents have ended."""
-    tree.refresh()
-    if tree.unsure:
+    """By two new looks: orphans are found only now that their parents have ended, and one whose
+    parent ended during a look may have been missed by that look.
+    """
+    for _ in range(2):
         tree.refresh()
-    return not tree.living()
+        if tree.unsure or tree.living():
+            return False
+    return True

@@ -72,6 +72,9 @@ class StdioLink:
         self._told = False
         self._closing: Task[None] | None = None
 
+    def __repr__(self) -> str:
+        return f"StdioLink(stdin_fd={self._stdin_fd}, stdout_fd={self._stdout_fd})"
+
     def start(self, receiver: Receiver) -> None:
         """See `Link.start`. Raises ConnectionClosed if a descriptor is not open."""
         if self._receiver is not None or self._closing is not None:

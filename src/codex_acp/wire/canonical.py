@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 
 __all__ = ["canonical_json", "digest", "same_json"]
@@ -20,6 +19,8 @@ def canonical_json(value: object) -> str:
 
 def digest(value: object) -> str:
     """SHA-256 of the canonical JSON, in hex."""
+    import hashlib  # loads OpenSSL, and many a process digests nothing
+
     return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -90,6 +90,11 @@ class UnknownValue(str):
 class UnknownVariant(WireModel):
     """A member of an open union that the schema does not know; all of it is in ``model_extra``."""
 
+    @property
+    def type(self) -> str:
+        """Its ``type``, as the members that are known have one; empty if it has none."""
+        return str((self.model_extra or {}).get("type", ""))
+
     def wire(self) -> dict[str, Any]:
         """The object as it was received."""
         return dict(self.model_extra or {})

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from codex_acp.acp._generated.v1.models import ContentBlock
     from codex_acp.codex._generated.models import UserInput
+    from codex_acp.mapping.events.content import Block
 
 __all__ = ["Command", "Commands", "Says", "StartsTurn"]
 
@@ -43,7 +43,7 @@ Command: TypeAlias = StartsTurn | Says
 class Commands(Protocol):
     """The commands of one session."""
 
-    async def find(self, prompt: Sequence[ContentBlock]) -> Command | None:
+    async def find(self, prompt: Sequence[Block]) -> Command | None:
         """The command that a prompt is; None: it goes to the model as it is.
 
         Raises RpcError -32602 for a command whose arguments cannot be right.

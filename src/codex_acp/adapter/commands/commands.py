@@ -11,20 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codex_acp.acp._generated.v1.models import TextContentBlock
 from codex_acp.adapter.commands.user_prompts import read_user_prompts
 from codex_acp.codex._generated.models import TextUserInput
 from codex_acp.errors import CodexAcpError
+from codex_acp.mapping.events.content import TextBlock
 from codex_acp.mapping.prompt import commands as names
 from codex_acp.mapping.prompt.message import user_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from codex_acp.acp._generated.v1.models import (
-        AvailableCommandsUpdateSessionUpdate,
-        ContentBlock,
-    )
     from codex_acp.adapter.commands.built_in import CommandRuns
     from codex_acp.adapter.commands.command import Command
     from codex_acp.codex._generated.models import (
@@ -33,6 +29,8 @@ if TYPE_CHECKING:
         UserInput,
     )
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
+    from codex_acp.mapping.events.content import Block
+    from codex_acp.mapping.events.session_events import CommandsChanged
     from codex_acp.mapping.prompt.commands import Typed, UserPrompt
     from codex_acp.mapping.prompt.reports import Fact
 
@@ -63,27 +61,27 @@ class SessionCommands:
         self._prompts: dict[str, UserPrompt] = {}
         self._skills: dict[str, SkillMetadata] = {}
         self._lock = anyio.Lock()
-        self._list: AvailableCommandsUpdateSessionUpdate | None = None
-        self._told: AvailableCommandsUpdateSessionUpdate | None = None
+        self._list: CommandsChanged | None = None
+        self._told: CommandsChanged | None = None
         self._runs: CommandRuns | None = None
 
     def outdated(self) -> None:
         """Prompts or skills have changed: the next `load` reads them anew."""
         self._list = None
 
-    def news(self, update: AvailableCommandsUpdateSessionUpdate) -> bool:
+    def news(self, update: CommandsChanged) -> bool:
         """Whether the client does not have this list yet; it has it from now on."""
         known, self._told = self._told, update
         return known != update
 
-    async def load(self) -> AvailableCommandsUpdateSessionUpdate:
+    async def load(self) -> CommandsChanged:
         """The whole list for the client, read when it is first wanted. Never fails."""
         async with self._lock:
             if self._list is None:
                 self._list = await self._read()
             return self._list
 
-    async def _read(self) -> AvailableCommandsUpdateSessionUpdate:
+    async def _read(self) -> CommandsChanged:
         codex = self._codex()
         self._prompts = {p.name: p for p in await read_user_prompts(codex.server.codex_home)}
         try:
@@ -94,10 +92,10 @@ class SessionCommands:
         self._skills = {s.name: s for entry in entries for s in entry.skills if s.enabled}
         return names.available_commands(self._prompts.values(), self._skills.values())
 
-    async def find(self, prompt: Sequence[ContentBlock]) -> Command | None:
+    async def find(self, prompt: Sequence[Block]) -> Command | None:
         """See `Commands.find`."""
         first = prompt[0] if prompt else None
-        if not isinstance(first, TextContentBlock) or not names.may_need_lists(first.text):
+        if not isinstance(first, TextBlock) or not names.may_need_lists(first.text):
             return None
         with anyio.move_on_after(LIST_SECONDS):
             await self.load()
@@ -108,7 +106,7 @@ class SessionCommands:
         mentioned = names.skill_mentions(first.text, self._skills)
         return self._run.turn(user_input(prompt), mentioned) if mentioned else None
 
-    def _found(self, command: Typed, rest: Sequence[ContentBlock]) -> Command | None:
+    def _found(self, command: Typed, rest: Sequence[Block]) -> Command | None:
         if command.name.startswith(names.PROMPTS_PREFIX):
             prompt = self._prompts.get(command.name.removeprefix(names.PROMPTS_PREFIX))
             if prompt is None:
@@ -140,5 +138,5 @@ class SessionCommands:
         return self._runs
 
 
-def _inputs(rest: Sequence[ContentBlock]) -> list[UserInput]:
+def _inputs(rest: Sequence[Block]) -> list[UserInput]:
     return user_input(rest) if rest else []

@@ -27,14 +27,15 @@ from codex_acp.mapping.config.options import (
     config_options,
     mode_of,
     mode_state,
+    options_of,
 )
 from codex_acp.mapping.config.values import object_of, text_of
+from codex_acp.mapping.events.session_events import ModeChanged, OptionsChanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.acp._generated.v1.models import (
-        SessionUpdate,
         SetSessionConfigOptionRequest,
         SetSessionConfigOptionResponse,
         SetSessionModeRequest,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.config.options import ConfigView
     from codex_acp.mapping.config.values import Access, Settings
+    from codex_acp.mapping.events.session_events import SessionEvent
 
     How = Literal["new", "load", "resume", "fork"]
 
@@ -73,9 +75,9 @@ class _Kept(NamedTuple):
 class Config:
     """All sessions of one agent.
 
-    ``spawn`` starts a task that may outlive a request. ``send`` sends an update of a session in
-    order with its others; it may load models. ``booleans`` tells whether the client takes options
-    of type ``boolean``.
+    ``spawn`` starts a task that may outlive a request. ``send`` sends an event of a session in
+    order with its others; it may load models. ``booleans`` tells whether a session's client takes
+    options of type ``boolean``.
 
     Of each thread the agent says: `opening`, just before it asks Codex for the thread, so that
     Codex works on both at once; `opened`, with what Codex answered; `moved`, when the thread was
@@ -85,8 +87,8 @@ class Config:
     def __init__(
         self,
         spawn: Spawn,
-        send: Callable[[str, SessionUpdate], None],
-        booleans: Callable[[], bool],
+        send: Callable[[str, SessionEvent], None],
+        booleans: Callable[[str], bool],
     ) -> None:
         self._spawn = spawn
         self._send = send
@@ -138,10 +140,7 @@ class Config:
         with anyio.move_on_after(NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS):
             await catalogues.done.wait()
             await place.done.wait()
-        view = self._view(session)
-        modes, options = mode_state(view), config_options(view)
-        session.told(options, modes)
-        return {"modes": modes, "configOptions": options}
+        return self.answer(session_id)
 
     async def moved(self, session_id: str, codex: AppServerConnection, result: JsonValue) -> None:
         """The thread of an open session was resumed on another connection: ``thread/resume``."""
@@ -159,6 +158,16 @@ class Config:
         if session is not None:
             session.leave()
             self._left[session_id] = _Kept(session.settings.tier, session.chosen)
+
+    def answer(self, session_id: str) -> dict[str, JsonValue]:
+        """As `opened`, for one more client of a session that is open."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            return {}
+        view = self._view(session)
+        modes, options = mode_state(view), config_options(view)
+        session.told(options, modes)
+        return {"modes": modes, "configOptions": options}
 
     def unrestored(self, session_id: str) -> str | None:
         """Why a session has not the sandbox that is configured; None: it has it."""
@@ -274,7 +283,7 @@ class Config:
     # What the client is told.
 
     def _view(self, session: ConfigSession) -> ConfigView:
-        return session.view(booleans=self._booleans())
+        return session.view(booleans=self._booleans(session.id))
 
     def _lists_changed(self) -> None:
         for session in self._sessions.values():
@@ -288,13 +297,7 @@ class Config:
         options, mode = config_options(view), mode_of(view)
         if options != session.told_options:
             session.told_options = options
-            self._update(session, "config_option_update", configOptions=options)
+            self._send(session.id, OptionsChanged(options_of(view)))
         if mode != session.told_mode and mode in session.told_modes:
             session.told_mode = mode
-            self._update(session, "current_mode_update", currentModeId=mode)
-
-    def _update(self, session: ConfigSession, kind: str, **fields: JsonValue) -> None:
-        update: SessionUpdate = MODELS.decode(
-            "SessionUpdate", {"sessionUpdate": kind, **fields}, f"the {kind}"
-        )
-        self._send(session.id, update)
+            self._send(session.id, ModeChanged(mode))

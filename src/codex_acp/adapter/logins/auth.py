@@ -37,6 +37,8 @@ from codex_acp.mapping.agent.auth_methods import (
     API_KEY_VARIABLES,
     CHATGPT,
     DEVICE_CODE,
+    DEVICE_CODE_ARGS,
+    LOGIN_ARGS,
     TERMINAL,
 )
 from codex_acp.routing.urls import RefusedUrl, allowed_url
@@ -45,8 +47,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from codex_acp.acp._generated.v1.models import AuthenticateRequest, LogoutRequest
-    from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.capabilities import ClientFeatures
+    from codex_acp.adapter.audience import Asks
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
     End = asyncio.Future[str | None]
@@ -73,7 +75,7 @@ class Authentication:
 
     def __init__(
         self,
-        side: Callable[[], AgentSide],
+        side: Callable[[], Asks],
         features: Callable[[], ClientFeatures],
         environment: Mapping[str, str] | None = None,
     ) -> None:
@@ -87,6 +89,8 @@ class Authentication:
     ) -> AuthenticateResponse:
         """Log in by the method that the person chose; returns when that is done.
 
+        At once if that login is there already, whoever made it.
+
         Raises RpcError: -32602 for a method that is not offered, -32000 with the reason when the
         login failed, was declined or took too long.
         """
@@ -96,8 +100,10 @@ class Authentication:
                 await self._with_key(codex, request.meta)
             elif method == CHATGPT:
                 await self._in_browser(codex)
-            elif method == DEVICE_CODE and self._features().elicitation_url:
+            elif method == DEVICE_CODE:
                 await self._with_code(codex)
+            elif method == TERMINAL and await _account(codex) is not None:
+                pass  # the client ran it in its terminal, and tells us so
             else:
                 raise _not_offered(method)
         except ErrorReply as error:
@@ -123,6 +129,8 @@ class Authentication:
     async def _with_key(self, codex: AppServerConnection, meta: dict[str, object] | None) -> None:
         given = (meta or {}).get(API_KEY)
         key = given.get("apiKey") if isinstance(given, dict) else None
+        if key is None and await _account(codex) == "apiKey":
+            return
         if key is None:
             found = (self._environment.get(name) for name in API_KEY_VARIABLES)
             key = next(filter(None, found), None)
@@ -135,8 +143,7 @@ class Authentication:
         await codex.account_login_start(ApiKeyLoginAccountParams(api_key=key.strip()))
 
     async def _in_browser(self, codex: AppServerConnection) -> None:
-        account = await codex.account_read(GetAccountParams(refresh_token=False))
-        if getattr(account.account, "type", None) == "chatgpt":
+        if await _account(codex) == "chatgpt":
             return
         if not self._features().elicitation_url and not can_open_pages(self._environment):
             raise _not_offered(CHATGPT)
@@ -149,6 +156,10 @@ class Authentication:
             await self._wait(codex, started.login_id, end, started.auth_url, message)
 
     async def _with_code(self, codex: AppServerConnection) -> None:
+        if await _account(codex) == "chatgpt":
+            return
+        if not self._features().elicitation_url:
+            raise _not_offered(DEVICE_CODE)
         with Ends(codex, COMPLETED) as ends:
             started = await codex.account_login_start(ChatgptDeviceCodeLoginAccountParams())
             if not isinstance(started, ChatgptDeviceCodeLoginAccountResponse):
@@ -206,13 +217,23 @@ class Authentication:
                 await codex.account_login_cancel(CancelLoginAccountParams(login_id=login_id))
 
 
+async def _account(codex: AppServerConnection) -> str | None:
+    """The kind of login that is there already; None if there is none."""
+    account = (await codex.account_read(GetAccountParams(refresh_token=False))).account
+    return getattr(account, "type", None)
+
+
 def _failed(message: str) -> RpcError:
     return RpcError(AUTHENTICATION_REQUIRED, message)
 
 
 def _not_offered(method: str) -> RpcError:
-    if method == TERMINAL:
-        message = f"methodId: {method!r} runs in a terminal of the client, not by authenticate"
+    args = {CHATGPT: LOGIN_ARGS, TERMINAL: LOGIN_ARGS, DEVICE_CODE: DEVICE_CODE_ARGS}.get(method)
+    if args is not None:
+        message = (
+            f"methodId: {method!r} cannot be shown by this client: "
+            f"run `codex-acp-sdk {' '.join(args)}` in a terminal first"
+        )
     else:
         message = f"methodId: {method!r} is not among this agent's authMethods"
     return RpcError(INVALID_PARAMS, message)

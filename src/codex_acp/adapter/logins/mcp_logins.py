@@ -19,7 +19,7 @@ from codex_acp.routing.display import server_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from codex_acp.acp.agent_side import AgentSide
+    from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
@@ -37,19 +37,20 @@ COMPLETED: Final = "mcpServer/oauthLogin/completed"
 
 class McpLogins:
     """A sink of one connection to Codex. ``is_open`` tells whether a thread is a session that the
-    client knows; what failed before that, `session_opened` is told.
+    client knows; what failed before that, `session_opened` is told. ``audience`` gives who
+    answers for a session.
     """
 
     def __init__(
         self,
         codex: AppServerConnection,
-        side: AgentSide,
+        audience: Callable[[str], Audience],
         spawn: Spawn,
         is_open: Callable[[str], bool],
         say: Callable[[str, str], None],
     ) -> None:
         self._codex = codex
-        self._side = side
+        self._audience = audience
         self._spawn = spawn
         self._is_open = is_open
         self._say = say
@@ -81,7 +82,7 @@ class McpLogins:
         del error
 
     def _ask(self, session_id: str, server: str) -> None:
-        if server not in self._asked:
+        if server not in self._asked and self._audience(session_id).features.elicitation_url:
             self._asked.add(server)
             self._spawn(lambda: self._login(session_id, server))
 
@@ -121,5 +122,6 @@ class McpLogins:
             message=f"{server_name(server)} needs a login at {page.host} before its tools work.",
         )
         with anyio.move_on_after(LOGIN_SECONDS):
-            return await open_until(self._side, request, end) or end.result()
+            asks = self._audience(session_id).asks
+            return await open_until(asks, request, end) or end.result()
         return "nobody logged in in time"

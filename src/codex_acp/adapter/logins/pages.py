@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         RequestUrlCreateElicitationRequest,
         SessionUrlCreateElicitationRequest,
     )
-    from codex_acp.acp.agent_side import AgentSide
+    from codex_acp.adapter.audience import Asks
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
@@ -84,7 +84,7 @@ class Ends:
 
 
 async def open_until(
-    side: AgentSide, request: PageRequest, end: asyncio.Future[str | None]
+    asks: Asks, request: PageRequest, end: asyncio.Future[str | None]
 ) -> str | None:
     """Ask the person to open the page, and wait for ``end``; why it was not opened, else None.
 
@@ -96,7 +96,7 @@ async def open_until(
         async def ask() -> None:
             nonlocal refusal
             try:
-                response = await side.elicitation_create(request)
+                response = await asks.elicitation_create(request)
             except CodexAcpError as error:
                 refusal = f"the client could not show the page: {error}"
             else:
@@ -109,7 +109,7 @@ async def open_until(
         await asyncio.shield(end)
         tasks.cancel_scope.cancel()
     if end.done():
-        side.elicitation_complete(
+        asks.elicitation_complete(
             CompleteElicitationNotification(elicitation_id=request.elicitation_id)
         )
         return None

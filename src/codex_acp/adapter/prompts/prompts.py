@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 import anyio
 
+from codex_acp.adapter.prompts.host import PromptAnswer, PromptHost, Speech, TurnWork
 from codex_acp.adapter.prompts.queue import PromptQueue
 from codex_acp.adapter.prompts.run import PromptRun
 from codex_acp.adapter.prompts.turn_calls import codex_gone, start_refused
 from codex_acp.adapter.prompts.turn_end import TurnEnd
-from codex_acp.errors import CodexAcpError, RpcError
+from codex_acp.errors import CodexAcpError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop
 
@@ -29,10 +30,9 @@ if TYPE_CHECKING:
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex._generated.models import UserInput
     from codex_acp.errors import TransportError
-    from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.session.stop_reasons import PromptEnd
 
-__all__ = ["NotTaken", "PromptAnswer", "PromptHost", "Prompts", "Speech", "TurnWork"]
+__all__ = ["Prompts"]
 
 logger = logging.getLogger(__name__)
 
@@ -41,58 +41,6 @@ CANCELLED: Final = PromptStop("cancelled")
 MAX_ANSWERED: Final = 256
 """Turns that are known to be answered: what comes late comes within moments of the end, or when a
 command ends that was left in the background."""
-
-
-class TurnWork(NamedTuple):
-    """A prompt that runs as a turn."""
-
-    start: Callable[[str], Awaitable[str | None]]
-    """Begins the turn with a message of this id; the turn's id, None if it is not told."""
-    message: list[UserInput] | None
-    """What is steered into a running turn instead; None: it has to be a turn of its own."""
-
-
-class Speech(NamedTuple):
-    """A prompt that is answered without a turn."""
-
-    run: Callable[[], Awaitable[None]]
-
-
-class NotTaken(RpcError):
-    """A prompt that failed, and of which nothing has happened: it may be run once more."""
-
-
-class PromptAnswer(NamedTuple):
-    """How a prompt has ended."""
-
-    end: PromptEnd
-    usage: dict[str, JsonValue] | None = None
-    """Of the turn that this prompt began; one that was steered into a turn has none of its own."""
-    untaken: bool = False
-    """Whether it failed because Codex had ended before it read anything of it."""
-
-
-class PromptHost(Protocol):
-    """The session, as far as its prompts need it."""
-
-    @property
-    def client_gone(self) -> bool:
-        """Whether nothing that is sent arrives any more."""
-
-    def message_named(self, message_id: str) -> None:
-        """A message of the client goes to Codex under this id."""
-
-    def prompt_cancelled(self) -> None:
-        """Settle what is asked of the person."""
-
-    def turn_begins(self) -> None:
-        """A turn is about to be asked for."""
-
-    def turn_over(self, run: PromptRun, end: PromptEnd) -> None:
-        """Send what is still to be sent of a turn; its prompts are answered after this."""
-
-    def say(self, text: str) -> None:
-        """One line for the person."""
 
 
 class Prompts:
@@ -126,6 +74,16 @@ class Prompts:
         """Whether a prompt's turn runs."""
         return self._run is not None
 
+    @property
+    def turn(self) -> object | None:
+        """What runs: the same object from its beginning to its end, None for nothing."""
+        return self._run or self._active
+
+    @property
+    def turn_ids(self) -> frozenset[str | None]:
+        """The names of what runs, as far as they are known."""
+        return frozenset([self._active, *(self._run.turn_ids if self._run is not None else ())])
+
     def answered(self, turn_id: str | None) -> bool:
         """Whether the turn's prompt is answered, so that nothing of the turn may be sent.
 
@@ -137,13 +95,18 @@ class Prompts:
 
     # What the client asks for.
 
-    async def run(self, prepare: Callable[[], Awaitable[TurnWork | Speech]]) -> PromptAnswer:
+    async def run(
+        self,
+        prepare: Callable[[], Awaitable[TurnWork | Speech]],
+        when_inserted: Callable[[str], None] | None = None,
+    ) -> PromptAnswer:
         """Run one prompt to its end, behind those that came before it.
 
-        Takes its place in the order before anything else. Raises RpcError if too many wait, and
-        what ``prepare`` and a `Speech` raise.
+        Takes its place in the order before anything else. ``when_inserted`` is called once, with
+        the message's id, when Codex has taken it. Raises RpcError if too many wait, and what
+        ``prepare`` and a `Speech` raise.
         """
-        prompt = self._queue.enter()
+        prompt = self._queue.enter(when_inserted)
         try:
             with prompt.scope:
                 work = await prepare()
@@ -162,7 +125,7 @@ class Prompts:
             self._cancel_run(self._run)
         elif self._active is not None:  # a turn that Codex began by itself
             turn_id = self._active
-            self._spawn(lambda: self._interrupt_turn(turn_id))
+            self._spawn(lambda: self._end.interrupt_again(turn_id))
             self._host.prompt_cancelled()
 
     def lost(self, error: TransportError | None) -> None:
@@ -186,6 +149,7 @@ class Prompts:
                     await self._queue.changed()
                 prompt.speaks = True
                 self._queue.wake()
+                prompt.inserted()
                 await work.run()
                 return PromptAnswer(PromptStop("end_turn"))
             await self._place(prompt, work)
@@ -236,9 +200,11 @@ class Prompts:
         self._end.watch(run)
         message_id = prompt.message_id
         # A task of its own: if the client gives the prompt up, the turn must still become known.
-        self._spawn(lambda: self._start(run, work, message_id))
+        self._spawn(lambda: self._start(run, work, message_id, prompt.inserted))
 
-    async def _start(self, run: PromptRun, work: TurnWork, message_id: str) -> None:
+    async def _start(
+        self, run: PromptRun, work: TurnWork, message_id: str, inserted: Callable[[], None]
+    ) -> None:
         try:
             active = self._active
             if active is not None and active in self.stale:  # Codex would add the message to that
@@ -252,6 +218,7 @@ class Prompts:
                 turn_id = await work.start(message_id)
             if run.answer.cancelled_caught:
                 return
+            inserted()
         except CodexAcpError as error:
             self._lose(run, start_refused(error))
         except Exception:
@@ -288,6 +255,7 @@ class Prompts:
         if run.ended and self._unread(prompt, run):
             return False
         prompt.run = run
+        prompt.inserted()
         self._queue.wake()
         return True
 
@@ -340,9 +308,6 @@ class Prompts:
                 turns = (run.turn_id, run.active_id)
                 self.stale |= {turn for turn in turns if turn is not None}
 
-    async def _interrupt_turn(self, turn_id: str) -> None:
-        await self._calls.interrupt(turn_id)
-
     # What Codex reports.
 
     def heard(self) -> None:
@@ -351,18 +316,20 @@ class Prompts:
 
     @property
     def running_turn(self) -> str | None:
-        """The turn of the prompt that runs, if it is known."""
+        """The turn of the prompt that runs."""
         return None if self._run is None else self._run.turn_id
 
     def turn_began(self, turn_id: str, root_id: str | None) -> None:
         """``turn/started``."""
         self._active = turn_id
         if turn_id in self.stale:
-            self._spawn(lambda: self._interrupt_turn(turn_id))
+            self._spawn(lambda: self._end.interrupt_again(turn_id))
         elif self._run is not None:
             self._run.turn_began(turn_id, root_id)
             self._queue.wake()
             self._end.turn_began(self._run)
+        else:
+            self._host.works_by_itself()
 
     def turn_ended(self, turn_id: str, end: PromptEnd) -> None:
         """``turn/completed``, however it could be read."""
@@ -372,11 +339,16 @@ class Prompts:
             self._note_answered(turn_id)
         if self._run is not None:
             self._end.turn_ended(self._run, turn_id, end)
+        else:
+            self._host.rests(end)
 
     def message_read(self, message_id: str, turn_id: str) -> None:
         """Codex took a message of ours into a turn."""
         if self._run is not None:
             self._run.message_read(message_id, turn_id)
+            for prompt in self._queue.of_run(self._run):
+                if prompt.message_id == message_id:  # before anything that answers it
+                    prompt.inserted()
 
     def command_began(self, item_id: str) -> None:
         """A command runs."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 import anyio
 
@@ -15,6 +16,8 @@ from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_REQUEST
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from codex_acp.adapter.prompts.run import PromptRun
 
 __all__ = ["PromptQueue", "QueuedPrompt"]
@@ -26,9 +29,10 @@ MAX_PROMPTS: Final = 32
 class QueuedPrompt:
     """One prompt that the client waits for."""
 
-    __slots__ = ("message_id", "run", "scope", "speaks")
+    __slots__ = ("_when_inserted", "message_id", "run", "scope", "speaks")
 
-    def __init__(self) -> None:
+    def __init__(self, when_inserted: Callable[[str], None] | None = None) -> None:
+        self._when_inserted = when_inserted
         self.message_id = ""
         """What its message is called towards Codex; a new name for each attempt."""
         self.run: PromptRun | None = None
@@ -37,6 +41,12 @@ class QueuedPrompt:
         """Whether it is being answered without a turn; those behind it need not wait for that."""
         self.scope = anyio.CancelScope()
         """Around all that is done while it waits."""
+
+    def inserted(self) -> None:
+        """It has its place among the messages of the session: told once, with its id."""
+        told, self._when_inserted = self._when_inserted, None
+        if told is not None:
+            told(self.message_id or uuid4().hex)
 
 
 class PromptQueue:
@@ -51,12 +61,12 @@ class PromptQueue:
         """Whether every prompt was answered."""
         return not self._prompts
 
-    def enter(self) -> QueuedPrompt:
+    def enter(self, when_inserted: Callable[[str], None] | None = None) -> QueuedPrompt:
         """A place at the end. Raises RpcError -32600 if too many wait."""
         if len(self._prompts) >= MAX_PROMPTS:
             message = f"{MAX_PROMPTS} prompts of this session are not answered yet; wait for one"
             raise RpcError(INVALID_REQUEST, message)
-        prompt = QueuedPrompt()
+        prompt = QueuedPrompt(when_inserted)
         self._prompts.append(prompt)
         return prompt
 

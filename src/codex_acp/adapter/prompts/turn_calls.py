@@ -19,7 +19,7 @@ from codex_acp.codex._generated.models import (
 from codex_acp.errors import CodexAcpError, ErrorReply, ProcessExited, RpcError, TransportError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS
 from codex_acp.mapping.session.stop_reasons import PromptFailure
-from codex_acp.transcript.redaction import scrub
+from codex_acp.transcript.secrets import scrub
 from codex_acp.transport.child import ChildProcess
 
 if TYPE_CHECKING:

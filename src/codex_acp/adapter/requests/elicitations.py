@@ -19,7 +19,7 @@ from codex_acp.routing.elicitations import cancelled, create_request, declined, 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.acp.agent_side import AgentSide
+    from codex_acp.adapter.audience import Asks
     from codex_acp.routing.elicitations import ElicitationReply
     from codex_acp.routing.ledger import Key
     from codex_acp.routing.route import Elicitation
@@ -40,16 +40,17 @@ class _Elicited:
 
 
 class ElicitationRunner:
-    """The elicitations of one app-server connection. ``say`` tells a session's person a line."""
+    """The elicitations of one app-server connection. ``asks`` gives whom a session asks, ``say``
+    tells its person a line."""
 
     def __init__(
         self,
-        side: AgentSide,
+        asks: Callable[[str], Asks],
         generation: int,
         say: Callable[[str, str], None],
         transcript: Transcript,
     ) -> None:
-        self._side = side
+        self._asks = asks
         self._generation = generation
         self._say = say
         self._transcript = transcript
@@ -63,7 +64,7 @@ class ElicitationRunner:
         self._asked += 1
         elicitation_id = f"e{self._generation}-{self._asked}"
         elicited = self._elicited[key] = _Elicited(routed, anyio.CancelScope())
-        acp_id = self._side.next_request_id
+        acp_id = self._asks(routed.session_id).next_request_id
         self._transcript.record(records.elicitation_requested(routed, self._generation, acp_id))
         reply = cancelled(routed.asked)
         by: ElicitationSettler
@@ -93,7 +94,7 @@ class ElicitationRunner:
         child = routed.thread_id if routed.thread_id != routed.session_id else None
         request = create_request(routed.asked, routed.session_id, elicitation_id, child)
         try:
-            response = await self._side.elicitation_create(request)
+            response = await self._asks(routed.session_id).elicitation_create(request)
         except CodexAcpError as error:
             return declined(routed.asked, f"the client gave no answer: {error}")
         return reply_to(routed.asked, response)

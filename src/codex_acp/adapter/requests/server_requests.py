@@ -9,32 +9,28 @@ turn's end, Codex's own settling, a loss.
 from __future__ import annotations
 
 import logging
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, assert_never
 
 import anyio
 import anyio.lowlevel
 
-from codex_acp.acp._generated.v1.models import (
-    CancelledRequestPermissionOutcome,
-    RequestPermissionRequest,
-    SelectedRequestPermissionOutcome,
-)
 from codex_acp.adapter.requests.elicitations import ElicitationRunner
 from codex_acp.codex.approvals import refusals
 from codex_acp.codex.approvals.action_ids import ALLOWED_IN_DOUBT, SHARED_ID
 from codex_acp.codex.approvals.actions import refreshed
 from codex_acp.codex.approvals.classify import PermissionsApproval
 from codex_acp.errors import CodexAcpError, RpcError
+from codex_acp.mapping.events.permissions import PermissionQuestion
 from codex_acp.routing import records
+from codex_acp.routing.approvals import command_of, reason_shown
 from codex_acp.routing.display import shortened, visible
 from codex_acp.routing.ledger import (
     Failed,
     FailedClosed,
     Key,
     Ledger,
-    OutcomeCancelled,
-    Selected,
 )
 from codex_acp.routing.route import (
     Approval,
@@ -48,7 +44,7 @@ from codex_acp.routing.table import route
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.acp.agent_side import AgentSide
+    from codex_acp.adapter.audience import Asks
     from codex_acp.adapter.requests.session_protocol import SessionProtocol
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
@@ -80,20 +76,21 @@ class _Asked:
 class ServerRequestRunner:
     """The requests of one app-server connection; ``generation`` tells it from earlier ones.
 
-    ``context`` gives what is known now; ``session`` finds an open session by its id; ``interrupt``
-    begins to interrupt the turn that runs in a thread, given one that should.
+    ``asks`` gives whom a session asks; ``context`` what is known now, for a request of a thread;
+    ``session`` finds an open session by its id; ``interrupt`` begins to interrupt the turn that
+    runs in a thread, given one that should.
     """
 
     def __init__(
         self,
-        side: AgentSide,
+        asks: Callable[[str], Asks],
         generation: int,
-        context: Callable[[], RoutingContext],
+        context: Callable[[str | None], RoutingContext],
         session: Callable[[str], SessionProtocol | None],
         transcript: Transcript,
         interrupt: Callable[[str, str], None],
     ) -> None:
-        self._side = side
+        self._asks = asks
         self._interrupt = interrupt
         self._generation = generation
         self._context = context
@@ -101,7 +98,7 @@ class ServerRequestRunner:
         self._transcript = transcript
         self._ledger = Ledger()
         self._asked: dict[Key, _Asked] = {}
-        self._elicitations = ElicitationRunner(side, generation, self._say, transcript)
+        self._elicitations = ElicitationRunner(asks, generation, self._say, transcript)
         self._accepted: dict[tuple[str, str], list[Approval]] = {}
         """By thread and item: what was accepted, and has a tool call that the item does not end."""
 
@@ -109,20 +106,21 @@ class ServerRequestRunner:
         """Wait until what came before the request was shown (contract 4.1)."""
         thread_id = asking_thread(request)
         if thread_id is not None:
-            session = self._session(self._context().items.root_of(thread_id))
+            session = self._session(self._context(thread_id).items.root_of(thread_id))
             if session is not None:
                 await session.caught_up()
 
     async def handle(self, request: ServerRequest) -> WireModel:
         """Answer one request. Raises RpcError where the method has no negative reply."""
-        routed = route(request, self._context())
+        routed = route(request, self._context(asking_thread(request)))
         match routed:
             case Approval() | Elicitation() if self._too_late(routed):
                 return self._cancelled(request, routed.session_id)
             case Approval():
                 return await self._approve(routed)
             case Elicitation():
-                reply = await self._elicitations.ask(self._key(routed.request.id), routed)
+                with self._waiting(routed.session_id):
+                    reply = await self._elicitations.ask(self._key(routed.request.id), routed)
                 return self._refused(routed.request, _ID_IN_USE) if reply is None else reply
             case Decline():
                 failed = self._ledger.declined(request)
@@ -188,8 +186,8 @@ class ServerRequestRunner:
         elif (withdrawn := self._elicitations.withdraw(key, "superseded")) is not None:
             self._say(withdrawn.session_id, f"Withdrawn: {refused.reason}")
         else:
-            context = self._context()
             thread_id = records.thread_named(refused.params)
+            context = self._context(thread_id)
             root = None if thread_id is None else context.items.root_of(thread_id)
             session_id = root if root in context.sessions else None
             event = records.request_refused(*refused, session_id, self._generation)
@@ -201,7 +199,8 @@ class ServerRequestRunner:
 
     async def _approve(self, routed: Approval) -> WireModel:
         key = self._key(routed.approval.request.id)
-        entry = self._ledger.open(key, routed, self._side.next_request_id)
+        asks = self._asks(routed.session_id)
+        entry = self._ledger.open(key, routed, asks.next_request_id)
         if entry is None:
             return self._refused(routed.approval.request, _ID_IN_USE)
         if isinstance(entry, FailedClosed):
@@ -209,14 +208,15 @@ class ServerRequestRunner:
             return self._decline(Decline(routed.approval.request, SHARED_ID, routed.session_id))
         for decision in routed.offered.unknown:
             logger.warning("Codex offers %s, which is not known here and left out", decision)
-        running = self._context().items.get(routed.thread_id, routed.item_id)
+        running = self._context(routed.thread_id).items.get(routed.thread_id, routed.item_id)
         if running is not None:
             running.asked = True
         session = self._session(routed.session_id)
         if session is not None:
             session.announce_tool_call(routed.announcement)
         self._transcript.record(records.approval_requested(entry))
-        settlement = await self._ask(entry)
+        with self._waiting(routed.session_id):
+            settlement = await self._ask(entry)
         self._settled(routed, accepted=settlement.outcome == "accepted")
         if settlement.reply is None:
             raise RpcError(-32000, settlement.reason)
@@ -243,7 +243,7 @@ class ServerRequestRunner:
     def _settled(self, routed: Approval, *, accepted: bool) -> None:
         session = self._session(routed.session_id)
         if session is not None:
-            session.approval_settled(routed.shown.tool_call_id, accepted=accepted)
+            session.approval_settled(routed.shown.id, accepted=accepted)
         if accepted:
             self._follow(routed)
 
@@ -251,13 +251,13 @@ class ServerRequestRunner:
         """See to the end of an accepted tool call that is not an item of the session's thread."""
         if isinstance(routed.approval, PermissionsApproval):
             self._call_ended(routed, ended_well=True)  # there is no item: to grant is all
-        elif routed.shown.tool_call_id != routed.item_id:
+        elif routed.shown.id != routed.item_id:
             self._accepted.setdefault((routed.thread_id, routed.item_id), []).append(routed)
 
     def _call_ended(self, routed: Approval, *, ended_well: bool) -> None:
         session = self._session(routed.session_id)
         if session is not None:
-            session.tool_call_ended(routed.shown.tool_call_id, ended_well=ended_well)
+            session.tool_call_ended(routed.shown.id, ended_well=ended_well)
 
     async def _ask(self, entry: LedgerEntry) -> Settlement:
         """Send the permission request; how its entry was settled, whoever did it."""
@@ -277,7 +277,8 @@ class ServerRequestRunner:
             del self._asked[entry.key]
 
     def _answered(self, entry: LedgerEntry, answer: Answer) -> Settlement:
-        items, routed = self._context().items, entry.route
+        routed = entry.route
+        items = self._context(routed.thread_id).items
         settlement = self._ledger.answered(
             entry.key,
             entry.token,
@@ -290,23 +291,18 @@ class ServerRequestRunner:
         return settlement
 
     async def _permission(self, entry: LedgerEntry) -> Answer:
-        request = RequestPermissionRequest(
+        approval = entry.route.approval
+        question = PermissionQuestion(
             session_id=entry.route.session_id,
-            tool_call=entry.route.shown,
+            shown=entry.route.shown,
             options=[choice.option for choice in entry.choices],
+            reason=reason_shown(approval),
+            command=command_of(approval),
         )
         try:
-            response = await self._side.session_request_permission(request)
+            return await self._asks(entry.route.session_id).request_permission(question)
         except CodexAcpError as error:
             return Failed(f"the client gave no outcome: {error}")
-        outcome = response.outcome
-        match outcome:
-            case SelectedRequestPermissionOutcome():
-                return Selected(outcome.option_id)
-            case CancelledRequestPermissionOutcome():
-                return OutcomeCancelled()
-            case _:
-                assert_never(outcome)
 
     def _carry_out(self, settlements: list[Settlement]) -> None:
         """Something else than the client's answer settled these: withdraw their questions."""
@@ -355,6 +351,10 @@ class ServerRequestRunner:
             reason = shortened(routed.reason, SAID_LIMIT)
             self._say(routed.session_id, f"Declined without asking: {reason}")
         return self._refused(routed.request, routed.reason)
+
+    def _waiting(self, session_id: str) -> AbstractContextManager[None]:
+        session = self._session(session_id)
+        return nullcontext() if session is None else session.waiting_for_person()
 
     def _say(self, session_id: str, text: str) -> None:
         session = self._session(session_id)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1.models import ToolCallSessionUpdate
+    from contextlib import AbstractContextManager
+
+    from codex_acp.mapping.events.session_events import ToolCallAnnounced
 
 __all__ = ["SessionProtocol"]
 
@@ -23,7 +25,7 @@ class SessionProtocol(Protocol):
     async def caught_up(self) -> None:
         """Wait until all that Codex has said so far was shown: files of an edit may be read."""
 
-    def announce_tool_call(self, call: ToolCallSessionUpdate) -> None:
+    def announce_tool_call(self, call: ToolCallAnnounced) -> None:
         """Send the tool call unless it was sent before; all that waits goes out first."""
 
     def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
@@ -31,6 +33,9 @@ class SessionProtocol(Protocol):
 
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
         """Show that it is over, if no item of the session's own thread shows that."""
+
+    def waiting_for_person(self) -> AbstractContextManager[None]:
+        """While a person is asked something for it."""
 
     def say(self, text: str) -> None:
         """One line for the person: something was declined without asking."""

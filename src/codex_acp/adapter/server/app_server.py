@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import logging
 import math
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import anyio
+from anyio import to_thread
 
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.codex.connection.codex_binary import find_codex
-from codex_acp.codex.connection.launch import spawn_app_server
+from codex_acp.codex.connection.handshake import check_version
+from codex_acp.codex.connection.launch import codex_version, spawn_app_server
 from codex_acp.errors import CodexAcpError, LaunchError, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS
+from codex_acp.transcript.secrets import scrub
 from codex_acp.transport.restart_limit import Restarts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.codex._generated.models import ClientInfo
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.transport.child import ChildProcess
+    from codex_acp.transport.connection import Direction
 
 __all__ = ["AppServer"]
 
@@ -36,32 +38,44 @@ class AppServer:
     """One app-server process at a time.
 
     ``spawned`` is the process that was started before anything was imported, or why it could not
-    be; then the reason is told to whoever needs Codex, and not before.
+    be; then the reason is told to whoever needs Codex, and not before. ``lock`` is shared by those
+    that start one at a time: in a new CODEX_HOME two that start at once fail.
     """
 
     def __init__(
-        self, options: LaunchOptions, spawned: ChildProcess | LaunchError | None = None
+        self,
+        options: LaunchOptions,
+        spawned: ChildProcess | LaunchError | None = None,
+        *,
+        lock: anyio.Lock | None = None,
     ) -> None:
-        self._options = options
+        self.options = options
         self._spawned = spawned
-        self._client_info: ClientInfo | dict[str, JsonValue] | None = None
+        self._client_info: dict[str, JsonValue] | None = None
         self._client: AppServerConnection | None = None
         self._failure: CodexAcpError | None = None
         """Why the warm-up failed, until somebody was told."""
         self._on_client: Callable[[AppServerConnection], None] | None = None
         self._on_refused: Callable[[RefusedRequest], None] | None = None
+        self._new_tap: Callable[[], Callable[[Direction, bytes], None] | None] = lambda: None
         self._closing = False
-        self._lock = anyio.Lock()
+        self._lock = lock or anyio.Lock()
         self._restarts = Restarts()
         self._end = _End()
 
-    def introduce(self, client_info: ClientInfo | dict[str, JsonValue] | None) -> None:
+    def introduce(self, client_info: dict[str, JsonValue] | None) -> None:
         """Say on whose behalf Codex is used; counts for handshakes that begin after this."""
         self._client_info = client_info
 
     def when_started(self, callback: Callable[[AppServerConnection], None]) -> None:
         """Call ``callback`` with each new client, before anything travels on it."""
         self._on_client = callback
+
+    def when_connected(
+        self, new_tap: Callable[[], Callable[[Direction, bytes], None] | None]
+    ) -> None:
+        """Have what ``new_tap`` gives see each line of every connection from now on."""
+        self._new_tap = new_tap
 
     def when_refused(self, callback: Callable[[RefusedRequest], None]) -> None:
         """Call ``callback`` with what a client refuses by itself: an unknown method, params that
@@ -81,8 +95,6 @@ class AppServer:
             try:
                 self._client = await self._start()
             except CodexAcpError as error:
-                from codex_acp.transcript.redaction import scrub  # its patterns cost milliseconds
-
                 reason = scrub(str(error))
                 logger.warning("Codex could not be started: %s", reason)
                 raise RpcError(INTERNAL_ERROR, reason) from error
@@ -111,6 +123,7 @@ class AppServer:
             client_info=self._client_info,
             opt_out_notifications=UNWANTED_NOTIFICATIONS,
             on_refused=self._refused,
+            on_line=self._new_tap(),
         )
         self._restarts.add(anyio.current_time())
         client.subscribe_all(self._end, frozenset())
@@ -122,16 +135,21 @@ class AppServer:
             self._end.reason = str(error)
             raise
         except CodexAcpError as error:
-            self._end.reason = self._no_codex(error)
+            self._end.reason = await self._no_codex(error)
             raise LaunchError(self._end.reason) from error
         return client
 
-    def _no_codex(self, error: CodexAcpError) -> str:
-        """Perhaps it is none at all: so say which program it was that failed."""
-        with suppress(LaunchError):
-            path = find_codex(self._options.codex).path
-            return f"{path!r} did not start as a Codex app-server: {error}"
-        return str(error)
+    async def _no_codex(self, error: CodexAcpError) -> str:
+        """Perhaps it is none at all, or too old to say so: ask it, and say which program failed."""
+        try:
+            path = find_codex(self.options.codex).path
+        except LaunchError:
+            return str(error)
+        try:
+            check_version(await to_thread.run_sync(codex_version, path, abandon_on_cancel=True))
+        except LaunchError as refused:
+            return str(refused)
+        return f"{path!r} did not start as a Codex app-server: {error}"
 
     def _spawn(self) -> ChildProcess:
         wait = self._restarts.seconds_to_wait(anyio.current_time())
@@ -142,7 +160,7 @@ class AppServer:
                 f"again in {math.ceil(wait)} s at the earliest. The last time: {self._end.reason}"
             )
             raise LaunchError(message)
-        return spawn_app_server(self._options, on_stderr_line=_log_stderr)
+        return spawn_app_server(self.options, on_stderr_line=_log_stderr)
 
     def _refused(self, refused: RefusedRequest) -> None:
         if self._on_refused is not None and not self._closing:

@@ -8,11 +8,11 @@ matter. Source: schema definitions ThreadItemsListParams, ThreadTurnsListParams,
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import anyio
 
+from codex_acp._record import record
 from codex_acp.codex._generated.methods import MODELS
 from codex_acp.errors import ErrorReply, InvalidPayload
 
@@ -56,7 +56,7 @@ class _Page(NamedTuple):
     cursor: str | None
 
 
-@dataclass(slots=True)
+@record
 class HistoryReader:
     """Reads a thread's items and gives each to ``show`` with the id of its turn.
 

@@ -9,27 +9,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from weakref import WeakValueDictionary
 
 import anyio
 
 from codex_acp.adapter.logins.check import LoginCheck
 from codex_acp.adapter.sessions.directories import check_directories
+from codex_acp.adapter.sessions.opening_errors import never_stored, session_error, unknown_session
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
 from codex_acp.codex.threads.opening import opening, read_params
 from codex_acp.codex.threads.trust import left_out_here
 from codex_acp.errors import CodexAcpError, ErrorReply, InvalidPayload, RpcError, TransportError
-from codex_acp.jsonrpc.message import (
-    AUTHENTICATION_REQUIRED,
-    INTERNAL_ERROR,
-    INVALID_REQUEST,
-    RESOURCE_NOT_FOUND,
-)
-from codex_acp.mapping.agent.quick import started_thread
+from codex_acp.jsonrpc.message import INVALID_REQUEST, RESOURCE_NOT_FOUND
 from codex_acp.mapping.session.ids import canonical_id
+from codex_acp.mapping.session.setup import started_thread
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.config.catalogues import Place
     from codex_acp.adapter.config.config import Config, How
     from codex_acp.adapter.server.app_server import AppServer
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.state import SessionState
 
-__all__ = ["Opened", "SessionOpener", "Setup", "unknown_session"]
+__all__ = ["Opened", "SessionOpener", "Setup"]
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +55,8 @@ class Setup(NamedTuple):
     """Names of its MCP servers that were passed on."""
     said: tuple[str, ...] = ()
     """Lines for the person, to be said when the session is open."""
+    audience: Audience | None = None
+    """Who shall hear of the session, if it has an audience of its own."""
 
     @property
     def cwd(self) -> str:
@@ -75,12 +76,22 @@ class Opened(NamedTuple):
 
 
 class SessionOpener:
-    """Opens sessions on the newest connection to Codex, and again on a later one."""
+    """Opens sessions on the newest connection to Codex, and again on a later one.
 
-    def __init__(self, app_server: AppServer, sessions: Sessions, config: Config) -> None:
+    ``waits`` is called when Codex begins a thread, which takes it longer than all before.
+    """
+
+    def __init__(
+        self,
+        app_server: AppServer,
+        sessions: Sessions,
+        config: Config,
+        waits: Callable[[], None] = lambda: None,
+    ) -> None:
         self._app_server = app_server
         self._sessions = sessions
         self._config = config
+        self._waits = waits
         self.login = LoginCheck()
         """Whether somebody has to log in first."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -134,6 +145,7 @@ class SessionOpener:
             params |= {"threadId": source, "excludeTurns": True}
         place = self._config.opening(codex, setup.cwd, how, read)
         with self._sessions.starting():
+            self._waits()
             try:
                 result = await codex.call_raw(method, params)
                 thread_id = started_thread(result)
@@ -141,7 +153,7 @@ class SessionOpener:
                     what = f"the result of {method}"
                     CODEX_MODELS.decode("ThreadStartResponse", result, what)
                     raise InvalidPayload(what, ("thread.id: is missing",))
-                self._sessions.open(thread_id, setup.params, setup.servers)
+                self._sessions.open(thread_id, setup.params, setup.servers, audience=setup.audience)
             except CodexAcpError as error:
                 raise session_error(error) from error
         try:
@@ -176,12 +188,17 @@ class SessionOpener:
             with self._sessions.resuming(session_id) as early:
                 result = await self._resume(codex, session_id, setup)
                 try:
-                    state = await self._past(codex, session_id, result, early, how)
+                    state = await self._past(codex, session_id, result, early, how, setup.audience)
                 except BaseException:
                     await self.let_go(codex, session_id)
                     raise
                 self._sessions.open(
-                    session_id, setup.params, setup.servers, early=early, state=state
+                    session_id,
+                    setup.params,
+                    setup.servers,
+                    early=early,
+                    state=state,
+                    audience=setup.audience,
                 )
                 self._sessions.get(session_id)  # the client knows it: what was kept follows now
             return await self._opened(session_id, codex, result, how, setup, place)
@@ -206,7 +223,7 @@ class SessionOpener:
                     result = await self._resume(codex, session_id, Setup(opened.params))
                 except RpcError as error:
                     if error.code == RESOURCE_NOT_FOUND:
-                        raise _never_stored(session_id, error) from error
+                        raise never_stored(session_id, error) from error
                     raise
                 self._sessions.rebind(session_id)
                 await self._learn(codex, session_id, result, early)
@@ -258,7 +275,7 @@ class SessionOpener:
 
     def _must_be_idle(self, session_id: str) -> None:
         session = self._sessions.get(session_id)
-        if session is not None and session.busy:
+        if session is not None and session.prompts.busy:
             message = "a prompt runs in this session; wait for its end, or cancel it, to open it"
             raise RpcError(INVALID_REQUEST, message)
 
@@ -308,6 +325,8 @@ class SessionOpener:
 
             with suppress(CodexAcpError):
                 turns += [turn for turn in [await running_turn(codex, session_id)] if turn]
+        if not turns and thread.get("parentThreadId") is None:
+            return None  # there is nothing to learn
         try:
             known: Thread = CODEX_MODELS.decode("Thread", {**thread, "turns": turns}, "a thread")
         except CodexAcpError as error:
@@ -324,6 +343,7 @@ class SessionOpener:
         result: JsonValue,
         early: HeldNotifications,
         how: How,
+        audience: Audience | None,
     ) -> SessionState | None:
         """Learn what runs, and for a load show the history: what the mapping remembers of it."""
         running = await self._learn(codex, session_id, result, early)
@@ -331,22 +351,13 @@ class SessionOpener:
             return None
         from codex_acp.adapter.sessions.replay import Replay
 
-        history = Replay(self._sessions, session_id, result)
+        history = Replay(audience or self._sessions.audience(None), session_id, result)
         await history.run(codex, running)
         gone = "thread/deleted" in early.methods
         if gone or (history.missing and not await self._surely_exists(codex, session_id)):
             message = f"the session {session_id!r} was deleted while it was loaded"
             raise RpcError(RESOURCE_NOT_FOUND, message, {"sessionId": session_id})
         return history.end(running)
-
-
-def unknown_session(session_id: str, data: object = None) -> RpcError:
-    """The answer to a request for a session that Codex does not have (ACP: -32002)."""
-    message = f"there is no session {session_id!r}; session/list names those that there are"
-    details: dict[str, object] = {"sessionId": session_id}
-    if data is not None:
-        details["codex"] = data
-    return RpcError(RESOURCE_NOT_FOUND, message, details)
 
 
 async def _configuration(codex: AppServerConnection, cwd: str) -> JsonValue:
@@ -366,35 +377,3 @@ def _said_of(place: Place, unrestored: str | None) -> list[str]:
 
     said = [left_out_line(found, str(place.untrusted))] if found else []
     return said if unrestored is None else [*said, unrestored_line(unrestored)]
-
-
-def _never_stored(session_id: str, error: RpcError) -> RpcError:
-    """Codex stores a thread with its first turn, and deletes it when it is told to."""
-    message = (
-        f"Codex has ended, and has nothing of the session {session_id!r}: it had no first prompt, "
-        "or was deleted; start a new session"
-    )
-    return RpcError(RESOURCE_NOT_FOUND, message, error.data)
-
-
-def session_error(error: CodexAcpError) -> RpcError:
-    """Why Codex would not open a session, as the answer to the request that wanted one."""
-    if isinstance(error, RpcError):
-        return error
-    from codex_acp.transcript.redaction import scrub, scrub_json  # patterns cost milliseconds
-
-    if isinstance(error, ErrorReply):
-        said = scrub(error.message)  # it may quote what an MCP server was given
-        details = scrub_json(cast("JsonValue", error.data))
-        data = {"message": said, "code": error.code, "data": details}
-        code = AUTHENTICATION_REQUIRED if _asks_for_login(error) else INTERNAL_ERROR
-        return RpcError(code, f"Codex could not start the session: {said}", data)
-    if isinstance(error, TransportError):
-        return RpcError(INTERNAL_ERROR, scrub(str(error)))
-    return RpcError(INTERNAL_ERROR, f"Codex could not start the session: {error}")
-
-
-def _asks_for_login(error: ErrorReply) -> bool:
-    """Codex marks an error that a login would cure in its data, not only in its text."""
-    data = error.data
-    return isinstance(data, dict) and data.get("codexErrorInfo") == "unauthorized"

@@ -14,7 +14,7 @@ from anyio import CancelScope
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from codex_acp.acp._generated.v1.models import PromptResponse
+    from codex_acp.adapter.prompts.host import PromptDone
     from codex_acp.adapter.sessions.opener import SessionOpener
     from codex_acp.adapter.sessions.sessions import Sessions
 
@@ -42,15 +42,13 @@ class PromptPreconditions:
         if not self._sessions.is_live(session_id):
             await self._opener.revive(session_id)
 
-    async def run(
-        self, session_id: str, prompt: Callable[[], Awaitable[PromptResponse]]
-    ) -> PromptResponse:
+    async def run(self, session_id: str, prompt: Callable[[], Awaitable[PromptDone]]) -> PromptDone:
         """Run a prompt as soon as that can be; see `for_prompt`.
 
         One of which a Codex that has just ended had read nothing is run once more, on the next.
         """
-        from codex_acp.acp._generated.v1.models import PromptResponse
-        from codex_acp.adapter.prompts.prompts import NotTaken
+        from codex_acp.adapter.prompts.host import NotTaken, PromptDone
+        from codex_acp.adapter.prompts.prompts import CANCELLED
 
         tries = 0
         while await self.for_prompt(session_id):
@@ -61,7 +59,7 @@ class PromptPreconditions:
                 if tries == MAX_TRIES:
                     raise
                 logger.warning("a prompt is run again, on another Codex: %s", error.message)
-        return PromptResponse(stop_reason="cancelled")
+        return PromptDone(CANCELLED)
 
     async def for_prompt(self, session_id: str) -> bool:
         """Wait until a prompt can be run; False if it was cancelled. Raises as `live`."""

@@ -7,44 +7,55 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codex_acp.acp._generated.v1.models import SessionInfoUpdateSessionUpdate
 from codex_acp.adapter.sessions.loading import HistoryReader
+from codex_acp.mapping.events.session_events import TitleChanged, UserMessage
 from codex_acp.mapping.messages.lines import said
 from codex_acp.mapping.replay import whole_item
 from codex_acp.mapping.session.list import title_of
 from codex_acp.mapping.state import SessionState
 
 if TYPE_CHECKING:
-    from codex_acp.adapter.sessions.sessions import Sessions
+    from collections.abc import Callable
+
+    from codex_acp.adapter.audience import Audience
     from codex_acp.codex._generated.models import ThreadItem
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.step import Update
+    from codex_acp.mapping.events.session_events import SessionEvent
 
 __all__ = ["Replay"]
 
 
 class Replay:
-    """The history of one session on its way to the client; ``result`` is of ``thread/resume``.
+    """The history of one session on its way to ``audience``; ``result`` is of ``thread/resume``.
 
     What the mapping remembers lasts for one turn, as it does live.
     """
 
-    def __init__(self, sessions: Sessions, session_id: str, result: JsonValue) -> None:
-        self._outflow = sessions.outflow
-        self._client = sessions.features
+    def __init__(self, audience: Audience, session_id: str, result: JsonValue) -> None:
+        self._outflow = audience.outflow
+        self._client = audience.features
         self._session_id = session_id
         self._answer = result if isinstance(result, dict) else {}
         self._turn_id: str | None = None
+        self._kept: Callable[[str], bool] = lambda _: False
         self._state = SessionState(self._client)
         self.missing: str | None = None
         """What a person has to know of what could not be shown."""
 
-    async def run(self, codex: AppServerConnection, running: str | None) -> None:
+    async def run(
+        self,
+        codex: AppServerConnection,
+        running: str | None,
+        *,
+        kept: Callable[[str], bool] = lambda _: False,
+    ) -> None:
         """Show all items of the thread, whose turn ``running`` goes on.
 
-        Raises TransportError if Codex or the client is gone.
+        Of turns that are ``kept`` elsewhere only what the person has said. Raises TransportError
+        if Codex or the client is gone.
         """
+        self._kept = kept
         newest = self._answer.get("itemsBackwardsCursor")
         reader = HistoryReader(
             codex,
@@ -58,10 +69,10 @@ class Replay:
     def end(self, running: str | None) -> SessionState:
         """Say what is missing, and the title; what the turn that runs goes on from."""
         if self.missing is not None:
-            self._send(said(self.missing, self._client))
+            self._send(said(self.missing))
         title = title_of(self._answer.get("thread"))
         if title is not None:
-            self._send(SessionInfoUpdateSessionUpdate(title=title))
+            self._send(TitleChanged(title))
         self._outflow.flush()
         if running is not None and running == self._turn_id:
             return self._state
@@ -70,8 +81,9 @@ class Replay:
     def _show(self, item: ThreadItem, turn_id: str, *, running: bool) -> None:
         if turn_id != self._turn_id:
             self._turn_id, self._state = turn_id, SessionState(self._client)
-        for update in whole_item(self._state, item, turn_running=running):
-            self._send(update)
+        for event in whole_item(self._state, item, turn_running=running):
+            if isinstance(event, UserMessage) or not self._kept(turn_id):
+                self._send(event)
 
-    def _send(self, update: Update) -> None:
-        self._outflow.send(self._session_id, update)
+    def _send(self, event: SessionEvent) -> None:
+        self._outflow.send(self._session_id, event)

@@ -5,24 +5,24 @@ Owns the mapping's memory of the session. How prompts run and end is `Prompts`'.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 from uuid import uuid4
 
-from codex_acp.acp._generated.v1.models import PromptResponse
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.commands.command import Says, StartsTurn
-from codex_acp.adapter.files import read_files
 from codex_acp.adapter.ordered_steps import OrderedSteps
-from codex_acp.adapter.prompts.prompts import NotTaken, Prompts, Speech, TurnWork
+from codex_acp.adapter.prompts.host import NotTaken, PromptDone, Speech, TurnWork
+from codex_acp.adapter.prompts.prompts import Prompts
 from codex_acp.adapter.prompts.turn_calls import TurnCalls, start_refused
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, turn_of
+from codex_acp.adapter.sessions.activity import SessionActivity
+from codex_acp.adapter.sessions.due_timer import DueTimer
+from codex_acp.adapter.sessions.prompt_message import prompt_message, refused
 from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
-from codex_acp.mapping.agent.capabilities import META_KEY
 from codex_acp.mapping.calls.file_changes import wanted_files
 from codex_acp.mapping.calls.running_calls import due, flush_due
 from codex_acp.mapping.calls.tool_calls import (
@@ -31,24 +31,22 @@ from codex_acp.mapping.calls.tool_calls import (
     call_ended,
     close_open_calls,
 )
+from codex_acp.mapping.events.session_events import PromptTaken, TextChunk
 from codex_acp.mapping.messages.compaction import close_compactions
 from codex_acp.mapping.messages.lines import said
-from codex_acp.mapping.messages.message_chunks import message_chunk
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
-from codex_acp.mapping.prompt.media import MAX_MEDIA_BYTES
-from codex_acp.mapping.prompt.message import has_audio, user_input, wanted_images
 from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop, end_of_turn
 from codex_acp.mapping.session.usage import turn_usage
 from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.step import Ignored
-from codex_acp.transcript.redaction import scrub_json
+from codex_acp.transcript.secrets import scrub_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
-    from codex_acp.acp._generated.v1.models import PromptRequest, ToolCallSessionUpdate
+    from codex_acp.adapter.audience import Outgoing
     from codex_acp.adapter.commands.command import Commands
-    from codex_acp.adapter.outflow import Outflow
     from codex_acp.adapter.prompts.run import PromptRun
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex._generated.models import TokenUsageBreakdown, Turn, UserInput
@@ -56,10 +54,11 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.content import Block
+    from codex_acp.mapping.events.session_events import SessionEvents, ToolCallAnnounced
     from codex_acp.mapping.session.stop_reasons import PromptEnd
-    from codex_acp.mapping.step import Updates
 
-    _Row = Callable[[SessionState, Any], Updates]
+    _Row = Callable[[SessionState, Any], SessionEvents]
 
 __all__ = ["Session"]
 
@@ -90,7 +89,7 @@ class Session:
         self,
         session_id: str,
         codex: AppServerConnection,
-        outflow: Outflow,
+        outflow: Outgoing,
         spawn: Spawn,
         features: ClientFeatures | None = None,
         on_cancel: Callable[[], None] | None = None,
@@ -107,17 +106,22 @@ class Session:
         self._on_cancel = on_cancel
         self._outflow = outflow
         self._steps = OrderedSteps()
-        self._timer: asyncio.TimerHandle | None = None
+        self.activity = SessionActivity(lambda state: outflow.send(session_id, state))
+        self._timer = DueTimer(lambda: due(self._state), self._flush_due)
         self._used_before: TokenUsageBreakdown | None = None
         self._calls = TurnCalls(codex, session_id)
-        self._prompts = Prompts(self._calls, self, spawn)
-        self._stale = self._prompts.stale
+        self.prompts = Prompts(self._calls, self, spawn)
+        self._stale = self.prompts.stale
         codex.subscribe(session_id, self)
 
     # What the client asks for.
 
-    async def prompt(self, request: PromptRequest) -> PromptResponse:
+    async def prompt(
+        self, prompt: Sequence[Block], when_inserted: Callable[[str], None] | None = None
+    ) -> PromptDone:
         """Run one prompt and return how it ended; all of its updates are sent before.
+
+        ``when_inserted`` is called with the message's id when Codex has taken it.
 
         While another one runs it is steered into that one's turn, where Codex allows it, and ends
         with it; else it waits. Raises RpcError: -32602 for content that cannot be sent, -32600
@@ -126,34 +130,32 @@ class Session:
         """
         if self.lost is not None:
             raise NotTaken(INTERNAL_ERROR, self.lost)
-        end, usage, untaken = await self._prompts.run(lambda: self._work(request))
+        end, usage, untaken = await self.prompts.run(
+            lambda: self._work(prompt), lambda taken: self._inserted(taken, prompt, when_inserted)
+        )
         self._outflow.flush()
         if isinstance(end, PromptFailure):
             raise (NotTaken if untaken else RpcError)(end.code, end.message, end.data)
-        response = PromptResponse(stop_reason=end.reason)
-        if usage is not None:
-            response.meta = {META_KEY: {"usage": usage}}
-        return response
+        return PromptDone(end, usage)
 
     def cancel(self) -> None:
         """End the running prompt and those that wait: interrupt the turn, and wait only so long."""
-        self._prompts.cancel()
+        self.prompts.cancel()
 
-    @property
-    def busy(self) -> bool:
-        """Whether a prompt is not answered yet."""
-        return self._prompts.busy
+    def shown_to(self, features: ClientFeatures) -> None:
+        """From now on it is shown to a client that can do this."""
+        self._state.client = features
 
     async def stop(self) -> None:
         """As `cancel`, and wait until every prompt is answered; bounded as a cancel is."""
-        self._prompts.cancel()
-        await self._prompts.settled()
+        self.prompts.cancel()
+        await self.prompts.settled()
 
     def detach(self) -> None:
         """Hear nothing more of the thread, and send nothing more of it."""
         self._codex.unsubscribe(self.id, self)
         self._steps.drop()
-        self._stop_timer()
+        self._timer.stop()
 
     def rebind(
         self, codex: AppServerConnection, on_cancel: Callable[[], None] | None = None
@@ -165,9 +167,9 @@ class Session:
         self.lost = None
         codex.subscribe(self.id, self)
 
-    async def _work(self, request: PromptRequest) -> TurnWork | Speech:
+    async def _work(self, prompt: Sequence[Block]) -> TurnWork | Speech:
         """What a prompt comes to. Raises RpcError; nothing has happened then."""
-        command = None if self.commands is None else await self.commands.find(request.prompt)
+        command = None if self.commands is None else await self.commands.find(prompt)
         message: list[UserInput] | None
         match command:
             case Says():
@@ -177,30 +179,31 @@ class Session:
                 if message is None:
                     return TurnWork(lambda _: command.start(), None)
             case None:
-                message = await self._message(request)
+                message = await prompt_message(self._codex, self.id, prompt)
             case _:
                 assert_never(command)
         return TurnWork(lambda message_id: self._calls.start(message, message_id), message)
 
-    async def _message(self, request: PromptRequest) -> list[UserInput]:
-        files = await read_files(wanted_images(request.prompt), MAX_MEDIA_BYTES)
-        no_audio = None
-        if has_audio(request.prompt):
-            from codex_acp.adapter.config.modalities import why_no_audio  # with models of its own
-
-            try:
-                no_audio = await why_no_audio(self._codex, self.id)
-            except CodexAcpError as error:
-                raise _refused(error) from error
-        return user_input(request.prompt, files, no_audio)
+    def _inserted(
+        self, message_id: str, prompt: Sequence[Block], told: Callable[[str], None] | None
+    ) -> None:
+        self._outflow.send(self.id, PromptTaken(message_id, prompt))
+        self.activity.begins()
+        if told is not None:
+            told(message_id)
 
     async def _speak(self, command: Says) -> None:
+        end: PromptEnd = PromptStop("end_turn")
         try:
             text = await command.run()
+            if text:
+                self._outflow.send(self.id, TextChunk(uuid4().hex, text))
         except CodexAcpError as error:
-            raise _refused(error) from error
-        if text:
-            self._outflow.send(self.id, message_chunk(text, uuid4().hex))
+            end = start_refused(error)
+            raise refused(error) from error
+        finally:
+            if not self.prompts.running:
+                self.activity.ends(end)
 
     # What its prompts need: see `PromptHost`.
 
@@ -222,13 +225,22 @@ class Session:
         """See `PromptHost`."""
         self._used_before = self._state.total_usage
 
+    def works_by_itself(self) -> None:
+        """See `PromptHost`."""
+        self.activity.begins()
+
+    def rests(self, end: PromptEnd) -> None:
+        """See `PromptHost`."""
+        self.activity.ends(end)
+
     def turn_over(self, run: PromptRun, end: PromptEnd) -> None:
         """See `PromptHost`: nothing stays open, and the person learns why it has ended."""
         self._close_open()
         if isinstance(end, PromptStop) and end.message:
-            self._outflow.send(self.id, message_chunk(end.message, f"{run.turn_id}-end"))
+            self._outflow.send(self.id, TextChunk(f"{run.turn_id}-end", end.message))
         used = turn_usage(self._used_before, self._state.total_usage)
         run.usage = None if used is None else used.wire()
+        self.activity.ends(end)
         self._outflow.flush()
 
     def _close_open(self) -> None:
@@ -243,7 +255,7 @@ class Session:
     @property
     def cancelling(self) -> bool:
         """See `SessionProtocol`."""
-        return self._prompts.cancelling
+        return self.prompts.cancelling
 
     def given_up(self, thread_id: str, turn_id: str | None) -> bool:
         """See `SessionProtocol`; a sub-agent's turn is given up with the one that it works for.
@@ -252,15 +264,15 @@ class Session:
         """
         if turn_id is None:
             return False
-        if turn_id in self._stale or self._prompts.answered(turn_id):
+        if turn_id in self._stale or self.prompts.answered(turn_id):
             return True
-        return bool(self._stale) and thread_id != self.id and not self._prompts.running
+        return bool(self._stale) and thread_id != self.id and not self.prompts.running
 
     async def caught_up(self) -> None:
         """See `SessionProtocol`."""
         await self._steps.caught_up()
 
-    def announce_tool_call(self, call: ToolCallSessionUpdate) -> None:
+    def announce_tool_call(self, call: ToolCallAnnounced) -> None:
         """See `SessionProtocol`: the tool call comes before the question that refers to it."""
         self._state.now = monotonic()
         self._send(announce(self._state, call))
@@ -278,13 +290,17 @@ class Session:
             lambda: self._send(call_ended(self._state, tool_call_id, ended_well=ended_well))
         )
 
+    def waiting_for_person(self) -> AbstractContextManager[None]:
+        """See `SessionProtocol`."""
+        return self.activity.waiting()
+
     def say(self, text: str) -> None:
         """See `SessionProtocol`."""
-        self._steps.put(lambda: self._outflow.send(self.id, said(text, self._state.client)))
+        self._steps.put(lambda: self._outflow.send(self.id, said(text)))
 
-    def _send(self, updates: Updates) -> None:
-        for update in updates:
-            self._outflow.send(self.id, update)
+    def _send(self, events: SessionEvents) -> None:
+        for event in events:
+            self._outflow.send(self.id, event)
 
     # What Codex reports.
 
@@ -299,7 +315,7 @@ class Session:
         """Show what the table says, and note what it means for turns."""
         about_turns = TURN_EVENTS.get(method)
         if about_turns is not None:
-            about_turns(self._prompts, params)
+            about_turns(self.prompts, params)
         row = _ROWS.get(method)
         if row is None or not self._may_show(method, params):
             return
@@ -327,7 +343,7 @@ class Session:
         if self._stale and turn_of(params) in self._stale:
             self._of_stale_turn(method, params)
             return False
-        return not (method.startswith("item/") and self._prompts.answered(turn_of(params)))
+        return not (method.startswith("item/") and self.prompts.answered(turn_of(params)))
 
     def _show_edit(
         self, event: ServerNotification, params: JsonValue, files: Mapping[str, str]
@@ -341,7 +357,7 @@ class Session:
 
     def on_batch_end(self) -> None:
         """See `NotificationSink`: updates were sent as they came; some may have to wait."""
-        self._prompts.heard()
+        self.prompts.heard()
         self._set_timer_if_due()
 
     def on_closed(self, error: TransportError | None) -> None:
@@ -350,48 +366,30 @@ class Session:
         self.lost = f"the Codex of this session is gone; start a new session ({why})"
         self._steps.catch_up()
         self._close_open()
-        self._prompts.lost(error)
+        self.prompts.lost(error)
 
     def _set_timer_if_due(self) -> None:
-        if self._timer is None and self._state.open_calls:
-            self._set_timer()
-
-    def _set_timer(self) -> None:
-        at = due(self._state)
-        if at is not None:
-            delay = max(0.0, at - monotonic())
-            self._timer = asyncio.get_running_loop().call_later(delay, self._flush_due)
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._state.open_calls:
+            self._timer.set()
 
     def _flush_due(self) -> None:
-        self._timer = None
         self._state.now = monotonic()
         self._send(flush_due(self._state))
-        self._set_timer()
 
     def _turn_ended(self, turn: Turn) -> None:
         last_error = self._state.turn_errors.pop(turn.id, None)
-        self._prompts.turn_ended(turn.id, end_of_turn(turn, last_error))
+        self.prompts.turn_ended(turn.id, end_of_turn(turn, last_error))
 
     def _turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
         """An end that does not fit the schema is still an end: the prompt must return."""
         turn_id = turn_of(params)
         if turn_id is not None:
             message = f"Codex ended the turn in a way that could not be read: {problem}"
-            self._prompts.turn_ended(turn_id, PromptFailure(INTERNAL_ERROR, message, {}))
+            self.prompts.turn_ended(turn_id, PromptFailure(INTERNAL_ERROR, message, {}))
 
     def _of_stale_turn(self, method: str, params: JsonValue) -> None:
         """Nothing of a turn is shown whose prompt was given up, but its end is noted."""
         turn_id = turn_of(params)
         if method == "turn/completed" and turn_id is not None:
             self._state.turn_errors.pop(turn_id, None)
-            self._prompts.turn_ended(turn_id, PromptStop("cancelled"))
-
-
-def _refused(error: CodexAcpError) -> RpcError:
-    failure = start_refused(error)
-    return RpcError(failure.code, failure.message, failure.data)
+            self.prompts.turn_ended(turn_id, PromptStop("cancelled"))

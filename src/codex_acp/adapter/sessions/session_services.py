@@ -57,7 +57,7 @@ class SessionServices:
             lambda: self._settings(session_id),
         )
         session.commands = self._commands[session_id] = commands
-        self._follow(opened.codex)
+        self._follow(opened.codex, session_id)
         self._spawn(lambda: self._announce(session_id))
 
     def opened(self, session_id: str) -> None:
@@ -94,16 +94,15 @@ class SessionServices:
 
     # The steps.
 
-    def _follow(self, codex: AppServerConnection) -> None:
-        if self._of is codex:
-            return
-        self._of = codex
-        codex.subscribe_all(self, frozenset({SKILLS_CHANGED}))
-        if self._sessions.features.elicitation_url:
+    def _follow(self, codex: AppServerConnection, session_id: str) -> None:
+        if self._of is not codex:
+            self._of, self._logins = codex, None
+            codex.subscribe_all(self, frozenset({SKILLS_CHANGED}))
+        if self._logins is None and self._sessions.audience(session_id).features.elicitation_url:
             from codex_acp.adapter.logins.mcp_logins import McpLogins
 
             self._logins = McpLogins(
-                codex, self._sessions.side, self._spawn, self._known.__contains__, self._say
+                codex, self._sessions.audience, self._spawn, self._known.__contains__, self._say
             )
 
     def _reread(self) -> None:

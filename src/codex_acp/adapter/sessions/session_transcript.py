@@ -9,7 +9,7 @@ from codex_acp.errors import RpcError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from codex_acp.acp._generated.v1.models import PromptResponse
+    from codex_acp.adapter.prompts.host import PromptDone
     from codex_acp.adapter.sessions.opener import Opened
     from codex_acp.transcript.events import SessionRef
     from codex_acp.transcript.log import Transcript
@@ -40,7 +40,7 @@ class SessionTranscript:
             event = SessionClosed(ref=self._ref(session_id), reason=reason)
             self._transcript.record(event)
 
-    async def prompt(self, session_id: str, running: Awaitable[PromptResponse]) -> PromptResponse:
+    async def prompt(self, session_id: str, running: Awaitable[PromptDone]) -> PromptDone:
         """Wait for a prompt's answer, or error, and note both ends."""
         if not self._transcript.active:
             return await running
@@ -49,13 +49,13 @@ class SessionTranscript:
         ref = self._ref(session_id)
         self._transcript.record(PromptStarted(ref=ref))
         try:
-            response = await running
+            done = await running
         except RpcError as error:
             ended = PromptEnded(ref=ref, stop_reason=None, error=error.message)
             self._transcript.record(ended)
             raise
-        self._transcript.record(PromptEnded(ref=ref, stop_reason=response.stop_reason))
-        return response
+        self._transcript.record(PromptEnded(ref=ref, stop_reason=done.stop.reason))
+        return done
 
     def _ref(self, session_id: str) -> SessionRef:
         from codex_acp.transcript.events import SessionRef

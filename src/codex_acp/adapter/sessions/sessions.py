@@ -18,10 +18,7 @@ from codex_acp.mapping.session.setup import given_servers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from codex_acp.acp._generated.v1.models import SessionUpdate
-    from codex_acp.acp.agent_side import AgentSide
-    from codex_acp.acp.capabilities import ClientFeatures
-    from codex_acp.adapter.outflow import Outflow
+    from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.requests.server_requests import ServerRequestRunner
     from codex_acp.adapter.server.request_intake import RequestIntake
     from codex_acp.adapter.sessions.session import Session
@@ -32,6 +29,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.notification_router import NotificationSink
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.session_events import SessionEvent
     from codex_acp.mapping.state import SessionState
     from codex_acp.transcript.log import Transcript
     from codex_acp.wire.model import WireModel
@@ -87,6 +85,8 @@ class OpenSession:
     session: Session | None = None
     unloaded: bool = False
     """Whether its thread has to be resumed although its connection lives."""
+    audience: Audience | None = None
+    """Who hears of it, if that is not who hears of all."""
 
     @property
     def codex(self) -> AppServerConnection:
@@ -95,16 +95,13 @@ class OpenSession:
 
 
 class Sessions:
-    """``spawn`` starts a task that may outlive its request; ``features`` are the client's."""
+    """``spawn`` starts a task that may outlive its request; ``audience`` is that of the sessions
+    that have none of their own."""
 
-    def __init__(
-        self, spawn: Spawn, features: Callable[[], ClientFeatures], transcript: Transcript
-    ) -> None:
+    def __init__(self, spawn: Spawn, audience: Audience, transcript: Transcript) -> None:
         self._spawn = spawn
-        self._features = features
+        self._audience = audience
         self._transcript = transcript
-        self._side: AgentSide | None = None
-        self._outflow: Outflow | None = None
         self.generation = 0
         """Which connection to Codex this is, counted from 1."""
         self._connection: _Connection | None = None
@@ -115,10 +112,6 @@ class Sessions:
     def when_made(self, callback: Callable[[Session, OpenSession], None]) -> None:
         """``callback`` is called with each session's object as soon as there is one."""
         self._on_made = callback
-
-    def join(self, side: AgentSide) -> None:
-        """Give the sessions the connection to the client."""
-        self._side = side
 
     # The connections to Codex.
 
@@ -142,30 +135,14 @@ class Sessions:
         """Those of the newest connection."""
         return self._newest().events
 
-    @property
-    def features(self) -> ClientFeatures:
-        """What the client can do."""
-        return self._features()
+    def audience(self, session_id: str | None) -> Audience:
+        """Who hears of a session and answers for it; of one that is not open, whoever is there."""
+        opened = None if session_id is None else self._open.get(session_id)
+        return self._audience if opened is None or opened.audience is None else opened.audience
 
-    @property
-    def side(self) -> AgentSide:
-        """The connection to the client."""
-        assert self._side is not None
-        return self._side
-
-    def send(self, session_id: str, update: SessionUpdate) -> None:
-        """Send an update of a session behind all that was sent before."""
-        self.outflow.send(session_id, update)
-
-    @property
-    def outflow(self) -> Outflow:
-        """The way of all updates to the client; loads what it needs."""
-        if self._outflow is None:
-            from codex_acp.adapter.outflow import Outflow
-
-            assert self._side is not None
-            self._outflow = Outflow(self._side, self._spawn)
-        return self._outflow
+    def send(self, session_id: str, event: SessionEvent) -> None:
+        """Send an event of a session behind all that was sent before."""
+        self.audience(session_id).outflow.send(session_id, event)
 
     # Opening and closing.
 
@@ -199,16 +176,20 @@ class Sessions:
         *,
         early: HeldNotifications | None = None,
         state: SessionState | None = None,
+        audience: Audience | None = None,
     ) -> None:
         """A session on the newest connection to Codex; its notifications count from now on.
 
-        ``early`` is that of `resuming`, ``state`` what the mapping remembers of a replay.
+        ``early`` is that of `resuming`, ``state`` what the mapping remembers of a replay,
+        ``audience`` its own if it has one.
         """
         connection = self._newest()
         self.forget(session_id)
         early = early or HeldNotifications(connection.codex, session_id)
         early.keep(connection.unclaimed.take(session_id))
-        self._open[session_id] = OpenSession(connection, params, servers, early, state)
+        self._open[session_id] = OpenSession(
+            connection, params, servers, early, state, audience=audience
+        )
 
     def forget(self, session_id: str) -> None:
         """The session is not open any more; again is fine."""
@@ -254,7 +235,7 @@ class Sessions:
         opened.servers = given_servers(opened.params)  # they start anew
         session = opened.session
         assert session is not None
-        self._pace_with(opened.connection.codex)
+        self._pace(session_id, opened.connection.codex)
         session.rebind(opened.connection.codex, self._on_cancel(session_id, opened.connection))
 
     def load(self) -> None:
@@ -268,13 +249,14 @@ class Sessions:
     def _make(self, session_id: str, opened: OpenSession) -> Session:
         from codex_acp.adapter.sessions.session import Session
 
-        self._pace_with(opened.codex)
+        self._pace(session_id, opened.codex)
+        audience = self.audience(session_id)
         session = opened.session = Session(
             session_id,
             opened.codex,
-            self.outflow,
+            audience.outflow,
             self._spawn,
-            self._features(),
+            audience.features,
             self._on_cancel(session_id, opened.connection),
             state=opened.state,
         )
@@ -288,9 +270,9 @@ class Sessions:
     def _on_cancel(self, session_id: str, connection: _Connection) -> Callable[[], None]:
         return lambda: connection.events.prompt_cancelled(session_id)
 
-    def _pace_with(self, codex: AppServerConnection) -> None:
+    def _pace(self, session_id: str, codex: AppServerConnection) -> None:
         """While the client is too slow, nothing is read from this Codex."""
-        outflow = self.outflow
+        outflow = self.audience(session_id).outflow
         outflow.when_full(
             lambda full: codex.pause_reading(outflow) if full else codex.resume_reading(outflow)
         )
@@ -314,12 +296,15 @@ class Sessions:
             running = items.running_turn(thread_id) or turn_id  # a review runs within another turn
             self._spawn(lambda: TurnCalls(codex, thread_id).interrupt_at_once(running))
 
+        def context(thread_id: str | None) -> RoutingContext:
+            root = None if thread_id is None else items.root_of(thread_id)
+            return RoutingContext(items, self.audience(root).features, self)
+
         self.load()
-        assert self._side is not None
         return ServerRequestRunner(
-            self._side,
+            lambda session_id: self.audience(session_id).asks,
             generation,
-            lambda: RoutingContext(items, self._features(), self),
+            context,
             self.get,
             self._transcript,
             interrupt,

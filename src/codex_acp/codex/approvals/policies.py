@@ -99,6 +99,9 @@ class Policy(ABC):
     async def decide(self, question: ApprovalQuestion) -> Decision | None:
         """Grant, deny, or None for no opinion. What it raises is a denial."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     @property
     def interest(self) -> Interest:
         """What it could ever grant."""
@@ -109,11 +112,14 @@ class Policy(ABC):
         return first_of(self, other)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class _DenyAll(Policy):
     async def decide(self, question: ApprovalQuestion) -> Decision | None:
         del question
         return Deny("no policy allows it")
+
+    def __repr__(self) -> str:
+        return "deny_all"
 
     @property
     def interest(self) -> Interest:
@@ -124,7 +130,7 @@ deny_all: Final[Policy] = _DenyAll()
 """Denies every approval: the default, and what follows the last policy of every combination."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class _Ask(Policy):
     callback: Callable[[ApprovalQuestion], Awaitable[Grant | None] | Grant | None]
     timeout: float | None
@@ -140,6 +146,10 @@ class _Ask(Policy):
             case Once() | Session() | Always() | RememberPrefix() | RememberHost():
                 return Allow(answer)
         return Deny(f"the callback must return an offered grant or None, not {answer!r}")
+
+    def __repr__(self) -> str:
+        name = getattr(self.callback, "__qualname__", type(self.callback).__qualname__)
+        return f"ask({name})" if self.timeout is None else f"ask({name}, timeout={self.timeout:g})"
 
 
 def ask(
@@ -161,7 +171,7 @@ def ask(
     return _Ask(callback, timeout)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class _TrustMcpServers(Policy):
     names: frozenset[str]
     persist: bool
@@ -179,6 +189,9 @@ class _TrustMcpServers(Policy):
     @property
     def interest(self) -> Interest:
         return Interest(servers=self.names)
+
+    def __repr__(self) -> str:
+        return f"trust_mcp_servers({sorted(self.names)!r}, persist={self.persist!r})"
 
 
 def trust_mcp_servers(names: Collection[str], *, persist: bool = False) -> Policy:
@@ -198,7 +211,7 @@ def trust_mcp_servers(names: Collection[str], *, persist: bool = False) -> Polic
     return _TrustMcpServers(frozenset(names), persist)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class _FirstOf(Policy):
     policies: tuple[Policy, ...]
 
@@ -216,6 +229,9 @@ class _FirstOf(Policy):
             anything=any(i.anything for i in all_of_them),
             servers=frozenset().union(*(i.servers for i in all_of_them)),
         )
+
+    def __repr__(self) -> str:
+        return f"first_of({', '.join(map(repr, self.policies))})"
 
 
 def first_of(*policies: Policy) -> Policy:

@@ -6,9 +6,9 @@ and reads no clock. What Codex reports here is the only proof of where a request
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._record import field, record
 from codex_acp.codex._generated.models import (
     CollabAgentToolCallThreadItem,
     FileChangeThreadItem,
@@ -56,7 +56,7 @@ MAX_PARENTS: Final = 10_000
 """Sub-agents that are remembered, far more than ever run; a forgotten one's requests decline."""
 
 
-@dataclass(slots=True)
+@record
 class RunningItem:
     """An item that started and has not completed, as Codex last reported it."""
 
@@ -69,7 +69,7 @@ class RunningItem:
     """Whether another call has started under its id since: nobody can tell which one is asked."""
 
 
-@dataclass(slots=True)
+@record
 class Items:
     """The items, turns and parents of all threads of one app-server connection."""
 

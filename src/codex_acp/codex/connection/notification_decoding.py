@@ -82,6 +82,9 @@ class NotificationDecoder:
         self._unknown = unknown
         self._last: tuple[str, JsonValue, ServerNotification] | None = None
 
+    def __repr__(self) -> str:
+        return f"NotificationDecoder(unreadable={self.unreadable.total()})"
+
     def decode(self, method: str, params: JsonValue) -> ServerNotification:
         """See `decode_notification`. Several sinks may ask for one notification: it is read once.
 

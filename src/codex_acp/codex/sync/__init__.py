@@ -136,6 +136,9 @@ class Threads:
         self._codex = codex
         self._threads = codex.client.threads
 
+    def __repr__(self) -> str:
+        return f"{self._codex!r}.threads"
+
     def start(
         self,
         *,

@@ -34,6 +34,9 @@ class Turn(Generic[T]):
         self.thread_id = turn.thread_id
         """The thread it belongs to."""
 
+    def __repr__(self) -> str:
+        return f"{self.turn!r}"
+
     @property
     def id(self) -> str:
         """See `codex_acp.codex.Turn.id`."""

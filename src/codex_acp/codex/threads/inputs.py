@@ -1,7 +1,7 @@
 """What is said to a turn: text, images, and whatever else Codex takes.
 
 Owns the short forms. The long ones are the members of `UserInput` in `codex_acp.codex.types`:
-skills, mentions, audio, files that were uploaded.
+audio, files that were uploaded.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated.models import ImageDetail, UserInput
 
-__all__ = ["Input", "data_url", "image", "user_input"]
+__all__ = ["Input", "data_url", "image", "mention", "skill", "user_input"]
 
 Input: TypeAlias = "str | UserInput | Sequence[str | UserInput]"
 """A text, one part, or several parts of which the plain strings are texts."""
+
+_SKILL_FILE: Final = "SKILL.md"
 
 _URL_SCHEMES: Final = ("http://", "https://", "data:")
 
@@ -57,6 +59,35 @@ def image(
     if detail is not None:
         made.detail = detail
     return made
+
+
+def skill(path: str | os.PathLike[str], *, name: str | None = None) -> UserInput:
+    """A skill that the model is to use: its directory, or the ``SKILL.md`` in it.
+
+    ``name`` is how Codex lists it (``skills_list``), by default the directory's name. Codex reads
+    the file itself, when the turn starts. Raises MisuseError if there is no such file.
+    """
+    file = os.path.abspath(os.fspath(path))  # noqa: PTH100 - a plain string is wanted
+    if os.path.isdir(file):  # noqa: PTH112
+        file = os.path.join(file, _SKILL_FILE)  # noqa: PTH118
+    if not os.path.isfile(file):  # noqa: PTH113
+        message = f"there is no skill {file!r}; give its directory or its {_SKILL_FILE}"
+        raise MisuseError(message)
+    return models.SkillUserInput(name=name or os.path.basename(os.path.dirname(file)), path=file)  # noqa: PTH119, PTH120
+
+
+def mention(path: str, *, name: str) -> UserInput:
+    """An app or a plugin by the path with which Codex lists it, for example ``app://ID``.
+
+    Files are not mentioned this way: Codex tells the model nothing of those; write their path.
+    Raises MisuseError for a path without a scheme.
+    """
+    if "://" not in path:
+        message = (
+            f"a mention is an app or a plugin ('app://...'), not {path!r}; write paths as text"
+        )
+        raise MisuseError(message)
+    return models.MentionUserInput(name=name, path=path)
 
 
 def _image(

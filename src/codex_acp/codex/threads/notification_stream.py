@@ -62,6 +62,9 @@ class NotificationStream:
         else:
             client.subscribe(thread_id, self)
 
+    def __repr__(self) -> str:
+        return f"NotificationStream(thread_id={self._thread_id!r}, waiting={len(self._waiting)})"
+
     async def __aenter__(self) -> Self:
         """The stream itself."""
         return self

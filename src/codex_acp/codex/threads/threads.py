@@ -40,6 +40,9 @@ class Threads:
         self._client = client
         self._services = ThreadServices(client)
 
+    def __repr__(self) -> str:
+        return f"{self._client!r}.threads"
+
     async def start(
         self,
         *,

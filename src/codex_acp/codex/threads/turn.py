@@ -79,6 +79,9 @@ class Turn(Generic[T]):
         self.thread_id = thread_id
         """The thread it belongs to."""
 
+    def __repr__(self) -> str:
+        return f"Turn({self._id!r}, thread_id={self.thread_id!r})"
+
     @property
     def id(self) -> str:
         """The turn's id. Raises MisuseError before it was entered."""

@@ -84,6 +84,9 @@ class TurnWatchdog:
         self._reported: set[_Turn] = set()
         client.subscribe_all(self)
 
+    def __repr__(self) -> str:
+        return f"TurnWatchdog(after={self._after!r}, turns={len(self._heard)})"
+
     async def run(self) -> None:
         """Check until cancelled or the connection ends."""
         while not self._client.closed:

@@ -2,8 +2,8 @@
 # Do not edit: change codegen/ or schema/ and run it again.
 """The table type of Codex notifications: every method has a row.
 
-A row is a function of the session's state and the notification's params that gives the ACP
-updates, or ``Ignored`` with the reason.
+A row is a function of the session's state and the notification's params that gives the
+session's events, or ``Ignored`` with the reason.
 """
 
 from __future__ import annotations
@@ -99,277 +99,306 @@ if TYPE_CHECKING:
         WindowsSandboxSetupCompletedNotification,
         WindowsWorldWritableWarningNotification,
     )
+    from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
-    from codex_acp.mapping.step import Ignored, Updates
+    from codex_acp.mapping.step import Ignored
 
     NotificationHandlers = TypedDict(
         "NotificationHandlers",
         {
-            "error": Callable[[SessionState, ErrorNotification], Updates] | Ignored,
-            "thread/started": Callable[[SessionState, ThreadStartedNotification], Updates]
+            "error": Callable[[SessionState, ErrorNotification], SessionEvents] | Ignored,
+            "thread/started": Callable[[SessionState, ThreadStartedNotification], SessionEvents]
             | Ignored,
             "thread/status/changed": Callable[
-                [SessionState, ThreadStatusChangedNotification], Updates
+                [SessionState, ThreadStatusChangedNotification], SessionEvents
             ]
             | Ignored,
             "thread/readState/changed": Callable[
-                [SessionState, ThreadReadStateChangedNotification], Updates
+                [SessionState, ThreadReadStateChangedNotification], SessionEvents
             ]
             | Ignored,
-            "thread/archived": Callable[[SessionState, ThreadArchivedNotification], Updates]
+            "thread/archived": Callable[[SessionState, ThreadArchivedNotification], SessionEvents]
             | Ignored,
-            "thread/deleted": Callable[[SessionState, ThreadDeletedNotification], Updates]
+            "thread/deleted": Callable[[SessionState, ThreadDeletedNotification], SessionEvents]
             | Ignored,
-            "thread/unarchived": Callable[[SessionState, ThreadUnarchivedNotification], Updates]
+            "thread/unarchived": Callable[
+                [SessionState, ThreadUnarchivedNotification], SessionEvents
+            ]
             | Ignored,
-            "thread/closed": Callable[[SessionState, ThreadClosedNotification], Updates] | Ignored,
-            "thread/reverted": Callable[[SessionState, ThreadRevertedNotification], Updates]
+            "thread/closed": Callable[[SessionState, ThreadClosedNotification], SessionEvents]
             | Ignored,
-            "skills/changed": Callable[[SessionState, SkillsChangedNotification], Updates]
+            "thread/reverted": Callable[[SessionState, ThreadRevertedNotification], SessionEvents]
             | Ignored,
-            "thread/name/updated": Callable[[SessionState, ThreadNameUpdatedNotification], Updates]
+            "skills/changed": Callable[[SessionState, SkillsChangedNotification], SessionEvents]
+            | Ignored,
+            "thread/name/updated": Callable[
+                [SessionState, ThreadNameUpdatedNotification], SessionEvents
+            ]
             | Ignored,
             "thread/section/changed": Callable[
-                [SessionState, ThreadSectionChangedNotification], Updates
+                [SessionState, ThreadSectionChangedNotification], SessionEvents
             ]
             | Ignored,
             "thread/attachment/updated": Callable[
-                [SessionState, ThreadAttachmentUpdatedNotification], Updates
+                [SessionState, ThreadAttachmentUpdatedNotification], SessionEvents
             ]
             | Ignored,
-            "thread/goal/updated": Callable[[SessionState, ThreadGoalUpdatedNotification], Updates]
+            "thread/goal/updated": Callable[
+                [SessionState, ThreadGoalUpdatedNotification], SessionEvents
+            ]
             | Ignored,
             "thread/prediction/updated": Callable[
-                [SessionState, ThreadPredictionUpdatedNotification], Updates
+                [SessionState, ThreadPredictionUpdatedNotification], SessionEvents
             ]
             | Ignored,
-            "thread/goal/cleared": Callable[[SessionState, ThreadGoalClearedNotification], Updates]
+            "thread/goal/cleared": Callable[
+                [SessionState, ThreadGoalClearedNotification], SessionEvents
+            ]
             | Ignored,
             "thread/queue/changed": Callable[
-                [SessionState, ThreadQueueChangedNotification], Updates
+                [SessionState, ThreadQueueChangedNotification], SessionEvents
             ]
             | Ignored,
-            "project/changed": Callable[[SessionState, ProjectChangedNotification], Updates]
+            "project/changed": Callable[[SessionState, ProjectChangedNotification], SessionEvents]
             | Ignored,
             "thread/project/updated": Callable[
-                [SessionState, ThreadProjectUpdatedNotification], Updates
+                [SessionState, ThreadProjectUpdatedNotification], SessionEvents
             ]
             | Ignored,
             "thread/environment/connected": Callable[
-                [SessionState, EnvironmentConnectionNotification], Updates
+                [SessionState, EnvironmentConnectionNotification], SessionEvents
             ]
             | Ignored,
             "thread/environment/disconnected": Callable[
-                [SessionState, EnvironmentConnectionNotification], Updates
+                [SessionState, EnvironmentConnectionNotification], SessionEvents
             ]
             | Ignored,
             "thread/settings/updated": Callable[
-                [SessionState, ThreadSettingsUpdatedNotification], Updates
+                [SessionState, ThreadSettingsUpdatedNotification], SessionEvents
             ]
             | Ignored,
             "thread/tokenUsage/updated": Callable[
-                [SessionState, ThreadTokenUsageUpdatedNotification], Updates
+                [SessionState, ThreadTokenUsageUpdatedNotification], SessionEvents
             ]
             | Ignored,
-            "turn/started": Callable[[SessionState, TurnStartedNotification], Updates] | Ignored,
-            "hook/started": Callable[[SessionState, HookStartedNotification], Updates] | Ignored,
-            "turn/completed": Callable[[SessionState, TurnCompletedNotification], Updates]
+            "turn/started": Callable[[SessionState, TurnStartedNotification], SessionEvents]
             | Ignored,
-            "hook/completed": Callable[[SessionState, HookCompletedNotification], Updates]
+            "hook/started": Callable[[SessionState, HookStartedNotification], SessionEvents]
             | Ignored,
-            "turn/diff/updated": Callable[[SessionState, TurnDiffUpdatedNotification], Updates]
+            "turn/completed": Callable[[SessionState, TurnCompletedNotification], SessionEvents]
             | Ignored,
-            "turn/plan/updated": Callable[[SessionState, TurnPlanUpdatedNotification], Updates]
+            "hook/completed": Callable[[SessionState, HookCompletedNotification], SessionEvents]
             | Ignored,
-            "item/started": Callable[[SessionState, ItemStartedNotification], Updates] | Ignored,
+            "turn/diff/updated": Callable[
+                [SessionState, TurnDiffUpdatedNotification], SessionEvents
+            ]
+            | Ignored,
+            "turn/plan/updated": Callable[
+                [SessionState, TurnPlanUpdatedNotification], SessionEvents
+            ]
+            | Ignored,
+            "item/started": Callable[[SessionState, ItemStartedNotification], SessionEvents]
+            | Ignored,
             "item/autoApprovalReview/started": Callable[
-                [SessionState, ItemGuardianApprovalReviewStartedNotification], Updates
+                [SessionState, ItemGuardianApprovalReviewStartedNotification], SessionEvents
             ]
             | Ignored,
             "item/autoApprovalReview/completed": Callable[
-                [SessionState, ItemGuardianApprovalReviewCompletedNotification], Updates
+                [SessionState, ItemGuardianApprovalReviewCompletedNotification], SessionEvents
             ]
             | Ignored,
             "autoApprovalReview/strictReviewRequired": Callable[
-                [SessionState, StrictReviewRequiredNotification], Updates
+                [SessionState, StrictReviewRequiredNotification], SessionEvents
             ]
             | Ignored,
-            "item/completed": Callable[[SessionState, ItemCompletedNotification], Updates]
+            "item/completed": Callable[[SessionState, ItemCompletedNotification], SessionEvents]
             | Ignored,
             "item/agentMessage/delta": Callable[
-                [SessionState, AgentMessageDeltaNotification], Updates
+                [SessionState, AgentMessageDeltaNotification], SessionEvents
             ]
             | Ignored,
-            "item/plan/delta": Callable[[SessionState, PlanDeltaNotification], Updates] | Ignored,
+            "item/plan/delta": Callable[[SessionState, PlanDeltaNotification], SessionEvents]
+            | Ignored,
             "command/exec/outputDelta": Callable[
-                [SessionState, CommandExecOutputDeltaNotification], Updates
+                [SessionState, CommandExecOutputDeltaNotification], SessionEvents
             ]
             | Ignored,
-            "process/outputDelta": Callable[[SessionState, ProcessOutputDeltaNotification], Updates]
+            "process/outputDelta": Callable[
+                [SessionState, ProcessOutputDeltaNotification], SessionEvents
+            ]
             | Ignored,
-            "process/exited": Callable[[SessionState, ProcessExitedNotification], Updates]
+            "process/exited": Callable[[SessionState, ProcessExitedNotification], SessionEvents]
             | Ignored,
             "item/commandExecution/outputDelta": Callable[
-                [SessionState, CommandExecutionOutputDeltaNotification], Updates
+                [SessionState, CommandExecutionOutputDeltaNotification], SessionEvents
             ]
             | Ignored,
             "item/commandExecution/terminalInteraction": Callable[
-                [SessionState, TerminalInteractionNotification], Updates
+                [SessionState, TerminalInteractionNotification], SessionEvents
             ]
             | Ignored,
             "item/fileChange/outputDelta": Callable[
-                [SessionState, FileChangeOutputDeltaNotification], Updates
+                [SessionState, FileChangeOutputDeltaNotification], SessionEvents
             ]
             | Ignored,
             "item/fileChange/patchUpdated": Callable[
-                [SessionState, FileChangePatchUpdatedNotification], Updates
+                [SessionState, FileChangePatchUpdatedNotification], SessionEvents
             ]
             | Ignored,
             "serverRequest/resolved": Callable[
-                [SessionState, ServerRequestResolvedNotification], Updates
+                [SessionState, ServerRequestResolvedNotification], SessionEvents
             ]
             | Ignored,
             "item/mcpToolCall/progress": Callable[
-                [SessionState, McpToolCallProgressNotification], Updates
+                [SessionState, McpToolCallProgressNotification], SessionEvents
             ]
             | Ignored,
             "mcpServer/oauthLogin/completed": Callable[
-                [SessionState, McpServerOauthLoginCompletedNotification], Updates
+                [SessionState, McpServerOauthLoginCompletedNotification], SessionEvents
             ]
             | Ignored,
             "mcpServer/startupStatus/updated": Callable[
-                [SessionState, McpServerStatusUpdatedNotification], Updates
+                [SessionState, McpServerStatusUpdatedNotification], SessionEvents
             ]
             | Ignored,
             "mcpServer/event/stream/notification": Callable[
-                [SessionState, McpServerEventStreamNotification], Updates
+                [SessionState, McpServerEventStreamNotification], SessionEvents
             ]
             | Ignored,
-            "account/updated": Callable[[SessionState, AccountUpdatedNotification], Updates]
+            "account/updated": Callable[[SessionState, AccountUpdatedNotification], SessionEvents]
             | Ignored,
             "account/gatewayOAuth/changed": Callable[
-                [SessionState, GatewayOAuthChangedNotification], Updates
+                [SessionState, GatewayOAuthChangedNotification], SessionEvents
             ]
             | Ignored,
             "account/rateLimits/updated": Callable[
-                [SessionState, AccountRateLimitsUpdatedNotification], Updates
+                [SessionState, AccountRateLimitsUpdatedNotification], SessionEvents
             ]
             | Ignored,
-            "app/list/updated": Callable[[SessionState, AppListUpdatedNotification], Updates]
+            "app/list/updated": Callable[[SessionState, AppListUpdatedNotification], SessionEvents]
             | Ignored,
             "remoteControl/status/changed": Callable[
-                [SessionState, RemoteControlStatusChangedNotification], Updates
+                [SessionState, RemoteControlStatusChangedNotification], SessionEvents
             ]
             | Ignored,
             "externalAgentConfig/import/progress": Callable[
-                [SessionState, ExternalAgentConfigImportProgressNotification], Updates
+                [SessionState, ExternalAgentConfigImportProgressNotification], SessionEvents
             ]
             | Ignored,
             "externalAgentConfig/import/completed": Callable[
-                [SessionState, ExternalAgentConfigImportCompletedNotification], Updates
+                [SessionState, ExternalAgentConfigImportCompletedNotification], SessionEvents
             ]
             | Ignored,
-            "fs/changed": Callable[[SessionState, FsChangedNotification], Updates] | Ignored,
+            "fs/changed": Callable[[SessionState, FsChangedNotification], SessionEvents] | Ignored,
             "item/reasoning/summaryTextDelta": Callable[
-                [SessionState, ReasoningSummaryTextDeltaNotification], Updates
+                [SessionState, ReasoningSummaryTextDeltaNotification], SessionEvents
             ]
             | Ignored,
             "item/reasoning/summaryPartAdded": Callable[
-                [SessionState, ReasoningSummaryPartAddedNotification], Updates
+                [SessionState, ReasoningSummaryPartAddedNotification], SessionEvents
             ]
             | Ignored,
             "item/reasoning/textDelta": Callable[
-                [SessionState, ReasoningTextDeltaNotification], Updates
+                [SessionState, ReasoningTextDeltaNotification], SessionEvents
             ]
             | Ignored,
-            "thread/compacted": Callable[[SessionState, ContextCompactedNotification], Updates]
+            "thread/compacted": Callable[
+                [SessionState, ContextCompactedNotification], SessionEvents
+            ]
             | Ignored,
-            "model/rerouted": Callable[[SessionState, ModelReroutedNotification], Updates]
+            "model/rerouted": Callable[[SessionState, ModelReroutedNotification], SessionEvents]
             | Ignored,
-            "model/verification": Callable[[SessionState, ModelVerificationNotification], Updates]
+            "model/verification": Callable[
+                [SessionState, ModelVerificationNotification], SessionEvents
+            ]
             | Ignored,
             "modelProvider/authRecoveryStarted": Callable[
-                [SessionState, AuthRecoveryNotification], Updates
+                [SessionState, AuthRecoveryNotification], SessionEvents
             ]
             | Ignored,
             "modelProvider/authRecoveryCompleted": Callable[
-                [SessionState, AuthRecoveryNotification], Updates
+                [SessionState, AuthRecoveryNotification], SessionEvents
             ]
             | Ignored,
             "turn/moderationMetadata": Callable[
-                [SessionState, TurnModerationMetadataNotification], Updates
+                [SessionState, TurnModerationMetadataNotification], SessionEvents
             ]
             | Ignored,
             "model/safetyBuffering/updated": Callable[
-                [SessionState, ModelSafetyBufferingUpdatedNotification], Updates
+                [SessionState, ModelSafetyBufferingUpdatedNotification], SessionEvents
             ]
             | Ignored,
-            "warning": Callable[[SessionState, WarningNotification], Updates] | Ignored,
-            "guardianWarning": Callable[[SessionState, GuardianWarningNotification], Updates]
+            "warning": Callable[[SessionState, WarningNotification], SessionEvents] | Ignored,
+            "guardianWarning": Callable[[SessionState, GuardianWarningNotification], SessionEvents]
             | Ignored,
-            "deprecationNotice": Callable[[SessionState, DeprecationNoticeNotification], Updates]
+            "deprecationNotice": Callable[
+                [SessionState, DeprecationNoticeNotification], SessionEvents
+            ]
             | Ignored,
-            "configWarning": Callable[[SessionState, ConfigWarningNotification], Updates] | Ignored,
+            "configWarning": Callable[[SessionState, ConfigWarningNotification], SessionEvents]
+            | Ignored,
             "fuzzyFileSearch/sessionUpdated": Callable[
-                [SessionState, FuzzyFileSearchSessionUpdatedNotification], Updates
+                [SessionState, FuzzyFileSearchSessionUpdatedNotification], SessionEvents
             ]
             | Ignored,
             "fuzzyFileSearch/sessionCompleted": Callable[
-                [SessionState, FuzzyFileSearchSessionCompletedNotification], Updates
+                [SessionState, FuzzyFileSearchSessionCompletedNotification], SessionEvents
             ]
             | Ignored,
             "thread/realtime/started": Callable[
-                [SessionState, ThreadRealtimeStartedNotification], Updates
+                [SessionState, ThreadRealtimeStartedNotification], SessionEvents
             ]
             | Ignored,
             "thread/realtime/itemAdded": Callable[
-                [SessionState, ThreadRealtimeItemAddedNotification], Updates
+                [SessionState, ThreadRealtimeItemAddedNotification], SessionEvents
             ]
             | Ignored,
             "thread/realtime/item/started": Callable[
-                [SessionState, ThreadRealtimeItemStartedNotification], Updates
+                [SessionState, ThreadRealtimeItemStartedNotification], SessionEvents
             ]
             | Ignored,
             "thread/realtime/item/transcript/delta": Callable[
-                [SessionState, ThreadRealtimeItemTranscriptDeltaNotification], Updates
+                [SessionState, ThreadRealtimeItemTranscriptDeltaNotification], SessionEvents
             ]
             | Ignored,
             "thread/realtime/item/completed": Callable[
-                [SessionState, ThreadRealtimeItemCompletedNotification], Updates
+                [SessionState, ThreadRealtimeItemCompletedNotification], SessionEvents
             ]
             | Ignored,
             "thread/realtime/transcript/delta": Callable[
-                [SessionState, ThreadRealtimeTranscriptDeltaNotification], Updates
+                [SessionState, ThreadRealtimeTranscriptDeltaNotification], SessionEvents
             ]
             | Ignored,
             "thread/realtime/transcript/done": Callable[
-                [SessionState, ThreadRealtimeTranscriptDoneNotification], Updates
+                [SessionState, ThreadRealtimeTranscriptDoneNotification], SessionEvents
             ]
             | Ignored,
             "thread/realtime/outputAudio/delta": Callable[
-                [SessionState, ThreadRealtimeOutputAudioDeltaNotification], Updates
+                [SessionState, ThreadRealtimeOutputAudioDeltaNotification], SessionEvents
             ]
             | Ignored,
-            "thread/realtime/sdp": Callable[[SessionState, ThreadRealtimeSdpNotification], Updates]
+            "thread/realtime/sdp": Callable[
+                [SessionState, ThreadRealtimeSdpNotification], SessionEvents
+            ]
             | Ignored,
             "thread/realtime/error": Callable[
-                [SessionState, ThreadRealtimeErrorNotification], Updates
+                [SessionState, ThreadRealtimeErrorNotification], SessionEvents
             ]
             | Ignored,
             "thread/realtime/closed": Callable[
-                [SessionState, ThreadRealtimeClosedNotification], Updates
+                [SessionState, ThreadRealtimeClosedNotification], SessionEvents
             ]
             | Ignored,
             "windows/worldWritableWarning": Callable[
-                [SessionState, WindowsWorldWritableWarningNotification], Updates
+                [SessionState, WindowsWorldWritableWarningNotification], SessionEvents
             ]
             | Ignored,
             "windowsSandbox/setupCompleted": Callable[
-                [SessionState, WindowsSandboxSetupCompletedNotification], Updates
+                [SessionState, WindowsSandboxSetupCompletedNotification], SessionEvents
             ]
             | Ignored,
             "account/login/completed": Callable[
-                [SessionState, AccountLoginCompletedNotification], Updates
+                [SessionState, AccountLoginCompletedNotification], SessionEvents
             ]
             | Ignored,
         },

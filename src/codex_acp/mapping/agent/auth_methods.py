@@ -6,10 +6,9 @@ As JSON, which a process just started can send before it has loaded a model. Sou
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1.models import AuthMethod
     from codex_acp.jsonrpc.message import JsonValue
 
 __all__ = [
@@ -17,10 +16,11 @@ __all__ = [
     "API_KEY_VARIABLES",
     "CHATGPT",
     "DEVICE_CODE",
+    "DEVICE_CODE_ARGS",
     "LOGIN_ARGS",
+    "LoginWays",
     "TERMINAL",
     "auth_methods",
-    "auth_methods_json",
 ]
 
 CHATGPT: Final = "chat-gpt"
@@ -33,7 +33,7 @@ API_KEY: Final = "api-key"
 """A key of the OpenAI platform, from ``_meta["api-key"].apiKey`` or the environment."""
 
 TERMINAL: Final = "codex-login"
-"""``codex login`` in a terminal that the client runs."""
+"""``codex login`` in a terminal that the client runs, where `CHATGPT` is shown in another way."""
 
 API_KEY_VARIABLES: Final = ("CODEX_API_KEY", "OPENAI_API_KEY")
 """Where the key is looked for, in this order, when the request does not carry one."""
@@ -41,31 +41,51 @@ API_KEY_VARIABLES: Final = ("CODEX_API_KEY", "OPENAI_API_KEY")
 LOGIN_ARGS: Final = ("login",)
 """What the client adds to this agent's command line for the login in a terminal."""
 
+DEVICE_CODE_ARGS: Final = (*LOGIN_ARGS, "--device-auth")
+"""The same for a login on another device."""
 
-def auth_methods_json(capabilities: JsonValue, *, browser: bool) -> list[JsonValue]:
+TERMINAL_AUTH: Final = "terminal-auth"
+"""In ``_meta`` of ``clientCapabilities``: an older client that runs logins in a terminal, of a
+method that says in its own ``_meta`` of this name what is to be run."""
+
+
+class LoginWays(NamedTuple):
+    """What this process can do for a login."""
+
+    browser: bool = False
+    """It could open a browser."""
+    command: tuple[str, ...] = ()
+    """What starts this agent, for clients that do not add to the command line that they know."""
+
+
+def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
     """The methods for a client with these ``clientCapabilities``.
 
-    ``browser``: whether this process could open one. Who can neither be sent to a page nor has
-    one opened is not offered what would end there.
+    A login is offered to every client that can show it in any way: as a page, in a browser of this
+    machine, in a terminal. One that can do nothing of it is not offered what would end there.
     """
-    pages = _pages(capabilities)
+    pages, browser = _pages(capabilities), ways.browser
+    by_type, by_meta = _terminal(capabilities), _meta_marker(capabilities) and ways.command
+    in_terminal = by_type or by_meta
+
+    def run(args: tuple[str, ...]) -> dict[str, JsonValue]:
+        return (_typed(args) if by_type else {}) | (_told(ways.command, args) if by_meta else {})
+
     methods: list[JsonValue] = []
-    if pages or browser:
-        methods.append(
-            {
-                "id": CHATGPT,
-                "name": "Log in with ChatGPT",
-                "description": "Opens the login page of OpenAI in a browser on this machine",
-            }
-        )
-    if pages:
-        methods.append(
-            {
-                "id": DEVICE_CODE,
-                "name": "Log in with ChatGPT on another device",
-                "description": "Shows a page and a code to type there; for remote machines",
-            }
-        )
+    if pages or browser or in_terminal:
+        chat_gpt: dict[str, JsonValue] = {
+            "id": CHATGPT,
+            "name": "Log in with ChatGPT",
+            "description": "Opens the login page of OpenAI in a browser on this machine",
+        }
+        methods.append(chat_gpt if pages or browser else chat_gpt | run(LOGIN_ARGS))
+    if pages or in_terminal:
+        device_code: dict[str, JsonValue] = {
+            "id": DEVICE_CODE,
+            "name": "Log in with ChatGPT on another device",
+            "description": "Shows a page and a code to type there; for remote machines",
+        }
+        methods.append(device_code if pages else device_code | run(DEVICE_CODE_ARGS))
     methods.append(
         {
             "id": API_KEY,
@@ -73,31 +93,26 @@ def auth_methods_json(capabilities: JsonValue, *, browser: bool) -> list[JsonVal
             "description": f"Takes the key from {' or '.join(API_KEY_VARIABLES)}",
         }
     )
-    if _terminal(capabilities):
-        methods.append(
-            {
-                "id": TERMINAL,
-                "name": "Log in with `codex login`",
-                "description": "Runs Codex's own login in a terminal",
-                "args": list(LOGIN_ARGS),
-                "type": "terminal",
-            }
-        )
+    if in_terminal and (pages or browser):
+        codex_login: dict[str, JsonValue] = {
+            "id": TERMINAL,
+            "name": "Log in with `codex login`",
+            "description": "Runs Codex's own login in a terminal",
+        }
+        methods.append(codex_login | run(LOGIN_ARGS))
     return methods
 
 
-def auth_methods(capabilities: JsonValue, *, browser: bool) -> list[AuthMethod]:
-    """`auth_methods_json` as models."""
-    from codex_acp.acp._generated.v1.models import AgentAuthMethod, TerminalAuthMethod
-    from codex_acp.wire.codec import decode
+def _typed(args: tuple[str, ...]) -> dict[str, JsonValue]:
+    """ACP schema: AuthMethodTerminal; only for clients that advertise it."""
+    return {"args": list(args), "type": "terminal"}
 
-    found: list[AuthMethod] = []
-    for method in auth_methods_json(capabilities, browser=browser):
-        if isinstance(method, dict) and "type" in method:
-            found.append(decode(TerminalAuthMethod, method))
-        else:
-            found.append(decode(AgentAuthMethod, method))
-    return found
+
+def _told(command: tuple[str, ...], args: tuple[str, ...]) -> dict[str, JsonValue]:
+    """What clients read that knew such logins before the schema did."""
+    program, *before = command
+    run: JsonValue = {"label": "Codex login", "command": program, "args": [*before, *args]}
+    return {"_meta": {TERMINAL_AUTH: run}}
 
 
 def _pages(capabilities: JsonValue) -> bool:
@@ -110,3 +125,9 @@ def _terminal(capabilities: JsonValue) -> bool:
     """``auth.terminal`` is true."""
     auth = capabilities.get("auth") if isinstance(capabilities, dict) else None
     return isinstance(auth, dict) and auth.get("terminal") is True
+
+
+def _meta_marker(capabilities: JsonValue) -> bool:
+    """``_meta["terminal-auth"]`` is true."""
+    meta = capabilities.get("_meta") if isinstance(capabilities, dict) else None
+    return isinstance(meta, dict) and meta.get(TERMINAL_AUTH) is True

@@ -1,6 +1,6 @@
 """What this agent tells a client about itself at ``initialize``.
 
-As JSON, which a process just started can send before it has loaded a model, and as models.
+As JSON, which a process just started can send before it has loaded a model.
 """
 
 from __future__ import annotations
@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1.models import AgentCapabilities, Implementation
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["AGENT_CAPABILITIES", "META_KEY", "agent_capabilities", "agent_info", "agent_info_json"]
+__all__ = ["AGENT_CAPABILITIES", "META_KEY", "agent_info"]
 
 META_KEY: Final = "codex-acp-sdk"
 """What is below this key of a ``_meta`` is this agent's own."""
@@ -41,22 +40,6 @@ with it; what Codex takes no message into (a review, a compaction) it waits for.
 """
 
 
-def agent_capabilities() -> AgentCapabilities:
-    """`AGENT_CAPABILITIES` as a model."""
-    from codex_acp.acp._generated.v1.models import AgentCapabilities
-    from codex_acp.wire.codec import decode
-
-    return decode(AgentCapabilities, AGENT_CAPABILITIES)
-
-
-def agent_info_json(version: str) -> dict[str, JsonValue]:
+def agent_info(version: str) -> dict[str, JsonValue]:
     """Name and version of this agent (``agentInfo``)."""
     return {"name": "codex-acp-sdk", "title": "Codex", "version": version}
-
-
-def agent_info(version: str) -> Implementation:
-    """`agent_info_json` as a model."""
-    from codex_acp.acp._generated.v1.models import Implementation
-    from codex_acp.wire.codec import decode
-
-    return decode(Implementation, agent_info_json(version))

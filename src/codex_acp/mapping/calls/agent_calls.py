@@ -15,11 +15,11 @@ from codex_acp.routing.display import inline
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1.models import ToolCallContent
     from codex_acp.codex._generated.models import (
         CollabAgentToolCallThreadItem,
     )
     from codex_acp.mapping.calls.call import Phase
+    from codex_acp.mapping.events.content import CallContent
 
 __all__ = ["agent_call"]
 
@@ -68,7 +68,7 @@ def agent_call(
 def _collab(item: CollabAgentToolCallThreadItem, phase: Phase) -> Call:
     """A sub-agent is started, written to, waited for: the prompt, and how all of them are."""
     end = ending(item.status, phase)
-    content: list[ToolCallContent] = []
+    content: list[CallContent] = []
     if item.prompt:
         content.append(code_content(item.prompt))
     states = [

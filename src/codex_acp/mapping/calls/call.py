@@ -1,29 +1,22 @@
-"""A tool call as it is to be shown, whole, and the two updates that can carry it.
+"""A tool call as it is to be shown, whole, and the two events that can tell of it.
 
 Owns how an item's state becomes a tool call's status. Must not know what kind of item it is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from codex_acp.acp._generated.v1.models import (
-    ToolCallSessionUpdate,
-    ToolCallUpdateSessionUpdate,
-)
+from codex_acp._record import record
+from codex_acp.mapping.events.session_events import ToolCallAnnounced, ToolCallChanged
 from codex_acp.routing.content import text_content
 from codex_acp.routing.display import inline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.acp._generated.v1.models import (
-        ToolCallContent,
-        ToolCallLocation,
-        ToolCallStatus,
-        ToolKind,
-    )
+    from codex_acp.mapping.events.content import CallContent, Location
+    from codex_acp.mapping.events.session_events import CallKind, CallStatus, TerminalState
 
 __all__ = [
     "Call",
@@ -53,65 +46,71 @@ _NAME_LIMIT: Final = 500
 class Ending(NamedTuple):
     """The status of a tool call, and the line that says what the status cannot."""
 
-    status: ToolCallStatus
+    status: CallStatus
     line: str | None = None
 
     @property
-    def content(self) -> list[ToolCallContent]:
+    def content(self) -> list[CallContent]:
         """The line as content; nothing if there is none."""
         return [] if self.line is None else [text_content(self.line)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, kw_only=True)
 class Call:
-    """A tool call with everything it shows (ACP schema: ToolCall)."""
+    """A tool call with everything it shows."""
 
     id: str
     title: str
     """Markdown of ours, one line; what others wrote in it is code."""
-    kind: ToolKind
-    status: ToolCallStatus
+    kind: CallKind
+    status: CallStatus
     raw_input: object
     raw_output: object = None
     """What is structured of the result: its text stands in the content, once. See `structured`."""
-    content: Sequence[ToolCallContent] = ()
-    locations: Sequence[ToolCallLocation] = ()
+    content: Sequence[CallContent] = ()
+    locations: Sequence[Location] = ()
     name: str | None = None
     """The tool's name for programs, where Codex gives one."""
 
 
-def as_tool_call(call: Call, meta: dict[str, Any] | None = None) -> ToolCallSessionUpdate:
-    """``tool_call``: the first that a client hears of it."""
-    return ToolCallSessionUpdate(tool_call_id=call.id, **_fields(call, meta))
+def as_tool_call(
+    call: Call, terminal: TerminalState | None = None, *, stoppable: bool | None = None
+) -> ToolCallAnnounced:
+    """The first that a client hears of it."""
+    return ToolCallAnnounced(**_fields(call, terminal, stoppable))
 
 
 def as_update(
     call: Call,
-    meta: dict[str, Any] | None = None,
+    terminal: TerminalState | None = None,
     *,
     with_status: bool = True,
     with_content: bool = True,
-) -> ToolCallUpdateSessionUpdate:
-    """``tool_call_update`` that replaces all of it, whatever a permission request has patched."""
-    fields = _fields(call, meta)
+    stoppable: bool | None = None,
+) -> ToolCallChanged:
+    """All of it anew, whatever a permission request has patched."""
+    fields = _fields(call, terminal, stoppable)
     if not with_status:
         del fields["status"]
     if not with_content:
         del fields["content"]
-    return ToolCallUpdateSessionUpdate(tool_call_id=call.id, **fields)
+    return ToolCallChanged(**fields)
 
 
-def _fields(call: Call, meta: dict[str, Any] | None) -> dict[str, Any]:
-    fields: dict[str, Any] = {
+def _fields(call: Call, terminal: TerminalState | None, stoppable: bool | None) -> dict[str, Any]:
+    return {
+        "id": call.id,
         "title": call.title,
         "kind": call.kind,
         "status": call.status,
-        "content": list(call.content),
-        "locations": list(call.locations),
+        "content": call.content,
+        "locations": call.locations,
         "raw_input": call.raw_input,
+        "raw_output": call.raw_output,
+        "name": call.name,
+        "terminal": terminal,
+        "stoppable": stoppable,
     }
-    optional = {"raw_output": call.raw_output, "name": call.name, "meta": meta}
-    return fields | {key: value for key, value in optional.items() if value is not None}
 
 
 def structured(**fields: object) -> dict[str, object] | None:
@@ -122,18 +121,18 @@ def structured(**fields: object) -> dict[str, object] | None:
 def ending(status: str | None, phase: Phase) -> Ending:
     """The tool call's status for an item's own ``status``; None if its type has none.
 
-    ACP v1 has no status for what was declined or interrupted: these are failed, with a line.
+    No status says that it was declined, and v1 has none for what was interrupted: a line does.
     """
     if phase == "running":
         return Ending("in_progress")
     if phase == "cut_off":
-        return Ending("failed", UNFINISHED)
+        return Ending("cancelled", UNFINISHED)
     if status == "failed":
         return Ending("failed")
     if status == "declined":
         return Ending("failed", "Declined: this was not done.")
     if status == "interrupted":
-        return Ending("failed", "Interrupted before it ended.")
+        return Ending("cancelled", "Interrupted before it ended.")
     if status is None or status == "completed":
         return Ending("completed")
     return Ending("failed", f"Codex gives it the status {inline(status)}.")

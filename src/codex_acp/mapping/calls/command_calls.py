@@ -1,20 +1,15 @@
 """A command as a tool call: what ran, its output, its exit code.
 
-Source: Codex schema ``CommandExecutionThreadItem``; ACP page "Tool calls". For a client of Zed's
-convention the output goes into ``_meta`` (``terminal_info``, ``terminal_output``,
-``terminal_exit``), and the content is a terminal of that id; for all others it is text.
+Source: Codex schema ``CommandExecutionThreadItem``; ACP page "Tool calls". For a client that shows
+terminals of the agent the content is one, whose id is the tool call's; for all others it is text.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from codex_acp.acp._generated.v1.models import (
-    TerminalToolCallContent,
-    ToolCallLocation,
-)
 from codex_acp.codex._generated.models import (
     ListFilesCommandAction,
     ReadCommandAction,
@@ -22,6 +17,8 @@ from codex_acp.codex._generated.models import (
     UnknownCommandAction,
 )
 from codex_acp.mapping.calls.call import UNFINISHED, Call, Ending, ending, named, structured
+from codex_acp.mapping.events.content import Location, TerminalContent
+from codex_acp.mapping.events.session_events import TerminalExit, TerminalState
 from codex_acp.mapping.prompt.content_blocks import output_block
 from codex_acp.routing.content import CONTENT_LIMIT, code_content, text_content
 from codex_acp.routing.display import TITLE_LIMIT, inline, listed, visible
@@ -30,11 +27,12 @@ from codex_acp.wire.model import UnknownVariant
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.acp._generated.v1.models import ToolCallContent, ToolKind
     from codex_acp.codex._generated.models import CommandAction, CommandExecutionThreadItem
     from codex_acp.mapping.calls.call import Phase
+    from codex_acp.mapping.events.content import CallContent
+    from codex_acp.mapping.events.session_events import CallKind
 
-__all__ = ["command_call", "command_content", "script_of", "terminal_meta"]
+__all__ = ["command_call", "command_content", "script_of", "terminal_state"]
 
 _IN_A_SHELL: Final = re.compile(r"(?:/[\w./+-]*/)?(?:ba|da|fi|k|z)?sh -(?:l|i|li)?c ", re.ASCII)
 """How a command begins that Codex runs in a shell."""
@@ -70,7 +68,7 @@ def command_call(
         kind=_kind(item.command_actions),
         status=end.status,
         content=content,
-        locations=[ToolCallLocation(path=path) for path in _paths(item)],
+        locations=[Location(path) for path in _paths(item)],
         raw_input={"command": item.command, "cwd": item.cwd, "source": item.source},
         raw_output=structured(exitCode=item.exit_code, durationMs=item.duration_ms),
     )
@@ -78,13 +76,13 @@ def command_call(
 
 def command_content(
     item: CommandExecutionThreadItem, *, terminal: bool = False, limit: int = CONTENT_LIMIT
-) -> list[ToolCallContent]:
+) -> list[CallContent]:
     """What stands before the output: the command, unless the title is just that.
 
     At most ``limit`` characters of it.
     """
     if terminal:
-        return [TerminalToolCallContent(terminal_id=item.id)]
+        return [TerminalContent(item.id)]
     script = script_of(item.command)
     if _wording(item) is None and visible(script) == script and len(script) <= TITLE_LIMIT:
         return []
@@ -109,23 +107,23 @@ def script_of(command: str) -> str:
     return words[0] if len(words) == 1 and words[0].strip() else command
 
 
-def terminal_meta(
+def terminal_state(
     item: CommandExecutionThreadItem,
     *,
-    info: bool = False,
-    data: str | None = None,
+    begins: bool = False,
+    output: str | None = None,
     ended: bool = False,
-) -> dict[str, Any] | None:
-    """``_meta`` of Zed's convention; the terminal has the id of the tool call."""
-    meta: dict[str, Any] = {}
-    if info:
-        meta["terminal_info"] = {"terminal_id": item.id, "cwd": item.cwd}
-    if data:
-        meta["terminal_output"] = {"terminal_id": item.id, "data": data}
-    if ended:
-        code = item.exit_code
-        meta["terminal_exit"] = {"terminal_id": item.id, "exit_code": code, "signal": None}
-    return meta or None
+) -> TerminalState | None:
+    """What is new of the command's terminal, which has the id of the tool call; None: nothing."""
+    if not (begins or output or ended):
+        return None
+    return TerminalState(
+        item.id,
+        cwd=item.cwd if begins else None,
+        command=item.command if begins else None,
+        output=output or None,
+        exit=TerminalExit(item.exit_code) if ended else None,
+    )
 
 
 def _ending(item: CommandExecutionThreadItem, phase: Phase) -> Ending:
@@ -140,7 +138,7 @@ def _ending(item: CommandExecutionThreadItem, phase: Phase) -> Ending:
     )
 
 
-def _exit_line(item: CommandExecutionThreadItem) -> list[ToolCallContent]:
+def _exit_line(item: CommandExecutionThreadItem) -> list[CallContent]:
     return [] if item.exit_code is None else [text_content(f"Exit code: {item.exit_code}")]
 
 
@@ -148,7 +146,7 @@ def _shown(script: str) -> str:
     return inline(script) or "(no command given)"
 
 
-def _kind(actions: Sequence[CommandAction]) -> ToolKind:
+def _kind(actions: Sequence[CommandAction]) -> CallKind:
     if actions and all(isinstance(action, ReadCommandAction) for action in actions):
         return "read"
     if actions and all(

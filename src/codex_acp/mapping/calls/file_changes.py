@@ -9,11 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from codex_acp.acp._generated.v1.models import (
-    DiffToolCallContent,
-    ToolCallLocation,
-    ToolCallUpdateSessionUpdate,
-)
 from codex_acp.codex._generated.models import (
     AddPatchChangeKind,
     DeletePatchChangeKind,
@@ -30,16 +25,19 @@ from codex_acp.mapping.calls.diffs import (
     parse_hunks,
     reversed_hunks,
 )
-from codex_acp.routing.changes import change_content, move_target, patch_of, unseen
+from codex_acp.mapping.events.content import Location
+from codex_acp.mapping.events.session_events import ToolCallChanged
+from codex_acp.routing.changes import change_content, edit, move_target, patch_of, unseen
 from codex_acp.routing.display import inline
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codex_acp.acp._generated.v1.models import ToolCallContent, ToolKind
     from codex_acp.codex._generated.models import FileUpdateChange
     from codex_acp.mapping.calls.call import Phase
+    from codex_acp.mapping.events.content import CallContent
+    from codex_acp.mapping.events.session_events import CallKind
 
 __all__ = ["changes_update", "file_change_call", "wanted_files"]
 
@@ -72,11 +70,11 @@ def file_change_call(item: FileChangeThreadItem, phase: Phase, files: Mapping[st
 
 
 def changes_update(
-    call_id: str, item: FileChangeThreadItem, content: Sequence[ToolCallContent]
-) -> ToolCallUpdateSessionUpdate:
+    call_id: str, item: FileChangeThreadItem, content: Sequence[CallContent]
+) -> ToolCallChanged:
     """The diffs of a file change that is being written, and nothing else of it."""
-    return ToolCallUpdateSessionUpdate(
-        tool_call_id=call_id,
+    return ToolCallChanged(
+        id=call_id,
         content=list(content),
         locations=[place for change in item.changes for place in _locations(change)],
     )
@@ -106,14 +104,11 @@ def _wanted(change: FileUpdateChange) -> list[str]:
 
 def _content(
     change: FileUpdateChange, files: Mapping[str, str], *, undone: bool
-) -> list[ToolCallContent]:
+) -> list[CallContent]:
     texts = _texts(change, files, undone=undone)
     if texts is None:
         return change_content(change)
-    diff = DiffToolCallContent(
-        path=move_target(change) or change.path, old_text=texts.before, new_text=texts.after
-    )
-    return [diff, *unseen(change)]
+    return [edit(change, texts.before, texts.after), *unseen(change)]
 
 
 def _texts(change: FileUpdateChange, files: Mapping[str, str], *, undone: bool) -> _Texts | None:
@@ -144,9 +139,9 @@ def _texts(change: FileUpdateChange, files: Mapping[str, str], *, undone: bool) 
     return texts if max(map(len, texts)) <= WHOLE_TEXT_LIMIT else None
 
 
-def _locations(change: FileUpdateChange) -> list[ToolCallLocation]:
+def _locations(change: FileUpdateChange) -> list[Location]:
     if isinstance(change.kind, AddPatchChangeKind):
-        return [ToolCallLocation(path=change.path, line=1)]
+        return [Location(change.path, 1)]
     hunks = (
         parse_hunks(patch_of(change)) if isinstance(change.kind, UpdatePatchChangeKind) else None
     )
@@ -154,8 +149,8 @@ def _locations(change: FileUpdateChange) -> list[ToolCallLocation]:
     target = move_target(change)
     paths = [change.path] if target is None else [change.path, target]
     if line is None:
-        return [ToolCallLocation(path=path) for path in paths]
-    return [ToolCallLocation(path=path, line=line) for path in paths]
+        return [Location(path) for path in paths]
+    return [Location(path, line) for path in paths]
 
 
 def _summary(change: FileUpdateChange) -> dict[str, object]:
@@ -166,7 +161,7 @@ def _summary(change: FileUpdateChange) -> dict[str, object]:
     return {"path": change.path, "kind": word, **moved}
 
 
-def _kind(changes: Sequence[FileUpdateChange]) -> ToolKind:
+def _kind(changes: Sequence[FileUpdateChange]) -> CallKind:
     if changes and all(isinstance(change.kind, DeletePatchChangeKind) for change in changes):
         return "delete"
     if changes and all(move_target(change) and not patch_of(change) for change in changes):

@@ -6,9 +6,9 @@ item that is replayed shows what it showed when it was live.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
+from codex_acp._record import replace
 from codex_acp.codex._generated.models import (
     CollabAgentToolCallThreadItem,
     CommandExecutionThreadItem,
@@ -62,7 +62,7 @@ def last_phase(item: ToolItem) -> Phase:
 def _call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | None) -> Call:
     match item:
         case CommandExecutionThreadItem():
-            terminal = state.client.terminal_output_meta
+            terminal = state.client.shows_terminals
             return command_call(item, phase, terminal=terminal, streamed=streamed)
         case FileChangeThreadItem():
             return file_change_call(item, phase, state.files)

@@ -22,13 +22,13 @@ from codex_acp.routing.display import inline
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1.models import ToolCallContent
     from codex_acp.codex._generated.models import (
         DynamicToolCallThreadItem,
         FunctionCallOutputThreadItem,
         McpToolCallThreadItem,
     )
     from codex_acp.mapping.calls.call import Phase
+    from codex_acp.mapping.events.content import CallContent
 
 __all__ = ["arguments_content", "dynamic_call", "function_output_call", "mcp_call"]
 
@@ -61,7 +61,7 @@ def mcp_call(item: McpToolCallThreadItem, phase: Phase) -> Call:
     )
 
 
-def arguments_content(arguments: object, limit: int = CONTENT_LIMIT) -> list[ToolCallContent]:
+def arguments_content(arguments: object, limit: int = CONTENT_LIMIT) -> list[CallContent]:
     """The arguments of a call, for a client that shows no raw input; nothing if there are none.
 
     At most ``limit`` characters of them.
@@ -96,6 +96,7 @@ def function_output_call(item: FunctionCallOutputThreadItem, phase: Phase) -> Ca
     """What a tool gave the model, of which Codex keeps nothing else."""
     end = ending(None, phase)
     output = item.output
+    content: list[CallContent]
     if isinstance(output, str):
         content = [output_block(output)] if output else []
     else:

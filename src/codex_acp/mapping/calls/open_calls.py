@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from codex_acp._record import field, record
 from codex_acp.mapping.calls.output import Budget, RollingOutput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.acp._generated.v1.models import ToolCallContent
     from codex_acp.mapping.calls.tool_items import ToolItem
+    from codex_acp.mapping.events.content import CallContent
 
 __all__ = ["OpenCall"]
 
 
-@dataclass(slots=True)
+@record
 class OpenCall:
     """A tool call that was announced and has not ended."""
 
     item: ToolItem | None = None
     """As Codex last reported it; None of a call that only an approval announced."""
 
-    content: Sequence[ToolCallContent] = ()
+    content: Sequence[CallContent] = ()
     """What the item shows, without what came while it ran."""
 
     output: RollingOutput = field(default_factory=RollingOutput)
@@ -41,7 +41,7 @@ class OpenCall:
     changes_cost: int = 0
     """Bytes that the diffs cost which were not sent; 0: there are none."""
 
-    above: Sequence[ToolCallContent] = ()
+    above: Sequence[CallContent] = ()
     """What stands above each end of the output, cut: made once, since it is sent with each."""
 
     above_size: int = 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
-from codex_acp.acp._generated.v1.models import ImageContentBlock, ToolCallLocation
 from codex_acp.codex._generated.models import (
     FileIdImageGenerationThreadItem,
     FindInPageWebSearchAction,
@@ -18,6 +17,7 @@ from codex_acp.codex._generated.models import (
     UsageLimitExceededImageGenerationFailure,
 )
 from codex_acp.mapping.calls.call import Call, Ending, ending, structured
+from codex_acp.mapping.events.content import ImageBlock, Location
 from codex_acp.mapping.prompt.content_blocks import block_content, file_link, json_content, link
 from codex_acp.routing.content import text_content
 from codex_acp.routing.display import inline
@@ -25,7 +25,6 @@ from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1.models import ToolCallContent, ToolKind
     from codex_acp.codex._generated.models import (
         ImageGenerationFailure,
         ImageGenerationThreadItem,
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
         WebSearchThreadItem,
     )
     from codex_acp.mapping.calls.call import Phase
+    from codex_acp.mapping.events.content import CallContent
+    from codex_acp.mapping.events.session_events import CallKind
 
     _ImageGeneration: TypeAlias = ImageGenerationThreadItem | FileIdImageGenerationThreadItem
 
@@ -83,7 +84,7 @@ def image_view_call(item: ImageViewThreadItem, phase: Phase) -> Call:
         kind="read",
         status=end.status,
         content=[file_link(item.path), *end.content],
-        locations=[ToolCallLocation(path=item.path)],
+        locations=[Location(item.path)],
         raw_input={"path": item.path},
     )
 
@@ -91,7 +92,7 @@ def image_view_call(item: ImageViewThreadItem, phase: Phase) -> Call:
 def image_generation_call(item: _ImageGeneration, phase: Phase) -> Call:
     """An image is made: itself, where it was saved, or why there is none."""
     end = _image_ending(item, phase)
-    content = [file_link(item.saved_path)] if item.saved_path else []
+    content: list[CallContent] = [file_link(item.saved_path)] if item.saved_path else []
     result = _result_of(item)
     if result:
         content.append(_image(result))
@@ -103,7 +104,7 @@ def image_generation_call(item: _ImageGeneration, phase: Phase) -> Call:
         kind="other",
         status=end.status,
         content=[*content, *end.content],
-        locations=[ToolCallLocation(path=item.saved_path)] if item.saved_path else [],
+        locations=[Location(item.saved_path)] if item.saved_path else [],
         raw_input={"revisedPrompt": item.revised_prompt},
         raw_output=structured(status=item.status or None, savedPath=item.saved_path),
     )
@@ -144,7 +145,7 @@ def unknown_item_id(item: UnknownVariant) -> str:
     return item_id if isinstance(item_id, str) else f"item {whole.get('type')}"
 
 
-def _searched(item: WebSearchThreadItem) -> tuple[str, ToolKind]:
+def _searched(item: WebSearchThreadItem) -> tuple[str, CallKind]:
     action = item.action
     match action:
         case OpenPageWebSearchAction():
@@ -166,7 +167,7 @@ def _search_title(query: str) -> str:
     return f"Search the web: {inline(query)}" if query else "Search the web"
 
 
-def _result(result: object) -> ToolCallContent:
+def _result(result: object) -> CallContent:
     """A result as a link, if it has an address; else as JSON."""
     if not isinstance(result, dict) or not isinstance(result.get("url"), str):
         return json_content(result)
@@ -194,10 +195,10 @@ def _image_ending(item: _ImageGeneration, phase: Phase) -> Ending:
     return ending(None, "cut_off")
 
 
-def _image(result: str) -> ToolCallContent:
+def _image(result: str) -> CallContent:
     for beginning, mime_type in _IMAGE_TYPES.items():
         if result.startswith(beginning):
-            return block_content(ImageContentBlock(data=result, mime_type=mime_type))
+            return block_content(ImageBlock(result, mime_type))
     return text_content(f"Image: {inline(result, _SHOWN_OF_A_REFERENCE)}")
 
 

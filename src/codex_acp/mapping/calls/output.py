@@ -11,8 +11,9 @@ Pure: time is given. Must not know what is shown around the output.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
+
+from codex_acp._record import field, record
 
 __all__ = [
     "EARNED_PER_BYTE",
@@ -23,6 +24,7 @@ __all__ = [
     "WHOLE_LIMIT",
     "Budget",
     "RollingOutput",
+    "size_of_text",
     "whole_text",
 ]
 
@@ -51,7 +53,7 @@ _PIECES_KEPT: Final = 1024
 """Pieces that are kept apart; then they are joined, so that tiny ones cost no more than others."""
 
 
-@dataclass(slots=True)
+@record
 class Budget:
     """How much may be sent, and how often."""
 
@@ -74,7 +76,7 @@ class Budget:
         self.sent_at = now
 
 
-@dataclass(slots=True)
+@record
 class RollingOutput:
     """Output as it comes. Sizes are bytes of UTF-8."""
 
@@ -91,7 +93,7 @@ class RollingOutput:
 
     def add(self, text: str) -> None:
         """More output came."""
-        size = _size(text)
+        size = size_of_text(text)
         self.size += size
         self._characters += len(text)
         self._kept += size
@@ -114,7 +116,7 @@ class RollingOutput:
         """The end of the output, as long as may be sent now; it counts as sent."""
         limit = min(TAIL_LIMIT, self.budget.credit - UPDATE_COST - around)
         text = self._end(limit)
-        self.budget.spend(UPDATE_COST + around + _size(text), now)
+        self.budget.spend(UPDATE_COST + around + size_of_text(text), now)
         self.waiting = False
         self.shown = True
         return self._with_cut(text)
@@ -132,7 +134,7 @@ class RollingOutput:
         size = 0
         for piece in reversed(self._pieces):
             found.append(piece)
-            size += _size(piece)
+            size += size_of_text(piece)
             if size > limit:
                 break
         return _last_part("".join(reversed(found)), limit)
@@ -144,7 +146,7 @@ class RollingOutput:
         text = "".join(self._pieces)
         if self._kept > 2 * WHOLE_LIMIT:
             text = _last_part(text, WHOLE_LIMIT)
-        self._kept = _size(text)
+        self._kept = size_of_text(text)
         self._pieces = [text]
 
 
@@ -158,13 +160,14 @@ def _noted(text: str, cut: int) -> str:
     return f"[… {cut:,} earlier characters not shown]\n{text}" if cut else text
 
 
-def _size(text: str) -> int:
+def size_of_text(text: str) -> int:
+    """Bytes of it."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def _last_part(text: str, limit: int) -> str:
     """The end of ``text`` in ``limit`` bytes; from the beginning of a line if one is near."""
-    if _size(text) <= limit:
+    if size_of_text(text) <= limit:
         return text
     raw = text[-limit:].encode("utf-8", "surrogatepass")[-limit:] if limit > 0 else b""
     end = raw.decode("utf-8", "ignore")

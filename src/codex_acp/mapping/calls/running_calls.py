@@ -1,7 +1,7 @@
 """What comes while a tool call runs: output, input, progress, diffs that grow.
 
-Clients without Zed's convention get the end of an output again and again, since content can only
-be replaced: how often and how long, `output` bounds. Time is ``state.now``; what has to wait is
+Clients that show no terminal get the end of an output again and again, since content can only be
+replaced: how often and how long, `output` bounds. Time is ``state.now``; what has to wait is
 sent by `flush_due` when `due` says so, or with the end of the tool call.
 """
 
@@ -9,23 +9,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.acp._generated.v1.models import ToolCallUpdateSessionUpdate
 from codex_acp.codex._generated.models import (
     CommandExecutionThreadItem,
     FileChangeThreadItem,
     McpToolCallThreadItem,
 )
-from codex_acp.mapping.calls.command_calls import command_content, terminal_meta
+from codex_acp.mapping.calls.command_calls import command_content
 from codex_acp.mapping.calls.file_changes import changes_update, file_change_call
 from codex_acp.mapping.calls.mcp_calls import arguments_content
-from codex_acp.mapping.calls.output import UPDATE_COST
+from codex_acp.mapping.calls.output import UPDATE_COST, WHOLE_LIMIT, size_of_text
+from codex_acp.mapping.events.session_events import TerminalOutput, ToolCallChanged
 from codex_acp.mapping.prompt.content_blocks import output_block, size_of
 from codex_acp.routing.display import shortened, visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.acp._generated.v1.models import ToolCallContent
     from codex_acp.codex._generated.models import (
         CommandExecutionOutputDeltaNotification,
         FileChangePatchUpdatedNotification,
@@ -34,8 +33,9 @@ if TYPE_CHECKING:
     )
     from codex_acp.mapping.calls.open_calls import OpenCall
     from codex_acp.mapping.calls.tool_items import ToolItem
+    from codex_acp.mapping.events.content import CallContent
+    from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
-    from codex_acp.mapping.step import Updates
 
 __all__ = [
     "content_now",
@@ -56,12 +56,16 @@ _PROGRESS_LINE: Final = 1_000
 """Characters of one line of progress."""
 
 
-def output_delta(state: SessionState, params: CommandExecutionOutputDeltaNotification) -> Updates:
+def output_delta(
+    state: SessionState, params: CommandExecutionOutputDeltaNotification
+) -> SessionEvents:
     """``item/commandExecution/outputDelta``: more output of a command."""
     return _more_output(state, params.item_id, params.delta)
 
 
-def terminal_interaction(state: SessionState, params: TerminalInteractionNotification) -> Updates:
+def terminal_interaction(
+    state: SessionState, params: TerminalInteractionNotification
+) -> SessionEvents:
     """``item/commandExecution/terminalInteraction``: what was typed; nothing for a mere look."""
     if not params.stdin:
         return ()
@@ -70,7 +74,7 @@ def terminal_interaction(state: SessionState, params: TerminalInteractionNotific
     return _more_output(state, params.item_id, text, typed=True)
 
 
-def mcp_progress(state: SessionState, params: McpToolCallProgressNotification) -> Updates:
+def mcp_progress(state: SessionState, params: McpToolCallProgressNotification) -> SessionEvents:
     """``item/mcpToolCall/progress``: a line in the server's words."""
     open_call = state.open_calls.get(params.item_id)
     if open_call is None or not isinstance(open_call.item, McpToolCallThreadItem):
@@ -79,7 +83,7 @@ def mcp_progress(state: SessionState, params: McpToolCallProgressNotification) -
     return _send_if_due(state, params.item_id, open_call)
 
 
-def patch_updated(state: SessionState, params: FileChangePatchUpdatedNotification) -> Updates:
+def patch_updated(state: SessionState, params: FileChangePatchUpdatedNotification) -> SessionEvents:
     """``item/fileChange/patchUpdated``: the changes as far as they are written."""
     open_call = state.open_calls.get(params.item_id)
     if open_call is None or not isinstance(open_call.item, FileChangeThreadItem):
@@ -98,7 +102,7 @@ def due(state: SessionState) -> float | None:
     return min((at for at in times if at is not None), default=None)
 
 
-def flush_due(state: SessionState) -> Updates:
+def flush_due(state: SessionState) -> SessionEvents:
     """What has waited until ``state.now``."""
     return [
         update
@@ -107,7 +111,7 @@ def flush_due(state: SessionState) -> Updates:
     ]
 
 
-def flush_changes(state: SessionState, call_id: str, open_call: OpenCall) -> Updates:
+def flush_changes(state: SessionState, call_id: str, open_call: OpenCall) -> SessionEvents:
     """The diffs of a file change that wait, whatever the time."""
     item = open_call.item
     if not open_call.changes_cost or not isinstance(item, FileChangeThreadItem):
@@ -117,7 +121,7 @@ def flush_changes(state: SessionState, call_id: str, open_call: OpenCall) -> Upd
     return (changes_update(call_id, item, open_call.content),)
 
 
-def remember_item(open_call: OpenCall, item: ToolItem, content: Sequence[ToolCallContent]) -> None:
+def remember_item(open_call: OpenCall, item: ToolItem, content: Sequence[CallContent]) -> None:
     """An item runs that shows ``content``; what repeats it while it runs is a cut of it."""
     open_call.item, open_call.content = item, content
     if isinstance(item, CommandExecutionThreadItem):
@@ -127,7 +131,7 @@ def remember_item(open_call: OpenCall, item: ToolItem, content: Sequence[ToolCal
     open_call.above_size = size_of(open_call.above)
 
 
-def content_now(state: SessionState, open_call: OpenCall) -> list[ToolCallContent]:
+def content_now(state: SessionState, open_call: OpenCall) -> list[CallContent]:
     """The content of a running command or MCP call, with the end of what came so far."""
     if _in_terminal(state, open_call):
         return list(open_call.content)
@@ -135,7 +139,9 @@ def content_now(state: SessionState, open_call: OpenCall) -> list[ToolCallConten
     return [*open_call.above, *([output_block(tail)] if tail else [])]
 
 
-def _more_output(state: SessionState, call_id: str, text: str, *, typed: bool = False) -> Updates:
+def _more_output(
+    state: SessionState, call_id: str, text: str, *, typed: bool = False
+) -> SessionEvents:
     open_call = state.open_calls.get(call_id)
     item = None if open_call is None else open_call.item
     if not text or open_call is None or not isinstance(item, CommandExecutionThreadItem):
@@ -145,14 +151,15 @@ def _more_output(state: SessionState, call_id: str, text: str, *, typed: bool = 
         open_call.output.add(text)
     if not in_terminal:
         return _send_if_due(state, call_id, open_call)
-    open_call.output.waiting = False
-    return (ToolCallUpdateSessionUpdate(tool_call_id=call_id, meta=terminal_meta(item, data=text)),)
+    output = open_call.output
+    before, output.waiting = (output.size - size_of_text(text)) // WHOLE_LIMIT, False
+    # So much came that the client is given a new beginning: what it holds is bounded, too.
+    too_much = not typed and output.size // WHOLE_LIMIT > before
+    return (TerminalOutput(call_id, text, output.last() if too_much else None),)
 
 
 def _in_terminal(state: SessionState, open_call: OpenCall) -> bool:
-    return state.client.terminal_output_meta and isinstance(
-        open_call.item, CommandExecutionThreadItem
-    )
+    return state.client.shows_terminals and isinstance(open_call.item, CommandExecutionThreadItem)
 
 
 def _due_at(state: SessionState, open_call: OpenCall) -> float | None:
@@ -161,7 +168,7 @@ def _due_at(state: SessionState, open_call: OpenCall) -> float | None:
     return open_call.output.due_at(state.now, open_call.above_size)
 
 
-def _send_if_due(state: SessionState, call_id: str, open_call: OpenCall) -> Updates:
+def _send_if_due(state: SessionState, call_id: str, open_call: OpenCall) -> SessionEvents:
     at = _due_at(state, open_call)
     if at is None or at > state.now:
         return ()
@@ -171,4 +178,4 @@ def _send_if_due(state: SessionState, call_id: str, open_call: OpenCall) -> Upda
     shown = output_block(tail)
     open_call.output.budget.credit -= max(0, size_of([shown]) - 2 * len(tail) - UPDATE_COST)
     content = [*open_call.above, shown]
-    return (ToolCallUpdateSessionUpdate(tool_call_id=call_id, content=content),)
+    return (ToolCallChanged(id=call_id, content=content),)

@@ -8,24 +8,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.acp._generated.v1.models import ToolCallUpdateSessionUpdate
 from codex_acp.codex._generated.models import CommandExecutionThreadItem, FileChangeThreadItem
 from codex_acp.mapping.calls.call import UNFINISHED, as_tool_call, as_update
-from codex_acp.mapping.calls.command_calls import terminal_meta
+from codex_acp.mapping.calls.command_calls import terminal_state
 from codex_acp.mapping.calls.item_calls import call_of, id_of, last_phase
 from codex_acp.mapping.calls.open_calls import OpenCall
 from codex_acp.mapping.calls.output import WHOLE_LIMIT, whole_text
 from codex_acp.mapping.calls.running_calls import content_now, flush_changes, remember_item
+from codex_acp.mapping.events.session_events import ToolCallChanged
 from codex_acp.routing.content import text_content
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    from codex_acp.acp._generated.v1.models import ToolCallSessionUpdate, ToolCallStatus
     from codex_acp.mapping.calls.call import Call
     from codex_acp.mapping.calls.tool_items import ToolItem
+    from codex_acp.mapping.events.session_events import (
+        CallStatus,
+        SessionEvent,
+        SessionEvents,
+        TerminalState,
+        ToolCallAnnounced,
+    )
     from codex_acp.mapping.state import SessionState
-    from codex_acp.mapping.step import Update, Updates
 
 __all__ = [
     "announce",
@@ -44,13 +47,13 @@ _REMEMBERED: Final = 10_000
 _WHOLE_AGAIN: Final = "\n[Some of this was not streamed. The whole output:]\n"
 
 
-def announce(state: SessionState, call: ToolCallSessionUpdate) -> Updates:
+def announce(state: SessionState, call: ToolCallAnnounced) -> SessionEvents:
     """A tool call before a question refers to it. One that was announced is only set to pending.
 
     Of a file change that is being written, the latest diffs go out: the question shows no others.
     """
-    call_id = call.tool_call_id
-    open_call = state.open_calls.setdefault(call_id, OpenCall(content=call.content))
+    call_id = call.id
+    open_call = state.open_calls.setdefault(call_id, OpenCall(content=call.content or ()))
     was_pending, open_call.pending = open_call.pending, True
     open_call.asked = True
     if call_id not in state.announced:
@@ -60,43 +63,44 @@ def announce(state: SessionState, call: ToolCallSessionUpdate) -> Updates:
     return changes if was_pending else [*changes, _status(call_id, "pending")]
 
 
-def call_started(state: SessionState, item: ToolItem) -> Updates:
+def call_started(state: SessionState, item: ToolItem) -> SessionEvents:
     """An item started. If an approval has announced it, the status is the approval's."""
     call = call_of(state, item, "running")
     announced, is_open = call.id in state.announced, call.id in state.open_calls
     remember_item(state.open_calls.setdefault(call.id, OpenCall()), item, call.content)
     _remember(state, call.id)
-    meta = _terminal_meta(state, item, info=True)
+    terminal, stoppable = _terminal(state, item, begins=True), _stoppable(state, item, runs=True)
     if announced:
-        return (as_update(call, meta, with_status=not is_open),)
-    return (as_tool_call(call, meta),)
+        return (as_update(call, terminal, with_status=not is_open, stoppable=stoppable),)
+    return (as_tool_call(call, terminal, stoppable=stoppable),)
 
 
-def call_completed(state: SessionState, item: ToolItem) -> Updates:
+def call_completed(state: SessionState, item: ToolItem) -> SessionEvents:
     """An item completed: all of its tool call, but for diffs that the client has already."""
     open_call = state.open_calls.pop(id_of(item), None)
     streamed = open_call.output.whole() if open_call is not None and open_call.output.size else None
     call = call_of(state, item, last_phase(item), streamed)
-    meta = _terminal_meta(state, item, data=_unsent(item, open_call), ended=True)
+    terminal = _terminal(state, item, output=_unsent(item, open_call), ended=True)
     if call.id in state.announced:
         news = open_call is None or not _has_diffs(open_call, call)
-        return (as_update(call, meta, with_content=news),)
+        stoppable = _stoppable(state, item, runs=False)
+        return (as_update(call, terminal, with_content=news, stoppable=stoppable),)
     _remember(state, call.id)
-    return _announced_whole(state, item, call, meta)
+    return _announced_whole(state, item, call, terminal)
 
 
-def whole_call(state: SessionState, item: ToolItem) -> Updates:
+def whole_call(state: SessionState, item: ToolItem) -> SessionEvents:
     """An item of the past, as it ended: one ``tool_call``.
 
     A client of Zed's convention reads output from updates only, so it gets a second one.
     """
     call = call_of(state, item, last_phase(item))
     _remember(state, call.id)
-    meta = _terminal_meta(state, item, data=_unsent(item, None), ended=True)
-    return _announced_whole(state, item, call, meta)
+    terminal = _terminal(state, item, output=_unsent(item, None), ended=True)
+    return _announced_whole(state, item, call, terminal)
 
 
-def approval_settled(state: SessionState, tool_call_id: str, *, accepted: bool) -> Updates:
+def approval_settled(state: SessionState, tool_call_id: str, *, accepted: bool) -> SessionEvents:
     """An accepted action is in progress from now on; any other has failed.
 
     What the permission request showed in place of a terminal or of output makes way for it again.
@@ -110,20 +114,20 @@ def approval_settled(state: SessionState, tool_call_id: str, *, accepted: bool) 
     open_call.pending = False
     update = _status(tool_call_id, "in_progress")
     if isinstance(open_call.item, CommandExecutionThreadItem) and (
-        open_call.output.shown or state.client.terminal_output_meta
+        open_call.output.shown or state.client.shows_terminals
     ):
         update.content = content_now(state, open_call)
     return (update,)
 
 
-def call_ended(state: SessionState, tool_call_id: str, *, ended_well: bool) -> Updates:
+def call_ended(state: SessionState, tool_call_id: str, *, ended_well: bool) -> SessionEvents:
     """What a tool call that is no item stands for is over; nothing if it has ended before."""
     if state.open_calls.pop(tool_call_id, None) is None:
         return ()
     return (_status(tool_call_id, "completed" if ended_well else "failed"),)
 
 
-def close_open_calls(state: SessionState) -> Updates:
+def close_open_calls(state: SessionState) -> SessionEvents:
     """The turn ended: no tool call of it is left pending or in progress."""
     left = list(state.open_calls.items())
     state.open_calls.clear()
@@ -137,13 +141,16 @@ def _has_diffs(open_call: OpenCall, call: Call) -> bool:
     return is_change and was_sent and list(open_call.content) == list(call.content)
 
 
-def _cut_off(state: SessionState, tool_call_id: str, open_call: OpenCall) -> Update:
+def _cut_off(state: SessionState, tool_call_id: str, open_call: OpenCall) -> SessionEvent:
     item = open_call.item
     if item is None:
         return _status(tool_call_id, "failed")
     streamed = open_call.output.whole() if open_call.output.size else None
+    call = call_of(state, item, "cut_off", streamed)
     update = as_update(
-        call_of(state, item, "cut_off", streamed), _terminal_meta(state, item, ended=True)
+        call,
+        _terminal(state, item, ended=not _lives_on(state, item)),
+        stoppable=_stoppable(state, item, runs=False),
     )
     if isinstance(item, FileChangeThreadItem):  # as last shown: nobody reads files for a turn's end
         update.content = [*open_call.content, text_content(UNFINISHED)]
@@ -151,12 +158,12 @@ def _cut_off(state: SessionState, tool_call_id: str, open_call: OpenCall) -> Upd
 
 
 def _announced_whole(
-    state: SessionState, item: ToolItem, call: Call, meta: dict[str, Any] | None
-) -> Updates:
-    first = as_tool_call(call, _terminal_meta(state, item, info=True))
-    if meta is None:
+    state: SessionState, item: ToolItem, call: Call, terminal: TerminalState | None
+) -> SessionEvents:
+    first = as_tool_call(call, _terminal(state, item, begins=True))
+    if terminal is None:
         return (first,)
-    return (first, ToolCallUpdateSessionUpdate(tool_call_id=call.id, meta=meta))
+    return (first, ToolCallChanged(id=call.id, terminal=terminal))
 
 
 def _unsent(item: ToolItem, open_call: OpenCall | None) -> str | None:
@@ -177,17 +184,28 @@ def _unsent(item: ToolItem, open_call: OpenCall | None) -> str | None:
     return f"{_WHOLE_AGAIN}{whole_text(whole)}"
 
 
-def _terminal_meta(
+def _terminal(
     state: SessionState,
     item: ToolItem,
     *,
-    info: bool = False,
-    data: str | None = None,
+    begins: bool = False,
+    output: str | None = None,
     ended: bool = False,
-) -> dict[str, Any] | None:
-    if not state.client.terminal_output_meta or not isinstance(item, CommandExecutionThreadItem):
+) -> TerminalState | None:
+    if not state.client.shows_terminals or not isinstance(item, CommandExecutionThreadItem):
         return None
-    return terminal_meta(item, info=info, data=data, ended=ended)
+    return terminal_state(item, begins=begins, output=output, ended=ended)
+
+
+def _stoppable(state: SessionState, item: ToolItem, *, runs: bool) -> bool | None:
+    """Whether the command can be stopped; None of what never can, and for who has no way to."""
+    return runs if _lives_on(state, item) else None
+
+
+def _lives_on(state: SessionState, item: ToolItem) -> bool:
+    """Whether it is a process that outlives its turn, and that the client can be told of then."""
+    is_process = isinstance(item, CommandExecutionThreadItem) and item.process_id is not None
+    return is_process and state.client.agent_terminals
 
 
 def _remember(state: SessionState, tool_call_id: str) -> None:
@@ -196,5 +214,5 @@ def _remember(state: SessionState, tool_call_id: str) -> None:
         del state.announced[next(iter(state.announced))]
 
 
-def _status(tool_call_id: str, status: ToolCallStatus) -> ToolCallUpdateSessionUpdate:
-    return ToolCallUpdateSessionUpdate(tool_call_id=tool_call_id, status=status)
+def _status(tool_call_id: str, status: CallStatus) -> ToolCallChanged:
+    return ToolCallChanged(id=tool_call_id, status=status)

@@ -1,7 +1,7 @@
 """A session's config options and modes, as ACP shows them.
 
 On plain JSON, because ``session/new`` is answered before a model is loaded: see
-`mapping.agent.quick`. Every current value is an effective one: what fits no entry has one.
+`mapping.session.setup`. Every current value is an effective one: what fits no entry has one.
 Sources: https://agentclientprotocol.com/protocol/v1/session-config-options;
 ``SessionConfigOption`` and ``SessionModeState`` of the ACP schema.
 """
@@ -43,6 +43,7 @@ __all__ = [
     "mode_state",
     "options_of",
     "takes_booleans",
+    "written",
 ]
 
 MODE: Final = "mode"
@@ -116,7 +117,7 @@ def takes_booleans(introduction: JsonValue) -> bool:
 
 def config_options(view: ConfigView) -> list[JsonValue]:
     """The complete list of ``SessionConfigOption``, the most important first."""
-    return [_written(option) for option in options_of(view)]
+    return [written(option) for option in options_of(view)]
 
 
 def options_of(view: ConfigView) -> list[Option]:
@@ -235,7 +236,8 @@ def _name(value: str) -> str:
 # Writing.
 
 
-def _written(option: Option) -> JsonObject:
+def written(option: Option) -> JsonObject:
+    """``SessionConfigOption`` of v1."""
     written: JsonObject = {
         "id": option.id,
         "name": option.name,

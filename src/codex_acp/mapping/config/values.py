@@ -1,6 +1,6 @@
 """What Codex says of a thread's settings and of what there is to choose, read from plain JSON.
 
-Plain, because ``session/new`` is answered before a model is loaded: see `mapping.agent.quick`.
+Plain, because ``session/new`` is answered before a model is loaded: see `mapping.session.setup`.
 What does not fit is left out, so that one odd entry never hides the others.
 Must not know ACP. Sources: ``ThreadStartResponse``, ``ThreadSettings``, ``Model``,
 ``CollaborationModeMask`` and ``PermissionProfileSummary`` of ``schema/codex/experimental.json``.

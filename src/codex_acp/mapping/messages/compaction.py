@@ -1,53 +1,36 @@
-"""Compaction of the context → ``compaction_update``, or a tool call for other clients."""
+"""Compaction of the context."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from codex_acp.acp._generated.v1.models import (
-    CompactionUpdateSessionUpdate,
-    ToolCallSessionUpdate,
-)
-from codex_acp.mapping.calls.tool_calls import announce, call_ended
+from codex_acp.mapping.events.session_events import CompactionChanged
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1.models import ToolCallStatus
     from codex_acp.codex._generated.models import ContextCompactionThreadItem
+    from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
-    from codex_acp.mapping.step import Updates
 
-__all__ = ["TITLE", "close_compactions", "compaction_completed", "compaction_started"]
-
-TITLE: Final = "Compact conversation"
-"""The tool call's title."""
+__all__ = ["close_compactions", "compaction_completed", "compaction_started"]
 
 
-def compaction_started(state: SessionState, item: ContextCompactionThreadItem) -> Updates:
+def compaction_started(state: SessionState, item: ContextCompactionThreadItem) -> SessionEvents:
     """A compaction begins."""
-    if not state.client.compaction:
-        return announce(state, _call(item.id, "in_progress"))
     if item.id in state.open_compactions:
         return ()
     state.open_compactions.append(item.id)
-    return (CompactionUpdateSessionUpdate(compaction_id=item.id, status="in_progress"),)
+    return (CompactionChanged(item.id, "in_progress", known=False),)
 
 
-def compaction_completed(state: SessionState, item: ContextCompactionThreadItem) -> Updates:
-    """A compaction is done; one that was not seen to begin (a replay) is shown whole."""
-    if not state.client.compaction:
-        if item.id in state.open_calls:
-            return call_ended(state, item.id, ended_well=True)
-        return (_call(item.id, "completed"),)
-    if item.id in state.open_compactions:
+def compaction_completed(state: SessionState, item: ContextCompactionThreadItem) -> SessionEvents:
+    """A compaction is done; one that was not seen to begin (a replay) is told whole."""
+    known = item.id in state.open_compactions
+    if known:
         state.open_compactions.remove(item.id)
-    return (CompactionUpdateSessionUpdate(compaction_id=item.id, status="completed"),)
+    return (CompactionChanged(item.id, "completed", known=known),)
 
 
-def close_compactions(state: SessionState) -> Updates:
+def close_compactions(state: SessionState) -> SessionEvents:
     """The turn ended: a compaction that has not completed will not do so any more."""
     left, state.open_compactions = state.open_compactions, []
-    return [CompactionUpdateSessionUpdate(compaction_id=i, status="cancelled") for i in left]
-
-
-def _call(item_id: str, status: ToolCallStatus) -> ToolCallSessionUpdate:
-    return ToolCallSessionUpdate(tool_call_id=item_id, title=TITLE, kind="think", status=status)
+    return [CompactionChanged(compaction_id, "cancelled", known=True) for compaction_id in left]

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
         HookPromptThreadItem,
         HookRunSummary,
     )
+    from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
-    from codex_acp.mapping.step import Updates
 
 __all__ = ["hook_completed", "hook_prompt"]
 
@@ -25,7 +25,7 @@ _WARNINGS: Final = ("warning", "error")
 """What a hook that ended well may still have to say."""
 
 
-def hook_completed(state: SessionState, params: HookCompletedNotification) -> Updates:
+def hook_completed(state: SessionState, params: HookCompletedNotification) -> SessionEvents:
     """``hook/completed`` → a line if the hook blocked or stopped something, failed, or warns.
 
     The same failure is said once a turn: a hook that is broken fails at every tool call.
@@ -51,7 +51,7 @@ def hook_completed(state: SessionState, params: HookCompletedNotification) -> Up
             assert_never(status)
 
 
-def hook_prompt(state: SessionState, item: HookPromptThreadItem) -> Updates:
+def hook_prompt(state: SessionState, item: HookPromptThreadItem) -> SessionEvents:
     """A ``hookPrompt`` item: what a hook told the model to go on with."""
     text = "\n".join(fragment.text for fragment in item.fragments if fragment.text)
     if not text:

@@ -1,29 +1,20 @@
 """One line for the person that no item of Codex carries: a decline, a warning, a notice.
 
-Owns how it is sent and that it is not repeated. Must not know what it is about.
+Owns that it is bounded and not repeated. Must not know what it is about.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final
 
-from codex_acp.acp._generated.v1.models import (
-    AgentThoughtChunkSessionUpdate,
-    NoticeSessionUpdate,
-    TextContentBlock,
-)
-from codex_acp.routing.display import TITLE_LIMIT, as_code, fenced, shortened, still_visible
+from codex_acp.mapping.events.session_events import Notice
+from codex_acp.routing.display import TITLE_LIMIT, shortened, still_visible
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1.models import SessionUpdate
-    from codex_acp.acp.capabilities import ClientFeatures
+    from codex_acp.mapping.events.session_events import SessionEvents, Severity
     from codex_acp.mapping.state import SessionState
-    from codex_acp.mapping.step import Updates
 
-__all__ = ["Severity", "say", "say_once", "said", "thought_line"]
-
-Severity: TypeAlias = Literal["info", "warning", "error"]
-"""How a ``notice`` is to be presented."""
+__all__ = ["say", "say_once", "said"]
 
 MAX_REMEMBERED: Final = 256
 """Lines that are not repeated; a session has a handful, and a hostile server has no limit."""
@@ -34,45 +25,23 @@ DETAILS_LIMIT: Final = 20_000
 _NO_TEXT: Final = "Codex sent a warning without a text"
 
 
-def said(
-    text: str,
-    client: ClientFeatures,
-    severity: Severity = "warning",
-    details: str | None = None,
-) -> SessionUpdate:
-    """A ``notice`` if the client advertised them, else a chunk of thought on a line of its own.
+def said(text: str, severity: Severity = "warning", details: str | None = None) -> Notice:
+    """A line for the person. ``text`` stands alone; ``details`` are what helps to act on it.
 
-    ``text`` stands alone; ``details`` are what helps to act on it. Whoever wrote what they quote:
-    a notice is plain text, in which all is made visible; a thought is Markdown, and they are code.
+    Whoever wrote what they quote, all in them is made visible.
     """
     text = still_visible(text.strip()) or _NO_TEXT
-    details = still_visible(details.strip()) if details else None
-    if not client.notices:
-        return thought_line("\n".join(_markdown(part) for part in (text, details) if part))
-    if details:
-        return NoticeSessionUpdate(severity=severity, title=text, description=details)
-    return NoticeSessionUpdate(severity=severity, title=text)
-
-
-def thought_line(text: str) -> AgentThoughtChunkSessionUpdate:
-    """A chunk of thought that belongs to no item, on lines of its own."""
-    return AgentThoughtChunkSessionUpdate(content=TextContentBlock(text=f"\n{text}\n"))
+    return Notice(severity, text, still_visible(details.strip()) if details else None)
 
 
 def say(
     state: SessionState, text: str, severity: Severity = "warning", details: str | None = None
-) -> Updates:
-    """`said` to the session's client, of words that Codex passes on: bounded."""
+) -> SessionEvents:
+    """`said`, of words that Codex passes on: bounded."""
+    del state
     shown = shortened(text.strip(), TITLE_LIMIT)
     more = shortened(details.strip(), DETAILS_LIMIT) if details else None
-    return (said(shown, state.client, severity, more),)
-
-
-def _markdown(text: str) -> str:
-    lines = text.split("\n")
-    if len(lines) > 1 and any(as_code(line) != line for line in lines):
-        return fenced(text)
-    return "\n".join(map(as_code, lines))
+    return (said(shown, severity, more),)
 
 
 def say_once(
@@ -82,7 +51,7 @@ def say_once(
     details: str | None = None,
     *,
     key: tuple[str | None, ...] = (),
-) -> Updates:
+) -> SessionEvents:
     """The same, but nothing if it was said before in this session.
 
     ``key`` is what makes it the same; by default that is all of its text.

@@ -7,13 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codex_acp.acp._generated.v1.models import (
-    AgentMessageChunkSessionUpdate,
-    TextContentBlock,
-    UserMessageChunkSessionUpdate,
-)
+from codex_acp.mapping.events.session_events import TextChunk, UserMessage
 from codex_acp.mapping.prompt.input_blocks import content_block
-from codex_acp.mapping.step import TextChunk
 from codex_acp.mapping.streamed_text import add_piece, left_to_send
 
 if TYPE_CHECKING:
@@ -22,39 +17,33 @@ if TYPE_CHECKING:
         AgentMessageThreadItem,
         UserMessageThreadItem,
     )
+    from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
-    from codex_acp.mapping.step import Updates
 
 __all__ = [
     "agent_message_completed",
     "agent_message_delta",
-    "message_chunk",
     "text_completed",
     "text_delta",
     "user_message",
 ]
 
 
-def message_chunk(text: str, message_id: str) -> AgentMessageChunkSessionUpdate:
-    """A piece of the agent's message ``message_id`` (ACP schema: ContentChunk)."""
-    return AgentMessageChunkSessionUpdate(
-        content=TextContentBlock(text=text), message_id=message_id
-    )
-
-
-def agent_message_delta(state: SessionState, params: AgentMessageDeltaNotification) -> Updates:
+def agent_message_delta(
+    state: SessionState, params: AgentMessageDeltaNotification
+) -> SessionEvents:
     """``item/agentMessage/delta`` → one chunk."""
     return text_delta(state, params.item_id, params.delta)
 
 
-def agent_message_completed(state: SessionState, item: AgentMessageThreadItem) -> Updates:
+def agent_message_completed(state: SessionState, item: AgentMessageThreadItem) -> SessionEvents:
     """The rest of a message, and the questions that it asks the person without waiting."""
     if item.text == state.review_text and item.id not in state.sent_text:
         return ()  # the item that ended the review has said it: see `mapping.messages.reviews`
     return text_completed(state, item.id, _with_questions(item))
 
 
-def text_delta(state: SessionState, item_id: str, delta: str) -> Updates:
+def text_delta(state: SessionState, item_id: str, delta: str) -> SessionEvents:
     """A piece of an item that is shown as a message; an empty one sends nothing."""
     if not delta:
         return ()
@@ -66,14 +55,14 @@ def text_delta(state: SessionState, item_id: str, delta: str) -> Updates:
     return (TextChunk(item_id, delta),)
 
 
-def text_completed(state: SessionState, item_id: str, whole: str) -> Updates:
+def text_completed(state: SessionState, item_id: str, whole: str) -> SessionEvents:
     """What no delta has carried of such an item; nothing the second time."""
     left = left_to_send(state.sent_text.setdefault(item_id, []), item_id, whole)
     return () if left is None else (TextChunk(*left),)
 
 
-def user_message(state: SessionState, item: UserMessageThreadItem, live: bool) -> Updates:
-    """A message of the person, one chunk for each part; ``live``: while the turn runs.
+def user_message(state: SessionState, item: UserMessageThreadItem, live: bool) -> SessionEvents:
+    """A message of the person; ``live``: while the turn runs.
 
     Live, the client knows what it has sent itself: only a message with the id of another client
     (``clientUserMessageId``) is shown.
@@ -83,10 +72,7 @@ def user_message(state: SessionState, item: UserMessageThreadItem, live: bool) -
     if item.id in state.sent_text:
         return ()
     state.sent_text[item.id] = []  # Codex starts and completes it; the second time says nothing
-    return [
-        UserMessageChunkSessionUpdate(content=content_block(part), message_id=item.id)
-        for part in item.content
-    ]
+    return (UserMessage(item.id, [content_block(part) for part in item.content], item.client_id),)
 
 
 def _with_questions(item: AgentMessageThreadItem) -> str:

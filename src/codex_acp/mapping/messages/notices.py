@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         StrictReviewRequiredNotification,
         WarningNotification,
     )
+    from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
-    from codex_acp.mapping.step import Updates
 
 __all__ = [
     "auth_recovery",
@@ -38,17 +38,17 @@ __all__ = [
 ]
 
 
-def warning(state: SessionState, params: WarningNotification) -> Updates:
+def warning(state: SessionState, params: WarningNotification) -> SessionEvents:
     """``warning``: Codex's own words."""
     return say_once(state, params.message)
 
 
-def guardian_warning(state: SessionState, params: GuardianWarningNotification) -> Updates:
+def guardian_warning(state: SessionState, params: GuardianWarningNotification) -> SessionEvents:
     """``guardianWarning``: words of Codex's reviewer of approvals."""
     return say_once(state, params.message)
 
 
-def config_warning(state: SessionState, params: ConfigWarningNotification) -> Updates:
+def config_warning(state: SessionState, params: ConfigWarningNotification) -> SessionEvents:
     """``configWarning``, with the place in the file where it is known."""
     place = params.path
     if place is not None and params.range is not None:
@@ -57,19 +57,19 @@ def config_warning(state: SessionState, params: ConfigWarningNotification) -> Up
     return say_once(state, params.summary, "warning", details or None)
 
 
-def deprecation_notice(state: SessionState, params: DeprecationNoticeNotification) -> Updates:
+def deprecation_notice(state: SessionState, params: DeprecationNoticeNotification) -> SessionEvents:
     """``deprecationNotice``: nothing is wrong yet."""
     return say_once(state, params.summary, "info", params.details)
 
 
-def model_rerouted(state: SessionState, params: ModelReroutedNotification) -> Updates:
+def model_rerouted(state: SessionState, params: ModelReroutedNotification) -> SessionEvents:
     """``model/rerouted``: another model answers than the one that was chosen."""
     text = f"{params.to_model} answers in place of {params.from_model}"
     details = f"Reason: {params.reason}"
     return say_once(state, text, "warning", details, key=(params.turn_id, text, details))
 
 
-def model_verification(state: SessionState, params: ModelVerificationNotification) -> Updates:
+def model_verification(state: SessionState, params: ModelVerificationNotification) -> SessionEvents:
     """``model/verification``: the account lacks what the model asks for."""
     if not params.verifications:
         return ()
@@ -79,7 +79,7 @@ def model_verification(state: SessionState, params: ModelVerificationNotificatio
 
 def safety_buffering_updated(
     state: SessionState, params: ModelSafetyBufferingUpdatedNotification
-) -> Updates:
+) -> SessionEvents:
     """``model/safetyBuffering/updated``: why nothing comes, if a person is to be told."""
     if not params.show_buffering_ui:
         return ()
@@ -91,7 +91,7 @@ def safety_buffering_updated(
     return say_once(state, text, "info", said, key=(params.turn_id, text))
 
 
-def auth_recovery(state: SessionState, params: AuthRecoveryNotification) -> Updates:
+def auth_recovery(state: SessionState, params: AuthRecoveryNotification) -> SessionEvents:
     """``modelProvider/authRecoveryStarted``, ``…Completed``: Codex says itself which it is."""
     text = f"{params.provider}: {params.message}"
     return say_once(state, text, "info", key=(params.turn_id, text))
@@ -99,7 +99,7 @@ def auth_recovery(state: SessionState, params: AuthRecoveryNotification) -> Upda
 
 def strict_review_required(
     state: SessionState, params: StrictReviewRequiredNotification
-) -> Updates:
+) -> SessionEvents:
     """``autoApprovalReview/strictReviewRequired``: why actions are reviewed from now on."""
     text = "Codex reviews every further action of this turn before it runs"
     return say_once(state, text, "info", key=(params.turn_id, text))

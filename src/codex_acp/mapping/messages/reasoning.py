@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.acp._generated.v1.models import AgentThoughtChunkSessionUpdate, TextContentBlock
-from codex_acp.mapping.step import ThoughtChunk
+from codex_acp.mapping.events.session_events import ThoughtChunk
 from codex_acp.mapping.streamed_text import SentThought, add_piece, left_to_send
 
 if TYPE_CHECKING:
@@ -14,35 +13,28 @@ if TYPE_CHECKING:
         ReasoningTextDeltaNotification,
         ReasoningThreadItem,
     )
+    from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
-    from codex_acp.mapping.step import Updates
 
-__all__ = ["reasoning_completed", "summary_text_delta", "text_delta", "thought_chunk"]
+__all__ = ["reasoning_completed", "summary_text_delta", "text_delta"]
 
 _BLANK_LINE: Final = "\n\n"
 """Between two parts; it comes with the first text of the later one."""
 
 
-def thought_chunk(text: str, message_id: str) -> AgentThoughtChunkSessionUpdate:
-    """A piece of the thought ``message_id`` (ACP schema: ContentChunk)."""
-    return AgentThoughtChunkSessionUpdate(
-        content=TextContentBlock(text=text), message_id=message_id
-    )
-
-
 def summary_text_delta(
     state: SessionState, params: ReasoningSummaryTextDeltaNotification
-) -> Updates:
+) -> SessionEvents:
     """``item/reasoning/summaryTextDelta`` → a thought of the item."""
     return _delta(state, params.item_id, params.summary_index, params.delta, raw=False)
 
 
-def text_delta(state: SessionState, params: ReasoningTextDeltaNotification) -> Updates:
+def text_delta(state: SessionState, params: ReasoningTextDeltaNotification) -> SessionEvents:
     """``item/reasoning/textDelta``: raw reasoning, shown only while there is no summary."""
     return _delta(state, params.item_id, params.content_index, params.delta, raw=True)
 
 
-def reasoning_completed(state: SessionState, item: ReasoningThreadItem) -> Updates:
+def reasoning_completed(state: SessionState, item: ReasoningThreadItem) -> SessionEvents:
     """What no delta has carried: of the summary, or of the raw text if that is what was begun."""
     summary, content = (_BLANK_LINE.join(filter(None, p)) for p in (item.summary, item.content))
     thought = state.thoughts.setdefault(item.id, SentThought(raw=not summary, part=0))
@@ -51,7 +43,7 @@ def reasoning_completed(state: SessionState, item: ReasoningThreadItem) -> Updat
     return () if left is None else (ThoughtChunk(*left),)
 
 
-def _delta(state: SessionState, item_id: str, part: int, delta: str, *, raw: bool) -> Updates:
+def _delta(state: SessionState, item_id: str, part: int, delta: str, *, raw: bool) -> SessionEvents:
     if not delta:
         return ()
     thought = state.thoughts.get(item_id)

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from codex_acp.acp._generated.v1.models import (
-    ToolCallSessionUpdate,
-    ToolCallUpdateSessionUpdate,
-)
 from codex_acp.codex._generated.models import EnteredReviewModeThreadItem
 from codex_acp.mapping.calls.tool_calls import announce
+from codex_acp.mapping.events.session_events import ToolCallAnnounced, ToolCallChanged
 from codex_acp.mapping.messages.message_chunks import text_completed
 from codex_acp.mapping.messages.review_action import action_words
 from codex_acp.routing.content import text_content
@@ -23,15 +20,15 @@ from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownValue
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1.models import ToolCallContent, ToolCallStatus
     from codex_acp.codex._generated.models import (
         ExitedReviewModeThreadItem,
         GuardianApprovalReview,
         ItemGuardianApprovalReviewCompletedNotification,
         ItemGuardianApprovalReviewStartedNotification,
     )
+    from codex_acp.mapping.events.content import CallContent
+    from codex_acp.mapping.events.session_events import CallStatus, SessionEvents
     from codex_acp.mapping.state import SessionState
-    from codex_acp.mapping.step import Updates
 
     _Review = (
         ItemGuardianApprovalReviewCompletedNotification
@@ -45,21 +42,21 @@ _ENDED_WELL = ("approved",)
 
 def approval_review_started(
     state: SessionState, params: ItemGuardianApprovalReviewStartedNotification
-) -> Updates:
+) -> SessionEvents:
     """``item/autoApprovalReview/started`` → a tool call in progress."""
     return announce(state, _call(params, "in_progress"))
 
 
 def approval_review_completed(
     state: SessionState, params: ItemGuardianApprovalReviewCompletedNotification
-) -> Updates:
+) -> SessionEvents:
     """``item/autoApprovalReview/completed`` → its end: an approval completes, all else fails."""
-    status: ToolCallStatus = "completed" if params.review.status in _ENDED_WELL else "failed"
+    status: CallStatus = "completed" if params.review.status in _ENDED_WELL else "failed"
     if state.open_calls.pop(params.review_id, None) is None:
         return (_call(params, status),)
     return (
-        ToolCallUpdateSessionUpdate(
-            tool_call_id=params.review_id,
+        ToolCallChanged(
+            id=params.review_id,
             status=status,
             content=_content(params),
             raw_output=plain(params.review),
@@ -69,7 +66,7 @@ def approval_review_completed(
 
 def review_mode(
     state: SessionState, item: EnteredReviewModeThreadItem | ExitedReviewModeThreadItem
-) -> Updates:
+) -> SessionEvents:
     """``enteredReviewMode``, ``exitedReviewMode`` → what is reviewed, and the review; each once.
 
     Codex also sends the review as a message of the agent: the one that comes second is left out
@@ -86,9 +83,9 @@ def review_mode(
     return text_completed(state, item.id, item.review)
 
 
-def _call(params: _Review, status: ToolCallStatus) -> ToolCallSessionUpdate:
-    call = ToolCallSessionUpdate(
-        tool_call_id=params.review_id,
+def _call(params: _Review, status: CallStatus) -> ToolCallAnnounced:
+    call = ToolCallAnnounced(
+        id=params.review_id,
         title=f"Review: {action_words(params.action)}",
         kind="think",
         status=status,
@@ -100,7 +97,7 @@ def _call(params: _Review, status: ToolCallStatus) -> ToolCallSessionUpdate:
     return call
 
 
-def _content(params: _Review) -> list[ToolCallContent]:
+def _content(params: _Review) -> list[CallContent]:
     lines = [f"Codex reviews by itself whether it may {action_words(params.action, None)}"]
     if params.target_item_id is not None:
         lines.append(f"Tool call: {inline(params.target_item_id)}")

@@ -10,11 +10,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from codex_acp.acp._generated.v1.models import (
-    AvailableCommand,
-    AvailableCommandsUpdateSessionUpdate,
-    UnstructuredCommandInput,
-)
+from codex_acp.mapping.events.session_events import Command, CommandsChanged
 from codex_acp.routing.display import inline, is_plain, visible
 
 if TYPE_CHECKING:
@@ -163,11 +159,11 @@ def skill_mentions(text: str, skills: Mapping[str, SkillMetadata]) -> list[Skill
 
 def available_commands(
     prompts: Iterable[UserPrompt], skills: Iterable[SkillMetadata]
-) -> AvailableCommandsUpdateSessionUpdate:
+) -> CommandsChanged:
     """All commands of a session: ours, the user's prompts, the skills that are enabled."""
-    commands = [_command(name, text, hint) for name, text, hint in BUILT_IN]
+    commands = [Command(*each) for each in BUILT_IN]
     commands += [
-        _command(PROMPTS_PREFIX + p.name, _described(p.description), p.hint and visible(p.hint))
+        Command(PROMPTS_PREFIX + p.name, _described(p.description), p.hint and visible(p.hint))
         for p in prompts
         if is_plain(p.name)
     ]
@@ -175,15 +171,8 @@ def available_commands(
     for skill in skills:
         if skill.enabled and skill.name not in taken and is_plain(skill.name):
             taken.add(skill.name)
-            commands.append(_command(skill.name, _about(skill), "what to do with it"))
-    return AvailableCommandsUpdateSessionUpdate(available_commands=commands)
-
-
-def _command(name: str, description: str, hint: str | None) -> AvailableCommand:
-    command = AvailableCommand(name=name, description=description)
-    if hint is not None:
-        command.input = UnstructuredCommandInput(hint=hint)
-    return command
+            commands.append(Command(skill.name, _about(skill), "what to do with it"))
+    return CommandsChanged(commands)
 
 
 def _about(skill: SkillMetadata) -> str:

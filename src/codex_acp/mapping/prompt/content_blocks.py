@@ -10,19 +10,6 @@ import json
 import re
 from typing import TYPE_CHECKING, Final, assert_never
 
-from codex_acp.acp._generated.v1.methods import MODELS
-from codex_acp.acp._generated.v1.models import (
-    AudioContentBlock,
-    BlobResourceContents,
-    ContentBlock,
-    ContentToolCallContent,
-    DiffToolCallContent,
-    ImageContentBlock,
-    ResourceContentBlock,
-    ResourceLinkContentBlock,
-    TextContentBlock,
-    TextResourceContents,
-)
 from codex_acp.codex._generated.models import (
     AudioUserInput,
     EncryptedContentFunctionCallOutputContentItem,
@@ -36,8 +23,17 @@ from codex_acp.codex._generated.models import (
     InputTextFunctionCallOutputContentItem,
     UrlImageUserInput,
 )
-from codex_acp.errors import InvalidPayload
 from codex_acp.mapping.calls.output import whole_text
+from codex_acp.mapping.events.content import (
+    AudioBlock,
+    BlobResource,
+    FileDiff,
+    ImageBlock,
+    LinkBlock,
+    TextBlock,
+    TextResource,
+)
+from codex_acp.mapping.events.json_blocks import block_of_json
 from codex_acp.mapping.prompt.input_blocks import content_block, file_uri
 from codex_acp.routing.content import CONTENT_LIMIT, code_content, text_content
 from codex_acp.routing.display import fenced, inline, prose, shortened
@@ -47,11 +43,11 @@ from codex_acp.wire.model import UnknownVariant
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.acp._generated.v1.models import ToolCallContent
     from codex_acp.codex._generated.models import (
         DynamicToolCallOutputContentItem,
         FunctionCallOutputContentItem,
     )
+    from codex_acp.mapping.events.content import Block, CallContent
 
 __all__ = [
     "DATA_LIMIT",
@@ -85,26 +81,31 @@ _MAX_DEPTH: Final = 20
 """Levels that are searched for data; tools nest a handful."""
 
 
-def block_content(block: ContentBlock) -> ToolCallContent:
+def block_content(block: Block) -> Block:
     """A block as content of a tool call; base64 beyond `DATA_LIMIT` is named, not sent."""
-    data = ""
-    if isinstance(block, ImageContentBlock | AudioContentBlock):
-        data = block.data
-    elif isinstance(block, ResourceContentBlock):
-        resource = block.resource
-        data = resource.blob if isinstance(resource, BlobResourceContents) else ""
+    match block:
+        case ImageBlock(data=data):
+            name = "image"
+        case AudioBlock(data=data):
+            name = "audio"
+        case BlobResource(blob=data):
+            name = "resource"
+        case TextBlock() | LinkBlock() | TextResource():
+            return block
+        case _:
+            assert_never(block)
     if len(data) > DATA_LIMIT:
-        return text_content(f"[{block.type} of {len(data):,} characters of base64 not shown]")
-    return ContentToolCallContent(content=block)
+        return text_content(f"[{name} of {len(data):,} characters of base64 not shown]")
+    return block
 
 
-def json_content(value: object, heading: str = "", limit: int = CONTENT_LIMIT) -> ToolCallContent:
+def json_content(value: object, heading: str = "", limit: int = CONTENT_LIMIT) -> TextBlock:
     """Any JSON value as a code block of at most ``limit`` characters."""
     text = json.dumps(plain(value), indent=2, ensure_ascii=False)
     return code_content(text, "json", heading, limit)
 
 
-def output_block(output: str) -> ToolCallContent:
+def output_block(output: str) -> TextBlock:
     """The end of what a command, a tool or a server wrote, as a code block.
 
     Emoji and what scripts need stay as they are: nobody decides by it.
@@ -112,7 +113,7 @@ def output_block(output: str) -> ToolCallContent:
     return text_content(fenced(whole_text(prose(output.replace("\r\n", "\n")))))
 
 
-def link(name: str, uri: str, description: str | None = None) -> ToolCallContent:
+def link(name: str, uri: str, description: str | None = None) -> Block:
     """A link whose words are others', as those of its target: with the host it leads to.
 
     What a client could not open, or had better not, is no link.
@@ -126,55 +127,43 @@ def link(name: str, uri: str, description: str | None = None) -> ToolCallContent
         words = "\n".join(filter(None, (name, uri, description)))
         return code_content(words, heading="Resource:")
     told = f"{shown} ({inline(host, _NAME_LIMIT)})" if host and name != uri else shown
-    block = ResourceLinkContentBlock(name=told, uri=uri)
-    if description:
-        block.description = inline(description)
-    return ContentToolCallContent(content=block)
+    return LinkBlock(told, uri, inline(description) if description else None)
 
 
 def _escaped(found: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "replace"))
 
 
-def file_link(path: str) -> ToolCallContent:
+def file_link(path: str) -> Block:
     """A link to a file, by the last part of its name."""
     return link(path.rstrip("/").rsplit("/", 1)[-1] or path, file_uri(path))
 
 
-def mcp_content(block: object) -> ToolCallContent:
+def mcp_content(value: object) -> Block:
     """A block of an MCP result: its text as code, data and links as such, all else as JSON."""
-    try:
-        return _shown(MODELS.decode("ContentBlock", block, "a content block"))
-    except InvalidPayload:
-        return json_content(block)
+    block = block_of_json(plain(value))
+    return json_content(value) if block is None else _shown(block)
 
 
-def _shown(block: ContentBlock) -> ToolCallContent:
+def _shown(block: Block) -> Block:
     """Made anew of what is shown: nothing else that a server put beside it is passed on."""
     match block:
-        case TextContentBlock():
+        case TextBlock():
             return output_block(block.text)
-        case ImageContentBlock():
-            return block_content(ImageContentBlock(data=block.data, mime_type=block.mime_type))
-        case AudioContentBlock():
-            return block_content(AudioContentBlock(data=block.data, mime_type=block.mime_type))
-        case ResourceLinkContentBlock():
+        case ImageBlock():
+            return block_content(ImageBlock(block.data, block.mime_type))
+        case AudioBlock():
+            return block_content(block)
+        case LinkBlock():
             return link(block.title or block.name, block.uri, block.description)
-        case ResourceContentBlock():
-            return _resource(block.resource)
+        case BlobResource():
+            uri = _UNSAFE_IN_URI.sub(_escaped, block.uri)
+            return block_content(BlobResource(uri, block.blob, block.mime_type))
+        case TextResource():
+            text = shortened(block.text, CONTENT_LIMIT).replace("\r\n", "\n")
+            return text_content(f"{inline(block.uri)}\n{fenced(prose(text))}")
         case _:
             assert_never(block)
-
-
-def _resource(resource: TextResourceContents | BlobResourceContents) -> ToolCallContent:
-    if isinstance(resource, BlobResourceContents):
-        uri = _UNSAFE_IN_URI.sub(_escaped, resource.uri)
-        bytes_of = BlobResourceContents(uri=uri, blob=resource.blob)
-        if resource.mime_type is not None:
-            bytes_of.mime_type = resource.mime_type
-        return block_content(ResourceContentBlock(resource=bytes_of))
-    text = shortened(resource.text, CONTENT_LIMIT).replace("\r\n", "\n")
-    return text_content(f"{inline(resource.uri)}\n{fenced(prose(text))}")
 
 
 def without_data(value: object, depth: int = 0) -> object:
@@ -193,21 +182,24 @@ def without_data(value: object, depth: int = 0) -> object:
     }
 
 
-def size_of(content: Sequence[ToolCallContent]) -> int:
+def size_of(content: Sequence[CallContent]) -> int:
     """The bytes (UTF-8) of the texts and diffs in it."""
     return sum(len(text.encode("utf-8", "replace")) for part in content for text in _texts(part))
 
 
-def _texts(part: ToolCallContent) -> Sequence[str]:
-    if isinstance(part, DiffToolCallContent):
-        return (part.path, part.old_text or "", part.new_text)
-    block = part.content if isinstance(part, ContentToolCallContent) else None
-    return (block.text,) if isinstance(block, TextContentBlock) else ()
+def _texts(part: CallContent) -> Sequence[str]:
+    if isinstance(part, TextBlock):
+        return (part.text,)
+    if not isinstance(part, FileDiff):
+        return ()
+    if part.text is not None and (part.before is None or part.after is None):
+        return (part.text.text,)
+    return (part.path, part.before or "", part.after or "")
 
 
 def output_content(
     part: DynamicToolCallOutputContentItem | FunctionCallOutputContentItem,
-) -> ToolCallContent:
+) -> Block:
     """A piece of a tool's output as the model gets it."""
     match part:
         case InputTextDynamicToolCallOutputContentItem() | InputTextFunctionCallOutputContentItem():

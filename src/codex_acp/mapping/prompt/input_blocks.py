@@ -1,4 +1,4 @@
-"""The input of a Codex turn → content blocks of ACP: how a person's message is shown again.
+"""The input of a Codex turn → blocks: how a person's message is shown again.
 
 Source: Codex schema ``UserInput``; ACP page "Content". The other way is ``mapping.prompt.message``.
 """
@@ -8,12 +8,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, assert_never
 
-from codex_acp.acp._generated.v1.models import (
-    AudioContentBlock,
-    ImageContentBlock,
-    ResourceLinkContentBlock,
-    TextContentBlock,
-)
 from codex_acp.codex._generated.models import (
     AudioUserInput,
     FileIdAudioUserInput,
@@ -25,12 +19,13 @@ from codex_acp.codex._generated.models import (
     TextUserInput,
     UrlImageUserInput,
 )
+from codex_acp.mapping.events.content import AudioBlock, ImageBlock, LinkBlock, TextBlock
 from codex_acp.routing.display import visible
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1.models import ContentBlock
     from codex_acp.codex._generated.models import UserInput
+    from codex_acp.mapping.events.content import Block
 
 __all__ = ["content_block", "file_uri"]
 
@@ -44,19 +39,19 @@ _PLAIN_IN_URI: Final = frozenset(
 """What a URI's path may hold as it is. Source: RFC 3986, ``pchar``."""
 
 
-def content_block(part: UserInput) -> ContentBlock:
+def content_block(part: UserInput) -> Block:
     """One part of a message; a path becomes a link to it, since nothing is read here."""
     match part:
         case TextUserInput():
-            return TextContentBlock(text=part.text)
+            return TextBlock(part.text)
         case UrlImageUserInput():
-            return _media(part.url, ImageContentBlock, "image")
+            return _media(part.url, ImageBlock, "image")
         case AudioUserInput():
-            return _media(part.url, AudioContentBlock, "audio")
+            return _media(part.url, AudioBlock, "audio")
         case FileIdImageUserInput():
-            return TextContentBlock(text=f"[image {part.file_id}]")
+            return TextBlock(f"[image {part.file_id}]")
         case FileIdAudioUserInput():
-            return TextContentBlock(text=f"[audio {part.file_id}]")
+            return TextBlock(f"[audio {part.file_id}]")
         case LocalImageUserInput() | LocalAudioUserInput():
             return _link(_name_of(part.path), part.path)
         case SkillUserInput():
@@ -64,7 +59,7 @@ def content_block(part: UserInput) -> ContentBlock:
         case MentionUserInput():
             return _link(part.name, part.path)
         case UnknownVariant():
-            return TextContentBlock(text=f"[{part.wire().get('type', 'unknown content')}]")
+            return TextBlock(f"[{part.wire().get('type', 'unknown content')}]")
         case _:
             assert_never(part)
 
@@ -81,16 +76,16 @@ def file_uri(path: str) -> str:
     return f"file://{quoted}" if quoted.startswith("/") else f"file:///{quoted}"
 
 
-def _media(url: str, block: type[ImageContentBlock | AudioContentBlock], name: str) -> ContentBlock:
+def _media(url: str, block: type[ImageBlock | AudioBlock], name: str) -> Block:
     """Data that the URL holds itself, or else a link."""
     found = _DATA_URL.match(url)
     if found is None:
         return _link(name, url)
-    return block(data=url[found.end() :], mime_type=found["mime"])
+    return block(url[found.end() :], found["mime"])
 
 
-def _link(name: str, path: str) -> ResourceLinkContentBlock:
-    return ResourceLinkContentBlock(name=visible(name), uri=file_uri(path))
+def _link(name: str, path: str) -> LinkBlock:
+    return LinkBlock(visible(name), file_uri(path))
 
 
 def _name_of(path: str) -> str:

@@ -10,26 +10,25 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, assert_never
 
-from codex_acp.acp._generated.v1.models import (
-    AudioContentBlock,
-    BlobResourceContents,
-    ImageContentBlock,
-    ResourceContentBlock,
-    ResourceLinkContentBlock,
-    TextContentBlock,
-    TextResourceContents,
-)
 from codex_acp.codex._generated.models import TextUserInput
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
+from codex_acp.mapping.events.content import (
+    AudioBlock,
+    BlobResource,
+    ImageBlock,
+    LinkBlock,
+    TextBlock,
+    TextResource,
+)
 from codex_acp.mapping.prompt.media import audio_input, decoded, image_input
 from codex_acp.routing.display import fenced
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codex_acp.acp._generated.v1.models import ContentBlock
     from codex_acp.codex._generated.models import UserInput
+    from codex_acp.mapping.events.content import Block
 
 __all__ = ["has_audio", "local_path", "user_input", "wanted_images"]
 
@@ -42,7 +41,7 @@ _PLAIN_TARGET: Final = re.compile(r"[^\s()<>]+")
 
 
 def user_input(
-    blocks: Sequence[ContentBlock],
+    blocks: Sequence[Block],
     files: Mapping[str, bytes] = _NO_FILES,
     no_audio: str | None = _NO_AUDIO,
 ) -> list[UserInput]:
@@ -59,16 +58,16 @@ def user_input(
     ]
 
 
-def wanted_images(blocks: Sequence[ContentBlock]) -> list[str]:
+def wanted_images(blocks: Sequence[Block]) -> list[str]:
     """Absolute paths of the images that blocks name beside, or instead of, their data."""
-    images = (block for block in blocks if isinstance(block, ImageContentBlock))
+    images = (block for block in blocks if isinstance(block, ImageBlock))
     paths = (local_path(block.uri) for block in images if block.uri is not None)
     return list(dict.fromkeys(path for path in paths if path is not None))
 
 
-def has_audio(blocks: Sequence[ContentBlock]) -> bool:
+def has_audio(blocks: Sequence[Block]) -> bool:
     """Whether a block is a recording, which not every model takes."""
-    return any(isinstance(block, AudioContentBlock) for block in blocks)
+    return any(isinstance(block, AudioBlock) for block in blocks)
 
 
 def local_path(uri: str) -> str | None:
@@ -87,32 +86,30 @@ def local_path(uri: str) -> str | None:
     return path if path.startswith("/") and "\0" not in path else None
 
 
-def _input(
-    block: ContentBlock, where: str, files: Mapping[str, bytes], no_audio: str | None
-) -> UserInput:
+def _input(block: Block, where: str, files: Mapping[str, bytes], no_audio: str | None) -> UserInput:
     match block:
-        case TextContentBlock():
+        case TextBlock():
             return TextUserInput(text=block.text)
-        case ResourceLinkContentBlock():
+        case LinkBlock():
             # Codex has a `mention` for this, but shows it to no model (0.163): a link it can read.
             return TextUserInput(text=_link(block.title or block.name, block.uri))
-        case ImageContentBlock():
+        case ImageBlock():
             path = None if block.uri is None else local_path(block.uri)
             return image_input(block.data, block.mime_type, path, files, where)
-        case AudioContentBlock():
+        case AudioBlock():
             if no_audio is not None:
                 raise RpcError(INVALID_PARAMS, f"{where}: {no_audio}")
             return audio_input(block.data, block.mime_type, where)
-        case ResourceContentBlock():
-            return _resource(block.resource, where)
+        case TextResource() | BlobResource():
+            return _resource(block, where)
         case _:
             assert_never(block)
 
 
-def _resource(resource: TextResourceContents | BlobResourceContents, where: str) -> UserInput:
+def _resource(resource: TextResource | BlobResource, where: str) -> UserInput:
     """A file's text below a link to it; an image as one; other bytes are only named."""
     link = _link(_name_of(resource.uri), resource.uri)
-    if isinstance(resource, TextResourceContents):
+    if isinstance(resource, TextResource):
         return TextUserInput(text=f"{link}\n{fenced(resource.text)}")
     mime_type = (resource.mime_type or "").partition(";")[0].strip().lower()
     if mime_type.startswith("image/"):

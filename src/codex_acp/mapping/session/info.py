@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.acp._generated.v1.models import SessionInfoUpdateSessionUpdate
+from codex_acp.mapping.events.session_events import TitleChanged
 from codex_acp.mapping.messages.lines import say
 from codex_acp.routing.display import visible
 
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
         ThreadRevertedNotification,
         ThreadUnarchivedNotification,
     )
-    from codex_acp.mapping.messages.lines import Severity
+    from codex_acp.mapping.events.session_events import SessionEvents, Severity
     from codex_acp.mapping.state import SessionState
-    from codex_acp.mapping.step import Updates
 
 __all__ = [
     "goal_cleared",
@@ -43,14 +42,16 @@ _GOAL: Final[dict[str, tuple[str, Severity]]] = {
 """Status of a goal → how it is said."""
 
 
-def thread_name_updated(state: SessionState, params: ThreadNameUpdatedNotification) -> Updates:
+def thread_name_updated(
+    state: SessionState, params: ThreadNameUpdatedNotification
+) -> SessionEvents:
     """``thread/name/updated`` → the session's title; no name clears it."""
     del state
     name = params.thread_name
-    return (SessionInfoUpdateSessionUpdate(title=None if name is None else visible(name)),)
+    return (TitleChanged(None if name is None else visible(name)),)
 
 
-def goal_updated(state: SessionState, params: ThreadGoalUpdatedNotification) -> Updates:
+def goal_updated(state: SessionState, params: ThreadGoalUpdatedNotification) -> SessionEvents:
     """``thread/goal/updated`` → a line if the goal or its status is another one.
 
     Codex also sends it each time it has counted the tokens.
@@ -64,7 +65,7 @@ def goal_updated(state: SessionState, params: ThreadGoalUpdatedNotification) -> 
     return say(state, f"{words}: {goal.objective}", severity)
 
 
-def goal_cleared(state: SessionState, params: ThreadGoalClearedNotification) -> Updates:
+def goal_cleared(state: SessionState, params: ThreadGoalClearedNotification) -> SessionEvents:
     """``thread/goal/cleared`` → a line if there was a goal: Codex says it without one, too."""
     del params
     if state.goal is None:
@@ -73,25 +74,25 @@ def goal_cleared(state: SessionState, params: ThreadGoalClearedNotification) -> 
     return say(state, "The goal was cleared", "info")
 
 
-def thread_archived(state: SessionState, params: ThreadArchivedNotification) -> Updates:
+def thread_archived(state: SessionState, params: ThreadArchivedNotification) -> SessionEvents:
     """``thread/archived``: by another client, or the session would be gone."""
     del params
     return say(state, "This session was archived", "warning")
 
 
-def thread_unarchived(state: SessionState, params: ThreadUnarchivedNotification) -> Updates:
+def thread_unarchived(state: SessionState, params: ThreadUnarchivedNotification) -> SessionEvents:
     """``thread/unarchived``."""
     del params
     return say(state, "This session was taken out of the archive", "info")
 
 
-def thread_deleted(state: SessionState, params: ThreadDeletedNotification) -> Updates:
+def thread_deleted(state: SessionState, params: ThreadDeletedNotification) -> SessionEvents:
     """``thread/deleted``: by another client, or the session would be gone."""
     del params
     return say(state, "This session was deleted; what is said now is not kept", "warning")
 
 
-def thread_reverted(state: SessionState, params: ThreadRevertedNotification) -> Updates:
+def thread_reverted(state: SessionState, params: ThreadRevertedNotification) -> SessionEvents:
     """``thread/reverted``: what the person sees is more than what the model knows."""
     del params
     text = "This session was taken back to an earlier point; the model forgets what came after"

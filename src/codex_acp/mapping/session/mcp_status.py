@@ -8,8 +8,8 @@ from codex_acp.mapping.messages.lines import say_once
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import McpServerStatusUpdatedNotification
+    from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
-    from codex_acp.mapping.step import Updates
 
 __all__ = ["startup_status_updated"]
 
@@ -18,7 +18,7 @@ _SIGN_IN = "reauthenticationRequired"
 
 def startup_status_updated(
     state: SessionState, params: McpServerStatusUpdatedNotification
-) -> Updates:
+) -> SessionEvents:
     """``mcpServer/startupStatus/updated`` → a line if the server failed, with its error.
 
     A server that is ready may fail again, and that is news again.

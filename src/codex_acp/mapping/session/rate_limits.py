@@ -11,8 +11,8 @@ if TYPE_CHECKING:
         AccountRateLimitsUpdatedNotification,
         RateLimitWindow,
     )
+    from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
-    from codex_acp.mapping.step import Updates
 
 __all__ = ["rate_limits_updated"]
 
@@ -33,7 +33,7 @@ _MINUTES_A_DAY: Final = 24 * 60
 
 def rate_limits_updated(
     state: SessionState, params: AccountRateLimitsUpdatedNotification
-) -> Updates:
+) -> SessionEvents:
     """``account/rateLimits/updated`` → a line when a limit is reached; else nothing.
 
     The update is sparse: one that names no limit does not mean that none is reached.

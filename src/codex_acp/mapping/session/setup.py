@@ -16,7 +16,15 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["absolute", "configured_servers", "given_servers", "thread_params", "without_clashes"]
+__all__ = [
+    "absolute",
+    "configured_servers",
+    "given_servers",
+    "simple_thread_params",
+    "started_thread",
+    "thread_params",
+    "without_clashes",
+]
 
 
 def absolute(path: str, where: str) -> str:
@@ -54,6 +62,28 @@ def thread_params(
             tables[name] = dict(table)  # type: ignore[arg-type] # a table of strings, lists, dicts
         params["config"] = {"mcp_servers": tables}
     return params
+
+
+def simple_thread_params(params: JsonValue) -> dict[str, JsonValue] | None:
+    """Those of a ``session/new`` with a directory alone; None for all else, and what is wrong.
+
+    That is what most clients send first, and it is answered before the models are loaded.
+    """
+    if not isinstance(params, dict):
+        return None
+    cwd = params.get("cwd")
+    if not isinstance(cwd, str) or not cwd.startswith("/") or "\0" in cwd:
+        return None
+    if "mcpServers" not in params or params["mcpServers"] not in (None, []):
+        return None
+    return None if params.get("additionalDirectories") not in (None, []) else {"cwd": cwd}
+
+
+def started_thread(result: JsonValue) -> str | None:
+    """The id in the answer of ``thread/start``; None if there is none."""
+    thread = result.get("thread") if isinstance(result, dict) else None
+    thread_id = thread.get("id") if isinstance(thread, dict) else None
+    return thread_id if isinstance(thread_id, str) else None
 
 
 def given_servers(params: Mapping[str, JsonValue]) -> frozenset[str]:

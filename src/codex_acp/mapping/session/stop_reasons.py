@@ -6,16 +6,20 @@ prompt turn, "Stop Reasons".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, assert_never
 
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INTERNAL_ERROR
 from codex_acp.wire.model import UnknownValue, WireModel
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1.models import StopReason
     from codex_acp.codex._generated.models import CodexErrorInfo, Turn, TurnError
 
-__all__ = ["PromptEnd", "PromptFailure", "PromptStop", "end_of_turn", "failure"]
+__all__ = ["PromptEnd", "PromptFailure", "PromptStop", "StopReason", "end_of_turn", "failure"]
+
+StopReason: TypeAlias = Literal[
+    "end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"
+]
+"""Why a prompt has ended that did not fail; alike in every version of ACP."""
 
 _UNAUTHORIZED_STATUS = 401
 

@@ -10,13 +10,13 @@ from codex_acp.mapping.messages.lines import say_once
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import ErrorNotification, TurnCompletedNotification
+    from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
-    from codex_acp.mapping.step import Updates
 
 __all__ = ["error", "turn_completed"]
 
 
-def error(state: SessionState, params: ErrorNotification) -> Updates:
+def error(state: SessionState, params: ErrorNotification) -> SessionEvents:
     """``error``: one that is final is kept for the turn's end, in case that names none.
 
     One that Codex tries again after is said, once for each cause: Codex counts its attempts in
@@ -31,7 +31,7 @@ def error(state: SessionState, params: ErrorNotification) -> Updates:
     return say_once(state, f"Retrying: {failed.message}", "warning", details, key=key)
 
 
-def turn_completed(state: SessionState, params: TurnCompletedNotification) -> Updates:
+def turn_completed(state: SessionState, params: TurnCompletedNotification) -> SessionEvents:
     """``turn/completed``: what was sent is forgotten, and nothing of it stays open."""
     del params
     state.sent_text.clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from codex_acp.acp._generated.v1.models import UsageUpdateSessionUpdate
+from codex_acp.mapping.events.session_events import UsageChanged
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import (
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
         TokenUsageBreakdown,
     )
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
-    from codex_acp.mapping.step import Updates
 
 __all__ = ["TurnUsage", "token_usage_updated", "turn_usage"]
 
@@ -42,7 +42,7 @@ class TurnUsage(NamedTuple):
 
 def token_usage_updated(
     state: SessionState, params: ThreadTokenUsageUpdatedNotification
-) -> Updates:
+) -> SessionEvents:
     """``thread/tokenUsage/updated`` → ``usage_update``, if the size of the context is known.
 
     The last request's tokens are what the context holds now; none means that the model server
@@ -54,7 +54,7 @@ def token_usage_updated(
     if used <= 0 or size <= 0 or (used, size) == state.context_usage:
         return ()
     state.context_usage = (used, size)
-    return (UsageUpdateSessionUpdate(used=used, size=size),)
+    return (UsageChanged(used, size),)
 
 
 def turn_usage(

@@ -117,6 +117,43 @@ if TYPE_CHECKING:
     )
     """Notifications that the agent handles. None: ignored."""
 
+    SomeAgentRequestHandlers = TypedDict(
+        "SomeAgentRequestHandlers",
+        {
+            "initialize": Callable[[InitializeRequest], Awaitable[InitializeResponse]] | None,
+            "authenticate": Callable[[AuthenticateRequest], Awaitable[AuthenticateResponse]] | None,
+            "logout": Callable[[LogoutRequest], Awaitable[LogoutResponse]] | None,
+            "session/new": Callable[[NewSessionRequest], Awaitable[NewSessionResponse]] | None,
+            "session/load": Callable[[LoadSessionRequest], Awaitable[LoadSessionResponse]] | None,
+            "session/list": Callable[[ListSessionsRequest], Awaitable[ListSessionsResponse]] | None,
+            "session/delete": Callable[[DeleteSessionRequest], Awaitable[DeleteSessionResponse]]
+            | None,
+            "session/resume": Callable[[ResumeSessionRequest], Awaitable[ResumeSessionResponse]]
+            | None,
+            "session/close": Callable[[CloseSessionRequest], Awaitable[CloseSessionResponse]]
+            | None,
+            "session/set_mode": Callable[[SetSessionModeRequest], Awaitable[SetSessionModeResponse]]
+            | None,
+            "session/set_config_option": Callable[
+                [SetSessionConfigOptionRequest], Awaitable[SetSessionConfigOptionResponse]
+            ]
+            | None,
+            "session/prompt": Callable[[PromptRequest], Awaitable[PromptResponse]] | None,
+        },
+        total=False,
+    )
+    """Some of the requests that the agent handles. None, or no row: not offered, answered -32601."""
+
+    SomeAgentNotificationHandlers = TypedDict(
+        "SomeAgentNotificationHandlers",
+        {
+            "session/cancel": Callable[[CancelNotification], None] | None,
+            "$/cancel_request": Callable[[CancelRequestNotification], None] | None,
+        },
+        total=False,
+    )
+    """Some of the notifications that the agent handles. None, or no row: ignored."""
+
     UnstableAgentRequestHandlers = TypedDict(
         "UnstableAgentRequestHandlers",
         {
@@ -198,6 +235,51 @@ if TYPE_CHECKING:
     )
     """Notifications that the client handles. None: ignored."""
 
+    SomeClientRequestHandlers = TypedDict(
+        "SomeClientRequestHandlers",
+        {
+            "fs/write_text_file": Callable[[WriteTextFileRequest], Awaitable[WriteTextFileResponse]]
+            | None,
+            "fs/read_text_file": Callable[[ReadTextFileRequest], Awaitable[ReadTextFileResponse]]
+            | None,
+            "session/request_permission": Callable[
+                [RequestPermissionRequest], Awaitable[RequestPermissionResponse]
+            ]
+            | None,
+            "terminal/create": Callable[[CreateTerminalRequest], Awaitable[CreateTerminalResponse]]
+            | None,
+            "terminal/output": Callable[[TerminalOutputRequest], Awaitable[TerminalOutputResponse]]
+            | None,
+            "terminal/release": Callable[
+                [ReleaseTerminalRequest], Awaitable[ReleaseTerminalResponse]
+            ]
+            | None,
+            "terminal/wait_for_exit": Callable[
+                [WaitForTerminalExitRequest], Awaitable[WaitForTerminalExitResponse]
+            ]
+            | None,
+            "terminal/kill": Callable[[KillTerminalRequest], Awaitable[KillTerminalResponse]]
+            | None,
+            "elicitation/create": Callable[
+                [CreateElicitationRequest], Awaitable[CreateElicitationResponse]
+            ]
+            | None,
+        },
+        total=False,
+    )
+    """Some of the requests that the client handles. None, or no row: not offered, answered -32601."""
+
+    SomeClientNotificationHandlers = TypedDict(
+        "SomeClientNotificationHandlers",
+        {
+            "session/update": Callable[[SessionNotification], None] | None,
+            "elicitation/complete": Callable[[CompleteElicitationNotification], None] | None,
+            "$/cancel_request": Callable[[CancelRequestNotification], None] | None,
+        },
+        total=False,
+    )
+    """Some of the notifications that the client handles. None, or no row: ignored."""
+
     UnstableClientRequestHandlers = TypedDict(
         "UnstableClientRequestHandlers",
         {
@@ -221,4 +303,7 @@ else:
         UnstableAgentNotificationHandlers
     ) = ClientRequestHandlers = ClientNotificationHandlers = UnstableClientRequestHandlers = (
         UnstableClientNotificationHandlers
+    ) = dict
+    SomeAgentRequestHandlers = SomeAgentNotificationHandlers = SomeClientRequestHandlers = (
+        SomeClientNotificationHandlers
     ) = dict

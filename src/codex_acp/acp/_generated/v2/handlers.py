@@ -104,6 +104,44 @@ if TYPE_CHECKING:
     )
     """Notifications that the agent handles. None: ignored."""
 
+    SomeAgentRequestHandlers = TypedDict(
+        "SomeAgentRequestHandlers",
+        {
+            "initialize": Callable[[InitializeRequest], Awaitable[InitializeResponse]] | None,
+            "auth/login": Callable[[LoginAuthRequest], Awaitable[LoginAuthResponse]] | None,
+            "auth/logout": Callable[[LogoutAuthRequest], Awaitable[LogoutAuthResponse]] | None,
+            "session/new": Callable[[NewSessionRequest], Awaitable[NewSessionResponse]] | None,
+            "session/list": Callable[[ListSessionsRequest], Awaitable[ListSessionsResponse]] | None,
+            "session/delete": Callable[[DeleteSessionRequest], Awaitable[DeleteSessionResponse]]
+            | None,
+            "session/resume": Callable[[ResumeSessionRequest], Awaitable[ResumeSessionResponse]]
+            | None,
+            "session/close": Callable[[CloseSessionRequest], Awaitable[CloseSessionResponse]]
+            | None,
+            "tool_call/cancel": Callable[[CancelToolCallRequest], Awaitable[CancelToolCallResponse]]
+            | None,
+            "terminal/cancel": Callable[[CancelTerminalRequest], Awaitable[CancelTerminalResponse]]
+            | None,
+            "session/set_config_option": Callable[
+                [SetSessionConfigOptionRequest], Awaitable[SetSessionConfigOptionResponse]
+            ]
+            | None,
+            "session/prompt": Callable[[PromptRequest], Awaitable[PromptResponse]] | None,
+        },
+        total=False,
+    )
+    """Some of the requests that the agent handles. None, or no row: not offered, answered -32601."""
+
+    SomeAgentNotificationHandlers = TypedDict(
+        "SomeAgentNotificationHandlers",
+        {
+            "session/cancel": Callable[[CancelSessionNotification], None] | None,
+            "$/cancel_request": Callable[[CancelRequestNotification], None] | None,
+        },
+        total=False,
+    )
+    """Some of the notifications that the agent handles. None, or no row: ignored."""
+
     UnstableAgentRequestHandlers = TypedDict(
         "UnstableAgentRequestHandlers",
         {
@@ -167,6 +205,33 @@ if TYPE_CHECKING:
     )
     """Notifications that the client handles. None: ignored."""
 
+    SomeClientRequestHandlers = TypedDict(
+        "SomeClientRequestHandlers",
+        {
+            "session/request_permission": Callable[
+                [RequestPermissionRequest], Awaitable[RequestPermissionResponse]
+            ]
+            | None,
+            "elicitation/create": Callable[
+                [CreateElicitationRequest], Awaitable[CreateElicitationResponse]
+            ]
+            | None,
+        },
+        total=False,
+    )
+    """Some of the requests that the client handles. None, or no row: not offered, answered -32601."""
+
+    SomeClientNotificationHandlers = TypedDict(
+        "SomeClientNotificationHandlers",
+        {
+            "session/update": Callable[[UpdateSessionNotification], None] | None,
+            "elicitation/complete": Callable[[CompleteElicitationNotification], None] | None,
+            "$/cancel_request": Callable[[CancelRequestNotification], None] | None,
+        },
+        total=False,
+    )
+    """Some of the notifications that the client handles. None, or no row: ignored."""
+
     UnstableClientRequestHandlers = TypedDict(
         "UnstableClientRequestHandlers",
         {
@@ -190,4 +255,7 @@ else:
         UnstableAgentNotificationHandlers
     ) = ClientRequestHandlers = ClientNotificationHandlers = UnstableClientRequestHandlers = (
         UnstableClientNotificationHandlers
+    ) = dict
+    SomeAgentRequestHandlers = SomeAgentNotificationHandlers = SomeClientRequestHandlers = (
+        SomeClientNotificationHandlers
     ) = dict

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models.mock import *
     from codex_acp.codex._generated.models.model import *
     from codex_acp.codex._generated.models.model_provider import *
+    from codex_acp.codex._generated.models.notices import *
     from codex_acp.codex._generated.models.permission_profile import *
     from codex_acp.codex._generated.models.plugin import *
     from codex_acp.codex._generated.models.process import *
@@ -60,14 +61,13 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "account": """
-        Account AccountLoginCompletedNotification AccountRateLimitsUpdatedNotification
-        AccountRoutingOverride AccountSecuritySetupAction AccountSecuritySetupNotice
-        AccountTokenUsageDailyBucket AccountTokenUsageSummary AccountUpdatedNotification
-        AddCreditsNudgeCreditType AddCreditsNudgeEmailStatus
-        AmazonBedrockAccessKeysLoginAccountParams AmazonBedrockAccount
-        AmazonBedrockLoginAccountParams AmazonBedrockLoginAccountResponse ApiKeyAccount
-        ApiKeyLoginAccountParams ApiKeyLoginAccountResponse AuthMode AwsCredentialType
-        BedrockAwsProfile BedrockCheckGovCloudRequirementsParams
+        Account AccountLoginCompletedNotification AccountRoutingOverride
+        AccountSecuritySetupAction AccountSecuritySetupNotice AccountTokenUsageDailyBucket
+        AccountTokenUsageSummary AccountUpdatedNotification AddCreditsNudgeCreditType
+        AddCreditsNudgeEmailStatus AmazonBedrockAccessKeysLoginAccountParams
+        AmazonBedrockAccount AmazonBedrockLoginAccountParams AmazonBedrockLoginAccountResponse
+        ApiKeyAccount ApiKeyLoginAccountParams ApiKeyLoginAccountResponse AuthMode
+        AwsCredentialType BedrockAwsProfile BedrockCheckGovCloudRequirementsParams
         BedrockCheckGovCloudRequirementsResponse BedrockDiscoverParams BedrockDiscoverResponse
         BedrockEnvironmentCredential BedrockSetupParams BedrockSetupResponse
         CancelLoginAccountParams CancelLoginAccountResponse CancelLoginAccountStatus
@@ -77,19 +77,17 @@ _NAMES = {
         ChatgptDeviceCodeLoginAccountResponse ChatgptLoginAccountParams
         ChatgptLoginAccountResponse ConsumeAccountRateLimitResetCreditOutcome
         ConsumeAccountRateLimitResetCreditParams ConsumeAccountRateLimitResetCreditResponse
-        CreditsSnapshot DesktopOnboardingEntrypoint EnvironmentBedrockSetupParams
-        GatewayOAuthCancelResponse GatewayOAuthChangedNotification GatewayOAuthLoginParams
-        GatewayOAuthLoginResponse GatewayOAuthPrompt GatewayOAuthReadParams
-        GatewayOAuthReadResponse GatewayOAuthStatus GcpAccount GcpSetupParams GcpSetupResponse
-        GetAccountParams GetAccountRateLimitsParams GetAccountRateLimitsResponse
-        GetAccountResponse GetAccountSecuritySetupResponse GetAccountTokenUsageParams
-        GetAccountTokenUsageResponse GetWorkspaceMessagesResponse LoginAccountParams
-        LoginAccountResponse LoginAppBrand LogoutAccountResponse PlanType
-        ProfileBedrockSetupParams RateLimitReachedType RateLimitResetCredit
-        RateLimitResetCreditStatus RateLimitResetCreditsSummary RateLimitResetType
-        RateLimitSnapshot RateLimitWindow SendAddCreditsNudgeEmailParams
-        SendAddCreditsNudgeEmailResponse SpendControlLimitSnapshot ThreadUsage
-        ThreadUsageBreakdownGroup WorkspaceMessage WorkspaceMessageType WorkspaceRouting
+        DesktopOnboardingEntrypoint EnvironmentBedrockSetupParams GatewayOAuthCancelResponse
+        GatewayOAuthChangedNotification GatewayOAuthLoginParams GatewayOAuthLoginResponse
+        GatewayOAuthPrompt GatewayOAuthReadParams GatewayOAuthReadResponse GatewayOAuthStatus
+        GcpAccount GcpSetupParams GcpSetupResponse GetAccountParams GetAccountRateLimitsParams
+        GetAccountRateLimitsResponse GetAccountResponse GetAccountSecuritySetupResponse
+        GetAccountTokenUsageParams GetAccountTokenUsageResponse GetWorkspaceMessagesResponse
+        LoginAccountParams LoginAccountResponse LoginAppBrand LogoutAccountResponse
+        ProfileBedrockSetupParams RateLimitResetCredit RateLimitResetCreditStatus
+        RateLimitResetCreditsSummary RateLimitResetType SendAddCreditsNudgeEmailParams
+        SendAddCreditsNudgeEmailResponse ThreadUsage ThreadUsageBreakdownGroup WorkspaceMessage
+        WorkspaceMessageType WorkspaceRouting
     """,
     "account_session": """
         AccountSession AccountSessionWorkspace AccountSessionWorkspaceKind
@@ -268,9 +266,9 @@ _NAMES = {
     """,
     "model": """
         InputModality Model ModelAccessPrograms ModelAvailabilityNux ModelListParams
-        ModelListResponse ModelRerouteReason ModelReroutedNotification
-        ModelSafetyBufferingUpdatedNotification ModelServiceTier ModelUpgradeInfo
-        ModelVerification ModelVerificationNotification MultiAgentVersion ReasoningEffortOption
+        ModelListResponse ModelSafetyBufferingUpdatedNotification ModelServiceTier
+        ModelUpgradeInfo ModelVerification ModelVerificationNotification MultiAgentVersion
+        ReasoningEffortOption
     """,
     "model_provider": """
         AuthRecoveryNotification BedrockProviderId BedrockProviderSettings
@@ -281,6 +279,14 @@ _NAMES = {
         ModelProviderConfigWriteParams ModelProviderConfigWriteResponse ModelProviderListParams
         ModelProviderListResponse ModelProviderSummary NoneGatewayAuth OpenaiProviderSettings
         ProviderSettings ProviderSettingsPatch
+    """,
+    "notices": """
+        AccountRateLimitsUpdatedNotification CreditsSnapshot ModelRerouteReason
+        ModelReroutedNotification PlanType RateLimitReachedType RateLimitSnapshot
+        RateLimitWindow SpendControlLimitSnapshot ThreadArchivedNotification
+        ThreadClosedNotification ThreadDeletedNotification ThreadGoal
+        ThreadGoalClearedNotification ThreadGoalStatus ThreadGoalUpdatedNotification
+        ThreadNameUpdatedNotification ThreadRevertedNotification ThreadUnarchivedNotification
     """,
     "permission_profile": """
         PermissionProfileListParams PermissionProfileListResponse PermissionProfileSummary
@@ -408,31 +414,29 @@ _NAMES = {
         ResponseItem ResponsesApiWebSearchAction SearchResponsesApiWebSearchAction
         SummaryTextReasoningItemReasoningSummary TextReasoningItemContent
         ThreadApproveGuardianDeniedActionParams ThreadApproveGuardianDeniedActionResponse
-        ThreadArchiveParams ThreadArchiveResponse ThreadArchivedNotification ThreadAttachment
-        ThreadAttachmentAddOutcome ThreadAttachmentAddParams ThreadAttachmentAddResponse
-        ThreadAttachmentListParams ThreadAttachmentListResponse ThreadAttachmentOperation
-        ThreadAttachmentOwner ThreadAttachmentOwnerListParams ThreadAttachmentOwnerListResponse
+        ThreadArchiveParams ThreadArchiveResponse ThreadAttachment ThreadAttachmentAddOutcome
+        ThreadAttachmentAddParams ThreadAttachmentAddResponse ThreadAttachmentListParams
+        ThreadAttachmentListResponse ThreadAttachmentOperation ThreadAttachmentOwner
+        ThreadAttachmentOwnerListParams ThreadAttachmentOwnerListResponse
         ThreadAttachmentRemoveParams ThreadAttachmentRemoveResponse
         ThreadAttachmentUpdatedNotification ThreadBackgroundTerminal
         ThreadBackgroundTerminalsCleanParams ThreadBackgroundTerminalsCleanResponse
         ThreadBackgroundTerminalsListParams ThreadBackgroundTerminalsListResponse
         ThreadBackgroundTerminalsTerminateParams ThreadBackgroundTerminalsTerminateResponse
-        ThreadClosedNotification ThreadCompactStartParams ThreadCompactStartResponse
-        ThreadDecrementElicitationParams ThreadDecrementElicitationResponse ThreadDeleteParams
-        ThreadDeleteResponse ThreadDeletedNotification ThreadForkParams ThreadForkResponse
-        ThreadGoal ThreadGoalClearParams ThreadGoalClearResponse ThreadGoalClearedNotification
+        ThreadCompactStartParams ThreadCompactStartResponse ThreadDecrementElicitationParams
+        ThreadDecrementElicitationResponse ThreadDeleteParams ThreadDeleteResponse
+        ThreadForkParams ThreadForkResponse ThreadGoalClearParams ThreadGoalClearResponse
         ThreadGoalGetParams ThreadGoalGetResponse ThreadGoalMutationOrigin ThreadGoalSetParams
-        ThreadGoalSetResponse ThreadGoalStatus ThreadGoalUpdatedNotification
-        ThreadGuardianAssessment ThreadGuardianReviewParams ThreadGuardianReviewResponse
-        ThreadIncrementElicitationParams ThreadIncrementElicitationResponse
-        ThreadInjectItemsParams ThreadInjectItemsResponse ThreadItemEntry
-        ThreadItemOutputDeferral ThreadItemsListAnchor ThreadItemsListCursor
+        ThreadGoalSetResponse ThreadGuardianAssessment ThreadGuardianReviewParams
+        ThreadGuardianReviewResponse ThreadIncrementElicitationParams
+        ThreadIncrementElicitationResponse ThreadInjectItemsParams ThreadInjectItemsResponse
+        ThreadItemEntry ThreadItemOutputDeferral ThreadItemsListAnchor ThreadItemsListCursor
         ThreadItemsListParams ThreadItemsListResponse ThreadItemsReadParams
         ThreadItemsReadResponse ThreadListCwdFilter ThreadListParams ThreadListResponse
         ThreadLoadedListParams ThreadLoadedListResponse ThreadMemoryMode
         ThreadMemoryModeSetParams ThreadMemoryModeSetResponse ThreadMemoryReadParams
         ThreadMemoryReadResponse ThreadMetadataGitInfoUpdateParams ThreadMetadataUpdateParams
-        ThreadMetadataUpdateResponse ThreadNameUpdatedNotification ThreadPredictionRequestParams
+        ThreadMetadataUpdateResponse ThreadPredictionRequestParams
         ThreadPredictionRequestResponse ThreadPredictionResult
         ThreadPredictionUpdatedNotification ThreadPrepareApprovedPlanParams
         ThreadPrepareApprovedPlanResponse ThreadProjectUpdatedNotification ThreadQueueAddParams
@@ -456,18 +460,17 @@ _NAMES = {
         ThreadRealtimeStopResponse ThreadRealtimeTranscriptDeltaNotification
         ThreadRealtimeTranscriptDoneNotification ThreadRealtimeTranscriptRole
         ThreadResumeInitialTurnsPageParams ThreadResumeParams ThreadResumeResponse
-        ThreadRevertParams ThreadRevertResponse ThreadRevertedNotification
-        ThreadSampleCancelParams ThreadSampleCancelResponse ThreadSampleParams
-        ThreadSampleResponse ThreadSearchOccurrence ThreadSearchOccurrencesParams
-        ThreadSearchOccurrencesResponse ThreadSearchParams ThreadSearchResponse
-        ThreadSearchResult ThreadSearchSortKey ThreadSearchTextRange
-        ThreadSectionChangedNotification ThreadSectionMoveParams ThreadSectionMoveResponse
-        ThreadSetNameParams ThreadSetNameResponse ThreadSettings ThreadSettingsUpdateParams
-        ThreadSettingsUpdateResponse ThreadSettingsUpdatedNotification ThreadShellCommandParams
-        ThreadShellCommandResponse ThreadSortKey ThreadSourceKind
-        ThreadStartThreadUnreadPosition ThreadTimelineEntry ThreadTimelineListParams
-        ThreadTimelineListResponse ThreadTurnsListParams ThreadTurnsListResponse
-        ThreadUnarchiveParams ThreadUnarchiveResponse ThreadUnarchivedNotification
+        ThreadRevertParams ThreadRevertResponse ThreadSampleCancelParams
+        ThreadSampleCancelResponse ThreadSampleParams ThreadSampleResponse
+        ThreadSearchOccurrence ThreadSearchOccurrencesParams ThreadSearchOccurrencesResponse
+        ThreadSearchParams ThreadSearchResponse ThreadSearchResult ThreadSearchSortKey
+        ThreadSearchTextRange ThreadSectionChangedNotification ThreadSectionMoveParams
+        ThreadSectionMoveResponse ThreadSetNameParams ThreadSetNameResponse ThreadSettings
+        ThreadSettingsUpdateParams ThreadSettingsUpdateResponse
+        ThreadSettingsUpdatedNotification ThreadShellCommandParams ThreadShellCommandResponse
+        ThreadSortKey ThreadSourceKind ThreadStartThreadUnreadPosition ThreadTimelineEntry
+        ThreadTimelineListParams ThreadTimelineListResponse ThreadTurnsListParams
+        ThreadTurnsListResponse ThreadUnarchiveParams ThreadUnarchiveResponse
         ThreadUnreadPosition ThreadUnsubscribeParams ThreadUnsubscribeResponse
         ThreadUnsubscribeStatus ToolSearchCallResponseItem ToolSearchOutputResponseItem
         TranscriptSegmentThreadRealtimeItem TurnCompletedThreadTimelineEntry

@@ -6,6 +6,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
+from codex_acp.codex._generated.models.notices import (
+    PlanType,
+    RateLimitSnapshot,
+)
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 from codex_acp.wire.reading import (
     Field,
@@ -25,34 +29,6 @@ class AmazonBedrockAccount(WireModel):
 class ApiKeyAccount(WireModel):
     wire_tags = ("type",)
     type: Literal["apiKey"] = "apiKey"
-
-
-PlanType: TypeAlias = Annotated[
-    Literal[
-        "free",
-        "go",
-        "plus",
-        "pro",
-        "prolite",
-        "promax",
-        "team",
-        "self_serve_business_prolite",
-        "self_serve_business_usage_based",
-        "business",
-        "ent26",
-        "enterprise_cbp_automation",
-        "enterprise_cbp_usage_based",
-        "enterprise",
-        "edu",
-        "edu_plus",
-        "edu_pro",
-        "sci",
-        "sci_plus",
-        "unknown",
-    ]
-    | UnknownValue,
-    OpenEnum(),
-]
 
 
 class ChatgptAccount(WireModel):
@@ -96,65 +72,6 @@ class AccountLoginCompletedNotification(WireModel):
         DesktopOnboardingEntrypoint | None, Field(alias="onboardingEntrypoint")
     ] = None
     success: bool
-
-
-class CreditsSnapshot(WireModel):
-    balance: str | None = None
-    has_credits: Annotated[bool, Field(alias="hasCredits")]
-    unlimited: bool
-
-
-RateLimitReachedType: TypeAlias = Annotated[
-    Literal[
-        "rate_limit_reached",
-        "workspace_owner_credits_depleted",
-        "workspace_member_credits_depleted",
-        "workspace_owner_usage_limit_reached",
-        "workspace_member_usage_limit_reached",
-    ]
-    | UnknownValue,
-    OpenEnum(),
-]
-
-
-class RateLimitWindow(WireModel):
-    resets_at: Annotated[int | None, Field(alias="resetsAt")] = None
-    used_percent: Annotated[int, Field(alias="usedPercent")]
-    window_duration_mins: Annotated[int | None, Field(alias="windowDurationMins")] = None
-
-
-class SpendControlLimitSnapshot(WireModel):
-    limit: str
-    remaining_percent: Annotated[int, Field(alias="remainingPercent")]
-    resets_at: Annotated[int, Field(alias="resetsAt")]
-    used: str
-
-
-class RateLimitSnapshot(WireModel):
-    credits: CreditsSnapshot | None = None
-    individual_limit: Annotated[
-        SpendControlLimitSnapshot | None, Field(alias="individualLimit")
-    ] = None
-    limit_id: Annotated[str | None, Field(alias="limitId")] = None
-    limit_name: Annotated[str | None, Field(alias="limitName")] = None
-    normal_model_slug: Annotated[str | None, Field(alias="normalModelSlug")] = None
-    "Normal model whose display name and reasoning options describe this quota alias."
-    plan_type: Annotated[PlanType | None, Field(alias="planType")] = None
-    primary: RateLimitWindow | None = None
-    rate_limit_reached_type: Annotated[
-        RateLimitReachedType | None, Field(alias="rateLimitReachedType")
-    ] = None
-    secondary: RateLimitWindow | None = None
-    spend_control_reached: Annotated[bool | None, Field(alias="spendControlReached")] = None
-    "Backend-reported spend-control state. `None` is unavailable, not a sparse-update recovery."
-
-
-class AccountRateLimitsUpdatedNotification(WireModel):
-    """Sparse rolling rate-limit update.
-
-    Clients should merge available values into the most recent `account/rateLimits/read` response or refetch that snapshot. Nullable account metadata may be unavailable in a rolling update and does not clear a previously observed value."""
-
-    rate_limits: Annotated[RateLimitSnapshot, Field(alias="rateLimits")]
 
 
 AccountRoutingOverride: TypeAlias = Annotated[

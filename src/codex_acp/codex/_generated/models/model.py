@@ -108,19 +108,6 @@ class ModelListResponse(WireModel):
     "Opaque cursor to pass to the next call to continue after the last item. If None, there are no more items to return."
 
 
-ModelRerouteReason: TypeAlias = Annotated[
-    Literal["highRiskCyberActivity"] | UnknownValue, OpenEnum()
-]
-
-
-class ModelReroutedNotification(WireModel):
-    from_model: Annotated[str, Field(alias="fromModel")]
-    reason: ModelRerouteReason
-    thread_id: Annotated[str, Field(alias="threadId")]
-    to_model: Annotated[str, Field(alias="toModel")]
-    turn_id: Annotated[str, Field(alias="turnId")]
-
-
 class ModelSafetyBufferingUpdatedNotification(WireModel):
     faster_model: Annotated[str | None, Field(alias="fasterModel")] = None
     model: str

@@ -16,6 +16,10 @@ from codex_acp.codex._generated.models.begin import (
 from codex_acp.codex._generated.models.handshake import (
     AbsolutePathBuf,
 )
+from codex_acp.codex._generated.models.notices import (
+    ThreadGoal,
+    ThreadGoalStatus,
+)
 from codex_acp.codex._generated.models.requests import (
     RequestId,
 )
@@ -731,10 +735,6 @@ class ThreadArchiveResponse(WireModel):
     pass
 
 
-class ThreadArchivedNotification(WireModel):
-    thread_id: Annotated[str, Field(alias="threadId")]
-
-
 class ThreadAttachment(WireModel):
     """An independently persisted attachment associated with a thread."""
 
@@ -877,10 +877,6 @@ class ThreadBackgroundTerminalsTerminateResponse(WireModel):
     terminated: bool
 
 
-class ThreadClosedNotification(WireModel):
-    thread_id: Annotated[str, Field(alias="threadId")]
-
-
 class ThreadCompactStartParams(WireModel):
     thread_id: Annotated[str, Field(alias="threadId")]
 
@@ -911,10 +907,6 @@ class ThreadDeleteParams(WireModel):
 
 class ThreadDeleteResponse(WireModel):
     pass
-
-
-class ThreadDeletedNotification(WireModel):
-    thread_id: Annotated[str, Field(alias="threadId")]
 
 
 class ThreadForkParams(WireModel):
@@ -998,24 +990,6 @@ class ThreadForkResponse(WireModel):
     thread: Thread
 
 
-ThreadGoalStatus: TypeAlias = Annotated[
-    Literal["active", "paused", "blocked", "usageLimited", "budgetLimited", "complete"]
-    | UnknownValue,
-    OpenEnum(),
-]
-
-
-class ThreadGoal(WireModel):
-    created_at: Annotated[int, Field(alias="createdAt")]
-    objective: str
-    status: ThreadGoalStatus
-    thread_id: Annotated[str, Field(alias="threadId")]
-    time_used_seconds: Annotated[int, Field(alias="timeUsedSeconds")]
-    token_budget: Annotated[int | None, Field(alias="tokenBudget")] = None
-    tokens_used: Annotated[int, Field(alias="tokensUsed")]
-    updated_at: Annotated[int, Field(alias="updatedAt")]
-
-
 ThreadGoalMutationOrigin: TypeAlias = Annotated[
     Literal["user", "automatic"] | UnknownValue, OpenEnum()
 ]
@@ -1030,10 +1004,6 @@ class ThreadGoalClearParams(WireModel):
 
 class ThreadGoalClearResponse(WireModel):
     cleared: bool
-
-
-class ThreadGoalClearedNotification(WireModel):
-    thread_id: Annotated[str, Field(alias="threadId")]
 
 
 class ThreadGoalGetParams(WireModel):
@@ -1055,12 +1025,6 @@ class ThreadGoalSetParams(WireModel):
 
 class ThreadGoalSetResponse(WireModel):
     goal: ThreadGoal
-
-
-class ThreadGoalUpdatedNotification(WireModel):
-    goal: ThreadGoal
-    thread_id: Annotated[str, Field(alias="threadId")]
-    turn_id: Annotated[str | None, Field(alias="turnId")] = None
 
 
 class ThreadGuardianAssessment(WireModel):
@@ -1339,11 +1303,6 @@ class ThreadMetadataUpdateParams(WireModel):
 
 class ThreadMetadataUpdateResponse(WireModel):
     thread: Thread
-
-
-class ThreadNameUpdatedNotification(WireModel):
-    thread_id: Annotated[str, Field(alias="threadId")]
-    thread_name: Annotated[str | None, Field(alias="threadName")] = None
 
 
 class ThreadPredictionRequestParams(WireModel):
@@ -1865,10 +1824,6 @@ class ThreadRevertResponse(WireModel):
     'Opaque cursor for hydrating paginated turns backwards.\n\nPass this as `cursor` to `thread/turns/list` with `sortDirection: "desc"`. The first page includes the turn identified by the cursor.'
 
 
-class ThreadRevertedNotification(WireModel):
-    thread_id: Annotated[str, Field(alias="threadId")]
-
-
 class ThreadSampleCancelParams(WireModel):
     request_id: Annotated[RequestId, Field(alias="requestId")]
 
@@ -2181,10 +2136,6 @@ class ThreadUnarchiveParams(WireModel):
 
 class ThreadUnarchiveResponse(WireModel):
     thread: Thread
-
-
-class ThreadUnarchivedNotification(WireModel):
-    thread_id: Annotated[str, Field(alias="threadId")]
 
 
 class ThreadUnsubscribeParams(WireModel):

@@ -39,31 +39,6 @@ def ApiKeyAccount(ref: Ref) -> Fields:
     return {"type": tag("apiKey")}
 
 
-def PlanType(ref: Ref) -> Schema:
-    return open_enum(
-        "free",
-        "go",
-        "plus",
-        "pro",
-        "prolite",
-        "promax",
-        "team",
-        "self_serve_business_prolite",
-        "self_serve_business_usage_based",
-        "business",
-        "ent26",
-        "enterprise_cbp_automation",
-        "enterprise_cbp_usage_based",
-        "enterprise",
-        "edu",
-        "edu_plus",
-        "edu_pro",
-        "sci",
-        "sci_plus",
-        "unknown",
-    )
-
-
 def ChatgptAccount(ref: Ref) -> Fields:
     return {
         "email": required(nullable(STR)),
@@ -103,62 +78,6 @@ def AccountLoginCompletedNotification(ref: Ref) -> Fields:
         ),
         "success": required(BOOL),
     }
-
-
-def CreditsSnapshot(ref: Ref) -> Fields:
-    return {
-        "balance": optional(nullable(STR)),
-        "has_credits": required(BOOL, "hasCredits"),
-        "unlimited": required(BOOL),
-    }
-
-
-def RateLimitReachedType(ref: Ref) -> Schema:
-    return open_enum(
-        "rate_limit_reached",
-        "workspace_owner_credits_depleted",
-        "workspace_member_credits_depleted",
-        "workspace_owner_usage_limit_reached",
-        "workspace_member_usage_limit_reached",
-    )
-
-
-def RateLimitWindow(ref: Ref) -> Fields:
-    return {
-        "resets_at": optional(nullable(INT), "resetsAt"),
-        "used_percent": required(INT, "usedPercent"),
-        "window_duration_mins": optional(nullable(INT), "windowDurationMins"),
-    }
-
-
-def SpendControlLimitSnapshot(ref: Ref) -> Fields:
-    return {
-        "limit": required(STR),
-        "remaining_percent": required(INT, "remainingPercent"),
-        "resets_at": required(INT, "resetsAt"),
-        "used": required(STR),
-    }
-
-
-def RateLimitSnapshot(ref: Ref) -> Fields:
-    return {
-        "credits": optional(nullable(ref("CreditsSnapshot"))),
-        "individual_limit": optional(nullable(ref("SpendControlLimitSnapshot")), "individualLimit"),
-        "limit_id": optional(nullable(STR), "limitId"),
-        "limit_name": optional(nullable(STR), "limitName"),
-        "normal_model_slug": optional(nullable(STR), "normalModelSlug"),
-        "plan_type": optional(nullable(ref("PlanType")), "planType"),
-        "primary": optional(nullable(ref("RateLimitWindow"))),
-        "rate_limit_reached_type": optional(
-            nullable(ref("RateLimitReachedType")), "rateLimitReachedType"
-        ),
-        "secondary": optional(nullable(ref("RateLimitWindow"))),
-        "spend_control_reached": optional(nullable(BOOL), "spendControlReached"),
-    }
-
-
-def AccountRateLimitsUpdatedNotification(ref: Ref) -> Fields:
-    return {"rate_limits": required(ref("RateLimitSnapshot"), "rateLimits")}
 
 
 def AccountRoutingOverride(ref: Ref) -> Schema:

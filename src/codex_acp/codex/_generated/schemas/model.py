@@ -105,20 +105,6 @@ def ModelListResponse(ref: Ref) -> Fields:
     }
 
 
-def ModelRerouteReason(ref: Ref) -> Schema:
-    return open_enum("highRiskCyberActivity")
-
-
-def ModelReroutedNotification(ref: Ref) -> Fields:
-    return {
-        "from_model": required(STR, "fromModel"),
-        "reason": required(ref("ModelRerouteReason")),
-        "thread_id": required(STR, "threadId"),
-        "to_model": required(STR, "toModel"),
-        "turn_id": required(STR, "turnId"),
-    }
-
-
 def ModelSafetyBufferingUpdatedNotification(ref: Ref) -> Fields:
     return {
         "faster_model": optional(nullable(STR), "fasterModel"),

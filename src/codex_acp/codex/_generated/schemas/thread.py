@@ -669,10 +669,6 @@ def ThreadArchiveResponse(ref: Ref) -> Fields:
     return {}
 
 
-def ThreadArchivedNotification(ref: Ref) -> Fields:
-    return {"thread_id": required(STR, "threadId")}
-
-
 def ThreadAttachment(ref: Ref) -> Fields:
     return {
         "attachment_type": required(STR, "attachmentType"),
@@ -808,10 +804,6 @@ def ThreadBackgroundTerminalsTerminateResponse(ref: Ref) -> Fields:
     return {"terminated": required(BOOL)}
 
 
-def ThreadClosedNotification(ref: Ref) -> Fields:
-    return {"thread_id": required(STR, "threadId")}
-
-
 def ThreadCompactStartParams(ref: Ref) -> Fields:
     return {"thread_id": required(STR, "threadId")}
 
@@ -834,10 +826,6 @@ def ThreadDeleteParams(ref: Ref) -> Fields:
 
 def ThreadDeleteResponse(ref: Ref) -> Fields:
     return {}
-
-
-def ThreadDeletedNotification(ref: Ref) -> Fields:
-    return {"thread_id": required(STR, "threadId")}
 
 
 def ThreadForkParams(ref: Ref) -> Fields:
@@ -899,23 +887,6 @@ def ThreadForkResponse(ref: Ref) -> Fields:
     }
 
 
-def ThreadGoalStatus(ref: Ref) -> Schema:
-    return open_enum("active", "paused", "blocked", "usageLimited", "budgetLimited", "complete")
-
-
-def ThreadGoal(ref: Ref) -> Fields:
-    return {
-        "created_at": required(INT, "createdAt"),
-        "objective": required(STR),
-        "status": required(ref("ThreadGoalStatus")),
-        "thread_id": required(STR, "threadId"),
-        "time_used_seconds": required(INT, "timeUsedSeconds"),
-        "token_budget": optional(nullable(INT), "tokenBudget"),
-        "tokens_used": required(INT, "tokensUsed"),
-        "updated_at": required(INT, "updatedAt"),
-    }
-
-
 def ThreadGoalMutationOrigin(ref: Ref) -> Schema:
     return open_enum("user", "automatic")
 
@@ -929,10 +900,6 @@ def ThreadGoalClearParams(ref: Ref) -> Fields:
 
 def ThreadGoalClearResponse(ref: Ref) -> Fields:
     return {"cleared": required(BOOL)}
-
-
-def ThreadGoalClearedNotification(ref: Ref) -> Fields:
-    return {"thread_id": required(STR, "threadId")}
 
 
 def ThreadGoalGetParams(ref: Ref) -> Fields:
@@ -955,14 +922,6 @@ def ThreadGoalSetParams(ref: Ref) -> Fields:
 
 def ThreadGoalSetResponse(ref: Ref) -> Fields:
     return {"goal": required(ref("ThreadGoal"))}
-
-
-def ThreadGoalUpdatedNotification(ref: Ref) -> Fields:
-    return {
-        "goal": required(ref("ThreadGoal")),
-        "thread_id": required(STR, "threadId"),
-        "turn_id": optional(nullable(STR), "turnId"),
-    }
 
 
 def ThreadGuardianAssessment(ref: Ref) -> Fields:
@@ -1186,13 +1145,6 @@ def ThreadMetadataUpdateParams(ref: Ref) -> Fields:
 
 def ThreadMetadataUpdateResponse(ref: Ref) -> Fields:
     return {"thread": required(ref("Thread"))}
-
-
-def ThreadNameUpdatedNotification(ref: Ref) -> Fields:
-    return {
-        "thread_id": required(STR, "threadId"),
-        "thread_name": optional(nullable(STR), "threadName"),
-    }
 
 
 def ThreadPredictionRequestParams(ref: Ref) -> Fields:
@@ -1631,10 +1583,6 @@ def ThreadRevertResponse(ref: Ref) -> Fields:
     }
 
 
-def ThreadRevertedNotification(ref: Ref) -> Fields:
-    return {"thread_id": required(STR, "threadId")}
-
-
 def ThreadSampleCancelParams(ref: Ref) -> Fields:
     return {"request_id": required(ref("RequestId"), "requestId")}
 
@@ -1902,10 +1850,6 @@ def ThreadUnarchiveParams(ref: Ref) -> Fields:
 
 def ThreadUnarchiveResponse(ref: Ref) -> Fields:
     return {"thread": required(ref("Thread"))}
-
-
-def ThreadUnarchivedNotification(ref: Ref) -> Fields:
-    return {"thread_id": required(STR, "threadId")}
 
 
 def ThreadUnsubscribeParams(ref: Ref) -> Fields:

@@ -1,0 +1,56 @@
+"""The reference of the command, made of its parsers: every command, option and its help."""
+
+from __future__ import annotations
+
+import argparse
+
+from codex_acp.cli import arguments
+
+HEAD = """\
+# The command's options
+
+Made of the command's own parsers by `nox -s docs_pages`; [The command](../command.md) says what is
+around them: environment variables, exit codes, where the Codex binary is looked for.
+"""
+
+
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    """How a command is called → its parser; the agent first."""
+    made = [getattr(arguments, name)() for name in arguments.__all__ if name.endswith("_parser")]
+    made.sort(key=lambda parser: (" " in parser.prog, parser.prog))
+    return {parser.prog: parser for parser in made}
+
+
+def pages() -> dict[str, str]:
+    """The one page of all commands."""
+    parts = [HEAD, *(_section(prog, parser) for prog, parser in parsers().items())]
+    return {"reference/command-options.md": "\n".join(parts)}
+
+
+def _section(prog: str, parser: argparse.ArgumentParser) -> str:
+    lines = [f"## `{prog}`", "", _escaped(" ".join((parser.description or "").split())), ""]
+    shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
+    lines += ["| written | meaning |", "|---|---|"]
+    lines += [f"| {_written(action)} | {_help(parser, action)} |" for action in shown]
+    if parser.epilog:
+        lines += ["", "```text", parser.epilog.rstrip(), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def _written(action: argparse.Action) -> str:
+    metavar = action.metavar if isinstance(action.metavar, str) else action.dest
+    if action.choices is not None and action.metavar is None:
+        metavar = ", ".join(map(str, action.choices))
+    if not action.option_strings:
+        return f"`{metavar}`"
+    value = f" {metavar}" if action.nargs != 0 else ""
+    return ", ".join(f"`{option}{value}`" for option in action.option_strings)
+
+
+def _help(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+    text = (action.help or "") % {**vars(action), "prog": parser.prog}
+    return _escaped(" ".join(text.split()))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")

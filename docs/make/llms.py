@@ -1,0 +1,44 @@
+"""``llms.txt``: what the project is and where each page is, for programs that read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEAD = """\
+# codex-acp-sdk
+
+> Runs Codex as an agent of the Agent Client Protocol (ACP), and gives Python programs a typed
+> client for the Codex app-server, for any ACP agent, and both sides of ACP. Python 3.11 or newer,
+> Linux and macOS. Import name `codex_acp`, command `codex-acp-sdk`.
+
+Public are the names in `__all__` of `codex_acp.codex`, `codex_acp.runtime`, `codex_acp.acp`,
+`codex_acp.testing`, `codex_acp.transcript` and `codex_acp.errors`. Every request that Codex makes
+of its client is answered exactly once, and nothing is approved by default: see the contract.
+"""
+
+LEFT_OUT = ("make", "reference")
+
+
+def page(docs: Path) -> str:
+    """The file: each page with its first sentence."""
+    lines = [HEAD]
+    for folder in sorted({p.parent for p in docs.rglob("*.md")}, key=lambda p: (p != docs, p)):
+        if folder.relative_to(docs).parts[:1] in [(name,) for name in LEFT_OUT]:
+            continue
+        name = folder.relative_to(docs).as_posix()
+        lines += [f"## {'Pages' if name == '.' else name.capitalize()}", ""]
+        lines += [_line(path, docs) for path in sorted(folder.glob("*.md"))]
+        lines.append("")
+    lines += ["## Reference", "", "- [API](reference/index.md): made of the docstrings"]
+    lines += ["- [The command's options](reference/command-options.md): made of its parsers"]
+    return "\n".join(lines) + "\n"
+
+
+def _line(path: Path, docs: Path) -> str:
+    title, _, rest = path.read_text().partition("\n")
+    first = rest.strip().partition("\n\n")[0].replace("\n", " ")
+    said = f": {first.partition('. ')[0].rstrip('.:')}" if first[:1].isalpha() else ""
+    return f"- [{title.lstrip('# ')}]({path.relative_to(docs).as_posix()}){said}"

@@ -1,0 +1,56 @@
+"""The pages of the API reference: the public names of each module, for mkdocstrings to fill."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+
+MODULES = {
+    "codex": "Codex from Python",
+    "codex.sync": "Codex from Python, without async",
+    "runtime": "Any agent from Python",
+    "acp": "Both sides of ACP",
+    "testing": "Tests without an account",
+    "transcript": "The transcript",
+    "errors": "Exceptions",
+}
+"""Public module below ``codex_acp`` → what it is for."""
+
+
+def pages() -> dict[str, str]:
+    """One page for each public module, and one that lists them."""
+    made = {f"reference/{name}.md": _page(name, title) for name, title in MODULES.items()}
+    rows = [f"| [`codex_acp.{n}`]({n}.md) | {title} |" for n, title in MODULES.items()]
+    lines = [
+        "# API reference",
+        "",
+        "Made of the docstrings. The models of the protocols are not listed:",
+        "`codex_acp.codex.types` and `codex_acp.acp.types` have every class of the schemas by its",
+        "name there, with its documentation, and an editor shows it.",
+        "",
+        "| module | for |",
+        "|---|---|",
+        *rows,
+    ]
+    return {**made, "reference/index.md": "\n".join(lines) + "\n"}
+
+
+def _page(name: str, title: str) -> str:
+    module = importlib.import_module(f"codex_acp.{name}")
+    lines = [f"# {title}: `codex_acp.{name}`", ""]
+    lines += ["Made of the docstrings; the names are imported from this module.", ""]
+    for public in sorted(module.__all__, key=_by_kind):
+        value = getattr(module, public)
+        home = getattr(value, "__module__", None)
+        if inspect.ismodule(value) or not (inspect.isclass(value) or inspect.isfunction(value)):
+            lines += [f"## `{public}`", "", f"`from codex_acp.{name} import {public}`", ""]
+        elif "._generated" in str(home):
+            lines += [f"## `{public}`", "", "A generated table type: one row for each method.", ""]
+        else:
+            lines += [f"::: {home}.{value.__qualname__}", ""]
+    return "\n".join(lines)
+
+
+def _by_kind(name: str) -> tuple[bool, str]:
+    """Classes first, then functions; each by name."""
+    return not name[:1].isupper(), name.lower()

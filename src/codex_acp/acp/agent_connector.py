@@ -1,0 +1,173 @@
+"""A client in a few lines: an agent is started, greeted and ready to be called.
+
+Owns the handshake and the agent's process. For sessions, prompts and their results as objects
+there is `codex_acp.runtime`; this is the protocol itself.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Final, cast
+
+from codex_acp.acp._generated.v1.methods import (
+    CLIENT_NOTIFICATIONS,
+    CLIENT_REQUESTS,
+    PROTOCOL_NOTIFICATIONS,
+)
+from codex_acp.acp._generated.v1.models import (
+    CancelledRequestPermissionOutcome,
+    ClientCapabilities,
+    FileSystemCapabilities,
+    Implementation,
+    InitializeRequest,
+    RequestPermissionResponse,
+    SelectedRequestPermissionOutcome,
+)
+from codex_acp.acp.capabilities import PROTOCOL_VERSION
+from codex_acp.acp.client_side import ClientSide
+from codex_acp.acp.conventions import acp_connection, check_known, spawn
+from codex_acp.acp.dialects import methods_of
+from codex_acp.errors import LaunchError, MisuseError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from codex_acp.acp._generated.v1.handlers import (
+        ClientNotificationHandlers,
+        ClientRequestHandlers,
+        SomeClientNotificationHandlers,
+        SomeClientRequestHandlers,
+    )
+    from codex_acp.acp._generated.v1.models import InitializeResponse, RequestPermissionRequest
+    from codex_acp.transport.link import Link
+
+__all__ = ["ConnectedAgent", "connect_agent"]
+
+_ASKED: Final = methods_of(CLIENT_REQUESTS, unstable=False)
+_HEARD: Final = methods_of({**CLIENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS}, unstable=False)
+
+_TERMINAL: Final = frozenset(
+    f"terminal/{name}" for name in ("create", "output", "release", "wait_for_exit", "kill")
+)
+"""A client offers all of them or none."""
+
+
+class ConnectedAgent:
+    """An agent after ``initialize``. Made by `connect_agent`; ends the agent when it is left."""
+
+    side: ClientSide
+    """The agent's methods: ``await agent.side.session_new(...)``."""
+    initialized: InitializeResponse
+    """What the agent said of itself."""
+
+    def __init__(
+        self,
+        link: Link,
+        request: InitializeRequest,
+        requests: ClientRequestHandlers,
+        notifications: ClientNotificationHandlers,
+    ) -> None:
+        self._request = request
+        self.side = ClientSide(acp_connection(link, name="the agent"), requests, notifications)
+        self._stack = AsyncExitStack()
+
+    def __repr__(self) -> str:
+        return f"ConnectedAgent({self.side!r})"
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self.side)
+            self.initialized = await self.side.initialize(self._request)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return await self._stack.__aexit__(kind, error, trace)
+
+
+def connect_agent(
+    agent: Sequence[str] | Link,
+    *,
+    name: str,
+    version: str = "0",
+    requests: SomeClientRequestHandlers | None = None,
+    notifications: SomeClientNotificationHandlers | None = None,
+    capabilities: ClientCapabilities | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+) -> ConnectedAgent:
+    """Connect to an agent: ``async with connect_agent(["my-agent"], name="me") as agent:``.
+
+    ``agent`` is a command (no shell; ``env`` is its whole environment, None for this process's
+    own) or a link. ``requests`` and ``notifications`` have the handlers of methods, see
+    `ClientSide`; one without a handler is answered -32601 and not advertised. Permissions are
+    rejected unless there is a handler for them. ``capabilities`` says what cannot be seen from the
+    handlers: which elicitations can be shown.
+
+    Raises MisuseError for a method that ACP does not have, LaunchError if the command cannot be
+    started; entering it raises what ``initialize`` does.
+    """
+    given = requests or {}
+    check_known("request", given, _ASKED)
+    heard = notifications or {}
+    check_known("notification", heard, _HEARD)
+    table: dict[str, object] = {
+        **dict.fromkeys(_ASKED),
+        "session/request_permission": _reject,
+        **given,
+    }
+    told: dict[str, object] = {**dict.fromkeys(_HEARD), **heard}
+    request = InitializeRequest(
+        protocol_version=PROTOCOL_VERSION,
+        client_info=Implementation(name=name, version=version),
+        client_capabilities=_advertised(capabilities or ClientCapabilities(), given),
+    )
+    return ConnectedAgent(
+        _link(agent, env, cwd),
+        request,
+        cast("ClientRequestHandlers", table),
+        cast("ClientNotificationHandlers", told),
+    )
+
+
+def _link(
+    agent: Sequence[str] | Link, env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None
+) -> Link:
+    if not isinstance(agent, list | tuple | str):
+        return cast("Link", agent)
+    if isinstance(agent, str) or not agent:
+        msg = f"an agent's command is a list of words, not {agent!r}"
+        raise MisuseError(msg)
+    try:
+        return spawn(agent, env=env, cwd=cwd)
+    except OSError as error:
+        msg = f"the agent {agent[0]!r} cannot be started: {error}"
+        raise LaunchError(msg) from error
+
+
+def _advertised(given: ClientCapabilities, rows: SomeClientRequestHandlers) -> ClientCapabilities:
+    """What the given capabilities say, and the methods that have handlers."""
+    offered = {method for method, handler in rows.items() if handler is not None}
+    found = given.model_copy()
+    found.fs = FileSystemCapabilities(
+        read_text_file="fs/read_text_file" in offered,
+        write_text_file="fs/write_text_file" in offered,
+    )
+    found.terminal = offered >= _TERMINAL
+    return found
+
+
+async def _reject(request: RequestPermissionRequest) -> RequestPermissionResponse:
+    for option in request.options:
+        if option.kind == "reject_once":
+            outcome = SelectedRequestPermissionOutcome(option_id=option.option_id)
+            return RequestPermissionResponse(outcome=outcome)
+    return RequestPermissionResponse(outcome=CancelledRequestPermissionOutcome())

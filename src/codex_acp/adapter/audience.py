@@ -1,0 +1,83 @@
+"""Who hears of a session and answers what it asks: one ACP client, or what stands for several.
+
+Where one client has one agent, on standard input and output, it is that `Client` for every session.
+Where clients come and go, each session has an audience of its own, see `adapter.network`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codex_acp.acp._generated.v1.models import (
+        CompleteElicitationNotification,
+        CreateElicitationRequest,
+        CreateElicitationResponse,
+    )
+    from codex_acp.acp.capabilities import ClientFeatures
+    from codex_acp.mapping.events.permissions import PermissionQuestion
+    from codex_acp.mapping.events.session_events import SessionEvent
+    from codex_acp.routing.ledger import OutcomeCancelled, Selected
+
+__all__ = ["Asks", "Audience", "Outgoing"]
+
+
+class Outgoing(Protocol):
+    """The way of events to whoever hears of a session; see `Outflow`."""
+
+    @property
+    def client_gone(self) -> bool:
+        """Whether nothing that is sent arrives any more, now or later."""
+
+    def when_full(self, callback: Callable[[bool], None]) -> None:
+        """``callback(True)`` when no more should come, ``callback(False)`` when it may again."""
+
+    def send(self, session_id: str, event: SessionEvent) -> None:
+        """Send an event behind all that was sent before."""
+
+    def flush(self) -> None:
+        """Write everything that waits: an answer follows it."""
+
+    async def drained(self) -> None:
+        """Wait until a client that lags has taken most of what was sent. Raises TransportError."""
+
+
+class Asks(Protocol):
+    """Whoever can be asked something of a person. What these raise is a CodexAcpError."""
+
+    @property
+    def next_request_id(self) -> int | None:
+        """The id that the next question will have; None while nobody is there to be asked."""
+
+    async def request_permission(self, question: PermissionQuestion) -> Selected | OutcomeCancelled:
+        """Ask whether one action may run."""
+
+    async def elicitation_create(
+        self, params: CreateElicitationRequest
+    ) -> CreateElicitationResponse:
+        """Ask for input."""
+
+    def elicitation_complete(self, params: CompleteElicitationNotification) -> None:
+        """What a page was opened for is done."""
+
+
+class Audience(Protocol):
+    """All of it, for one session or for all."""
+
+    @property
+    def features(self) -> ClientFeatures:
+        """What the client can do."""
+
+    @property
+    def takes_booleans(self) -> bool:
+        """One of its features, which is needed before any model is loaded."""
+
+    @property
+    def outflow(self) -> Outgoing:
+        """The way of events."""
+
+    @property
+    def asks(self) -> Asks:
+        """Whom to ask."""

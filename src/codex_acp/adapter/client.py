@@ -1,0 +1,95 @@
+"""The client of one ACP connection, as the adapter sees it: see `Audience`.
+
+What it can do is read when it is first needed: the first requests are answered before any model is
+loaded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codex_acp.acp._generated.v1.methods import MODELS
+from codex_acp.mapping.config.options import takes_booleans
+
+if TYPE_CHECKING:
+    from codex_acp.acp.agent_side import AgentSide
+    from codex_acp.acp.capabilities import ClientFeatures
+    from codex_acp.adapter.audience import Asks
+    from codex_acp.adapter.outflow import Outflow
+    from codex_acp.adapter.side_tasks import Spawn
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.session_events import SessionEvent
+
+__all__ = ["Client"]
+
+
+class Client:
+    """``spawn`` runs what waits for a client that is slow."""
+
+    def __init__(self, spawn: Spawn) -> None:
+        self._spawn = spawn
+        self._introduction: JsonValue = None
+        self._features: ClientFeatures | None = None
+        self._side: AgentSide | None = None
+        self._outflow: Outflow | None = None
+        self._asks: Asks | None = None
+
+    def join(self, side: AgentSide) -> None:
+        """This is the connection to it."""
+        self._side = side
+
+    @property
+    def gone(self) -> bool:
+        """Whether its connection has ended."""
+        return self._connection.closed
+
+    def introduced(self, introduction: JsonValue) -> None:
+        """It has sent the params of ``initialize``."""
+        self._introduction, self._features = introduction, None
+
+    @property
+    def features(self) -> ClientFeatures:
+        """What it can do, known after ``initialize``."""
+        if self._features is None:
+            from codex_acp.acp.capabilities import ClientFeatures, client_features
+
+            if self._introduction is None:
+                return ClientFeatures()
+            request = MODELS.decode("InitializeRequest", self._introduction, "initialize")
+            self._features = client_features(request.client_capabilities)
+        return self._features
+
+    @property
+    def takes_booleans(self) -> bool:
+        """See `Audience`."""
+        if self._features is not None:
+            return self._features.boolean_config_options
+        return takes_booleans(self._introduction)
+
+    @property
+    def asks(self) -> Asks:
+        """The connection to it, as what can be asked."""
+        if self._asks is None:
+            from codex_acp.adapter.dialects.v1 import AsksInV1
+
+            self._asks = AsksInV1(self._connection)
+        return self._asks
+
+    @property
+    def _connection(self) -> AgentSide:
+        assert self._side is not None
+        return self._side
+
+    @property
+    def outflow(self) -> Outflow:
+        """The way of all updates to it; loads what it needs."""
+        if self._outflow is None:
+            from codex_acp.adapter.outflow import Outflow
+
+            self._outflow = Outflow(self._connection, self._spawn, self._write)
+        return self._outflow
+
+    def _write(self, event: SessionEvent) -> list[bytes]:
+        from codex_acp.adapter.dialects.v1_updates import written
+
+        return written(event, self.features)

@@ -1,0 +1,1 @@
+"""How a client is talked to: one module for each version of ACP."""

@@ -1,0 +1,65 @@
+"""What a session is doing, as a client is told that is told of it: running, waiting, idle."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from codex_acp.mapping.events.session_events import StateChanged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from codex_acp.mapping.events.session_events import Activity
+    from codex_acp.mapping.session.stop_reasons import PromptEnd
+
+__all__ = ["SessionActivity"]
+
+
+class SessionActivity:
+    """``tell`` is called with each change, in order."""
+
+    def __init__(self, tell: Callable[[StateChanged], None]) -> None:
+        self._tell = tell
+        self._works = False
+        self._questions = 0
+        self._told: Activity = "idle"
+
+    @property
+    def now(self) -> Activity:
+        """Codex waits for the person while any question is open: it asks from within its turn."""
+        if not self._works:
+            return "idle"
+        return "requires_action" if self._questions else "running"
+
+    def begins(self) -> None:
+        """A prompt was taken, or Codex works by itself."""
+        self._works = True
+        self._look()
+
+    def ends(self, end: PromptEnd) -> None:
+        """That is over; said once, with why."""
+        if self._works:
+            self._works = False
+            self._told = "idle"
+            self._tell(StateChanged("idle", end))
+
+    def again(self) -> None:
+        """Say what is, whatever was said before."""
+        self._told = self.now
+        self._tell(StateChanged(self._told))
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """While a person is asked something."""
+        self._questions += 1
+        self._look()
+        try:
+            yield
+        finally:
+            self._questions -= 1
+            self._look()
+
+    def _look(self) -> None:
+        if self.now != self._told:
+            self.again()

@@ -1,0 +1,53 @@
+"""Why a session is not opened, as the answer to the request that wanted it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from codex_acp.errors import CodexAcpError, ErrorReply, RpcError, TransportError
+from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INTERNAL_ERROR, RESOURCE_NOT_FOUND
+from codex_acp.transcript.secrets import scrub, scrub_json
+
+if TYPE_CHECKING:
+    from codex_acp.jsonrpc.message import JsonValue
+
+__all__ = ["never_stored", "session_error", "unknown_session"]
+
+
+def unknown_session(session_id: str, data: object = None) -> RpcError:
+    """The answer to a request for a session that Codex does not have (ACP: -32002)."""
+    message = f"there is no session {session_id!r}; session/list names those that there are"
+    details: dict[str, object] = {"sessionId": session_id}
+    if data is not None:
+        details["codex"] = data
+    return RpcError(RESOURCE_NOT_FOUND, message, details)
+
+
+def never_stored(session_id: str, error: RpcError) -> RpcError:
+    """Codex stores a thread with its first turn, and deletes it when it is told to."""
+    message = (
+        f"Codex has ended, and has nothing of the session {session_id!r}: it had no first prompt, "
+        "or was deleted; start a new session"
+    )
+    return RpcError(RESOURCE_NOT_FOUND, message, error.data)
+
+
+def session_error(error: CodexAcpError) -> RpcError:
+    """Why Codex would not open a session, as the answer to the request that wanted one."""
+    if isinstance(error, RpcError):
+        return error
+    if isinstance(error, ErrorReply):
+        said = scrub(error.message)  # it may quote what an MCP server was given
+        details = scrub_json(cast("JsonValue", error.data))
+        data = {"message": said, "code": error.code, "data": details}
+        code = AUTHENTICATION_REQUIRED if _asks_for_login(error) else INTERNAL_ERROR
+        return RpcError(code, f"Codex could not start the session: {said}", data)
+    if isinstance(error, TransportError):
+        return RpcError(INTERNAL_ERROR, scrub(str(error)))
+    return RpcError(INTERNAL_ERROR, f"Codex could not start the session: {error}")
+
+
+def _asks_for_login(error: ErrorReply) -> bool:
+    """Codex marks an error that a login would cure in its data, not only in its text."""
+    data = error.data
+    return isinstance(data, dict) and data.get("codexErrorInfo") == "unauthorized"

@@ -1,0 +1,249 @@
+"""What completes the command in a shell, made from its parsers.
+
+Each script is static text: completing starts no program, so it is as fast as the shell. Must not
+know which commands and options there are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+
+from codex_acp.cli.logs import LEVELS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    Parsers: TypeAlias = "Mapping[str, tuple[str, argparse.ArgumentParser]]"
+    """Command → what it does, and its parser; the first is the one whose word may be left out."""
+
+__all__ = ["SCRIPTS"]
+
+Value: TypeAlias = "Literal['files', 'directories', 'free'] | tuple[str, ...]"
+"""What an argument is: a path, something that nobody can list, or one of some words."""
+
+_VALUES: Final[Mapping[str, Value]] = {
+    "FILE": "files", "PATH": "files", "OUT": "files", "DIR": "directories", "LEVEL": LEVELS,
+}  # fmt: skip
+"""What the placeholder of an argument stands for; all others are free."""
+
+_HELP_LENGTH: Final = 70
+
+
+class _Option(NamedTuple):
+    names: tuple[str, ...]
+    help: str
+    value: Value | None
+    """None: it takes none."""
+    repeats: bool
+
+
+class _Command(NamedTuple):
+    name: str
+    summary: str
+    options: tuple[_Option, ...]
+    value: Value
+    """Of its positional argument."""
+
+
+def _commands(parsers: Parsers) -> list[_Command]:
+    return [_command(name, *about) for name, about in parsers.items()]
+
+
+def _command(name: str, summary: str, parser: argparse.ArgumentParser) -> _Command:
+    shown = [a for a in parser._actions if a.help != argparse.SUPPRESS]
+    options = [
+        _Option(tuple(a.option_strings), _short(a.help or ""), _value(a), _repeats(a))
+        for a in shown
+        if a.option_strings
+    ]
+    values = [_value(action) or "free" for action in shown if not action.option_strings]
+    return _Command(name, summary, tuple(options), values[0] if values else "free")
+
+
+def _value(action: argparse.Action) -> Value | None:
+    if action.nargs == 0:
+        return None
+    if action.choices is not None:
+        return tuple(str(choice) for choice in action.choices)
+    placeholder = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+    return _VALUES.get(placeholder, "free")
+
+
+def _repeats(action: argparse.Action) -> bool:
+    return isinstance(action.default, list)
+
+
+def _short(text: str) -> str:
+    """The first clause of a help text, without what would have to be quoted."""
+    clause = re.split(r"[;(\n]", text.replace("%%", "%"), maxsplit=1)[0].strip()
+    return clause if len(clause) <= _HELP_LENGTH else clause[:_HELP_LENGTH].rpartition(" ")[0]
+
+
+def _function(program: str) -> str:
+    return "_" + re.sub(r"\W", "_", program)
+
+
+def bash(program: str, parsers: Parsers) -> str:
+    """For bash from 3.2 on."""
+    commands = _commands(parsers)
+    others = [command.name for command in commands[1:]]
+    answers = []
+    for command in commands:
+        for option in (o for o in command.options if o.value is not None):
+            patterns = "|".join(f"{command.name},{name}" for name in option.names)
+            answers.append(f"    {patterns}) {_bash_answer(option.value)} ;;")
+    for command in commands:
+        words = [name for option in command.options for name in option.names]
+        offered = _bash_words(words)
+        answers.append(f"    {command.name},*) if [[ $current == -* ]]; then {offered}")
+        first = command is commands[0]
+        plain = _bash_words([c.name for c in commands]) if first else _bash_answer(command.value)
+        answers.append(f"      else {plain}; fi ;;")
+    return f"""\
+# Completes {program} in bash.
+{_function(program)}() {{
+  local IFS=$'\\n' current=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}}
+  local command={commands[0].name} i
+  COMPREPLY=()
+  if [[ $current == = ]]; then current=
+  elif [[ $before == = ]]; then before=${{COMP_WORDS[COMP_CWORD-2]}}; fi
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    case ${{COMP_WORDS[i]}} in {"|".join(others)}) command=${{COMP_WORDS[i]}}; break ;; esac
+  done
+  case $command,$before in
+{chr(10).join(answers)}
+  esac
+}}
+complete -F {_function(program)} {program}
+"""
+
+
+def _bash_words(words: Iterable[str]) -> str:
+    listed = "".join(f"\\n{word}" for word in words)
+    return f"""COMPREPLY=($(compgen -W $'{listed}' -- "$current"))"""
+
+
+def _bash_answer(value: Value | None) -> str:
+    match value:
+        case "files" | "directories":
+            flag = "f" if value == "files" else "d"
+            names = f'COMPREPLY=($(compgen -{flag} -- "$current"))'
+            return f"compopt -o filenames 2>/dev/null; {names}"
+        case "free" | None:
+            return ":"
+        case tuple() as words:
+            return _bash_words(words)
+
+
+def zsh(program: str, parsers: Parsers) -> str:
+    """For zsh, either evaluated or as a file on ``fpath``."""
+    commands = _commands(parsers)
+    others = "|".join(command.name for command in commands[1:])
+    described = " ".join(shlex.quote(f"{c.name}:{c.summary}") for c in commands)
+    arms = []
+    for command in commands:
+        words = [word for option in command.options for word in _zsh_option(option)]
+        if command is commands[0]:
+            words.append(f"'1:command:{_function(program)}_commands'")
+        elif command.value != "free":
+            words.append(shlex.quote(f"1:{command.name}:{_zsh_value(command.value)}"))
+        lines = " \\\n        ".join(words)
+        arms.append(f"    {command.name})\n      _arguments \\\n        {lines} ;;")
+    return f"""\
+#compdef {program}
+# Completes {program} in zsh.
+{_function(program)}_commands() {{
+  local -a described=({described})
+  _describe command described
+}}
+{_function(program)}() {{
+  local command={commands[0].name} i
+  for ((i = 2; i < CURRENT; i++)); do
+    case $words[i] in
+      ({others}) command=$words[i]; words=("${{(@)words[i,-1]}}"); ((CURRENT -= i - 1)); break ;;
+    esac
+  done
+  case $command in
+{chr(10).join(arms)}
+  esac
+}}
+if [[ ${{zsh_eval_context[-1]}} == loadautofunc ]]; then
+  {_function(program)} "$@"
+else
+  compdef {_function(program)} {program}
+fi
+"""
+
+
+def _zsh_option(option: _Option) -> Iterator[str]:
+    about = re.sub(r"([\[\]:\\])", r"\\\1", option.help)
+    value = "" if option.value is None else f":value:{_zsh_value(option.value)}"
+    for name in option.names:
+        again = "*" if option.repeats else f"({' '.join(option.names)})"
+        equals = "=" if option.value is not None and name.startswith("--") else ""
+        yield shlex.quote(f"{again}{name}{equals}[{about}]{value}")
+
+
+def _zsh_value(value: Value) -> str:
+    match value:
+        case "files":
+            return "_files"
+        case "directories":
+            return "_files -/"
+        case "free":
+            return " "
+        case tuple() as words:
+            return f"({' '.join(words)})"
+
+
+def fish(program: str, parsers: Parsers) -> str:
+    """For fish from 3.0 on."""
+    commands = _commands(parsers)
+    others = " ".join(command.name for command in commands[1:])
+    lines = [f"# Completes {program} in fish.", f"complete -c {program} -f"]
+    for command in commands:
+        no_command = f"not __fish_seen_subcommand_from {commands[0].name} {others}"
+        lines.append(
+            f"complete -c {program} -n {shlex.quote(no_command)} -a {command.name} "
+            f"-d {_fish(command.summary)}"
+        )
+    for command in commands:
+        first = command is commands[0]
+        seen = f"__fish_seen_subcommand_from {command.name}"
+        when = shlex.quote(f"not __fish_seen_subcommand_from {others}" if first else seen)
+        start = f"complete -c {program} -n {when}"
+        if not first and command.value != "free":
+            lines.append(f"{start} {_fish_value(command.value)}")
+        for option in command.options:
+            names = " ".join(
+                f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
+                for name in option.names
+            )
+            value = "" if option.value is None else f" -r {_fish_value(option.value)}"
+            lines.append(f"{start} {names} -d {_fish(option.help)}{value}")
+    return "\n".join(lines) + "\n"
+
+
+def _fish(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _fish_value(value: Value) -> str:
+    match value:
+        case "files":
+            return "-F"
+        case "directories":
+            return "-x -a '(__fish_complete_directories)'"
+        case "free":
+            return "-x"
+        case tuple() as words:
+            return f"-x -a {_fish(' '.join(words))}"
+
+
+SCRIPTS: Final[Mapping[str, Callable[[str, Parsers], str]]] = {
+    "bash": bash, "zsh": zsh, "fish": fish,
+}  # fmt: skip
+"""Shell → what makes its script."""

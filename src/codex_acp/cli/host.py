@@ -1,0 +1,216 @@
+"""What ``run`` and ``chat`` share: the agent, who answers its questions, and how both end.
+
+Owns the policy for permissions, the login in place, and what signals do. Must not know how many
+prompts there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.cli.run_arguments import FAILED, USAGE
+from codex_acp.cli.screen.errors import LOG_IN, sentence
+from codex_acp.cli.screen.questions import REJECTING
+from codex_acp.errors import CodexAcpError, MisuseError
+from codex_acp.routing.display import visible
+from codex_acp.runtime import (
+    AgentRuntime,
+    AuthenticationRequired,
+    OptionNotOffered,
+    allow_kinds,
+    reject_all,
+)
+from codex_acp.transport.orphans import adopt_orphans
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import Any
+
+    from codex_acp.cli.run_arguments import AgentOptions
+    from codex_acp.cli.screen.json_lines import JsonOutput
+    from codex_acp.cli.screen.output import TextOutput
+    from codex_acp.cli.screen.questions import Questions
+    from codex_acp.runtime import (
+        AgentSpec,
+        Permission,
+        PermissionPolicy,
+        Prompt,
+        PromptResult,
+        Session,
+        Setting,
+    )
+
+__all__ = ["Host"]
+
+SIGNALLED: Final = 128
+"""Plus the signal's number: the exit code after a signal, as shells have it."""
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Host:
+    """The agent of one command. Without ``questions`` nobody is asked."""
+
+    def __init__(
+        self,
+        options: AgentOptions,
+        spec: AgentSpec,
+        screen: TextOutput,
+        questions: Questions | None = None,
+        json: JsonOutput | None = None,
+    ) -> None:
+        self._options = options
+        self._spec = spec
+        self._screen = screen
+        self._questions = questions
+        self._json = json
+        self._prompt: Prompt | None = None
+        self._signal: int | None = None
+        self._task: asyncio.Task[object] | None = None
+        self.refused = 0
+        """Permissions that were rejected because nobody could be asked."""
+        self.runtime = self._new_runtime()
+
+    async def main(self, converse: Callable[[], Awaitable[int]]) -> int:
+        """The exit code of ``converse``, or that of what ended it."""
+        self._task = asyncio.current_task()
+        self.take_signals()
+        adopt_orphans(asyncio.get_running_loop())
+        try:
+            async with self.runtime:
+                return await converse()
+        except asyncio.CancelledError:
+            if self._signal is None:
+                raise
+            return SIGNALLED + self._signal
+        except MisuseError as error:
+            self.tell(error)
+            return USAGE
+        except CodexAcpError as error:
+            self.tell(error)
+            return FAILED
+
+    def take_signals(self) -> None:
+        """The first Ctrl-C is for the prompt; anything else ends the agent at once."""
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self._signalled, number)
+
+    async def open(self, session_id: str | None = None, *, or_new: bool = True) -> Session:
+        """A session with the settings that were asked for. Offers a login where it is needed."""
+        try:
+            session = await self._open(session_id, or_new=or_new)
+        except AuthenticationRequired:
+            if not await self._logged_in():
+                raise
+            session = await self._open(session_id, or_new=or_new)
+        try:
+            await _set("model", session.options.model, self._options.model, session)
+            await _set("mode", session.options.mode, self._options.mode, session)
+            await _set("effort", session.options.thought_level, self._options.effort, session)
+        except BaseException:
+            await session.aclose()
+            raise
+        return session
+
+    async def send(self, session: Session, text: str) -> PromptResult:
+        """Send a prompt, and show what comes of it until its end. Ctrl-C cancels it."""
+        output = self._json or self._screen
+        self._signal = None
+        with self._screen.working("working"):
+            async with session.prompt(text) as prompt:
+                self._prompt = prompt
+                try:
+                    async for update in prompt:
+                        await self._screen.free.wait()
+                        output.update(update, prompt.tool_calls)
+                    result = await prompt.result()
+                finally:
+                    self._prompt = None
+        output.result(session, result)
+        return result
+
+    def tell(self, error: Exception) -> None:
+        """Say what went wrong, in a sentence."""
+        if self._json is not None:
+            self._json.error(error)
+            return
+        self._screen.error(sentence(error, self._spec.name, ours=self._options.is_ours))
+
+    async def _open(self, session_id: str | None, *, or_new: bool) -> Session:
+        with self._screen.working(f"starting {visible(self._spec.name)}"):
+            return await self.runtime.open(
+                self._spec, cwd=self._options.cwd, session_id=session_id, or_new=or_new
+            )
+
+    async def _logged_in(self) -> bool:
+        """Whether the person logged in just now, having been asked whether they want to."""
+        if self._questions is None or not self._options.is_ours:
+            return False
+        if not await self._questions.agreed(f"Codex is not logged in. Run `{LOG_IN}` now?"):
+            return False
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", "codex_acp", "login"
+        )
+        return await child.wait() == 0
+
+    def _new_runtime(self) -> AgentRuntime:
+        policy: PermissionPolicy = self._refuse
+        callbacks: dict[str, Any] = {}
+        if self._questions is not None:
+            policy = self._questions.permission
+            callbacks = {"on_form": self._questions.form, "on_url": self._questions.url}
+        kinds: Any = self._options.allow
+        return AgentRuntime(
+            permissions=self._told(allow_kinds(*kinds, otherwise=policy)), **callbacks
+        )
+
+    def _refuse(self, permission: Permission) -> None:
+        self.refused += 1
+        reject_all(permission)
+
+    def _told(self, policy: PermissionPolicy) -> PermissionPolicy:
+        """The policy, whose answers are shown where nobody was asked."""
+
+        async def decide(permission: Permission) -> str | None:
+            call_id = permission.tool_call.tool_call_id
+            answer: Any = policy(permission)
+            try:
+                option = await answer if asyncio.iscoroutine(answer) else answer
+            except asyncio.CancelledError:  # the question was withdrawn
+                self._screen.rejected(call_id)
+                raise
+            if self._json is not None:
+                self._json.asked(permission, None if option is None else option.option_id)
+            elif self._questions is None or permission.kind in self._options.allow:
+                title = visible(permission.tool_call.title or call_id)
+                chosen = None if option is None else visible(option.name)
+                self._screen.permission(f"permission for {title}", chosen)
+            if option is None or option.kind in REJECTING:
+                self._screen.rejected(call_id)
+            return None if option is None else option.option_id
+
+        return decide
+
+    def _signalled(self, number: int) -> None:
+        first = self._signal is None
+        self._signal = number
+        if number == signal.SIGINT and first and self._prompt is not None:
+            self._prompt.cancel()
+            if self._json is None:
+                self._screen.note("cancelling; Ctrl-C again ends the agent at once")
+            return
+        self.runtime.kill()
+        if self._task is not None:
+            self._task.cancel()
+
+
+async def _set(name: str, setting: Setting, value: str | None, session: Session) -> None:
+    if value is None:
+        return
+    if not setting:
+        raise OptionNotOffered(session.agent, f"--{name}")
+    await setting.set(value)

@@ -1,0 +1,53 @@
+"""PURE: an error as one sentence for a person, and the next step where the agent cannot know it."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from codex_acp.errors import ErrorReply
+from codex_acp.routing.display import shortened
+from codex_acp.runtime import AuthenticationRequired
+
+__all__ = ["LOG_IN", "sentence"]
+
+LOG_IN: Final = "codex-acp-sdk login"
+"""The command that logs in to the agent of this package."""
+
+DETAIL_LIMIT: Final = 2_000
+"""Characters of what an agent adds to its error; what is cut is stated."""
+
+_TEXTS: Final = ("message", "details", "detail", "error", "reason")
+"""Where agents put a sentence into an error's data."""
+
+
+def sentence(error: Exception, agent: str, *, ours: bool = False) -> str:
+    """What happened, in the words that say most. ``ours``: the agent is that of this package."""
+    if isinstance(error, AuthenticationRequired):
+        if ours:
+            return f"Codex is not logged in; run `{LOG_IN}`, then try again"
+        ways = ", ".join(method.name for method in error.methods)
+        offers = f" (it offers: {ways})" if ways else ""
+        return f"{agent} needs a login first: log in with its own command{offers}"
+    if isinstance(error, ErrorReply):
+        said = _with_detail(error.message.strip() or "an error without words", error.data)
+        return said if ours else f"{agent}: {said}"
+    return str(error)
+
+
+def _with_detail(message: str, data: object) -> str:
+    """Some agents say nothing but "internal error" in the message; others say all of it twice."""
+    detail = _text_of(data)
+    if not detail or detail in message:
+        return message
+    return detail if message in detail else f"{message}: {shortened(detail, DETAIL_LIMIT)}"
+
+
+def _text_of(data: object) -> str:
+    if isinstance(data, str):
+        return data.strip()
+    if isinstance(data, dict):
+        for name in _TEXTS:
+            if isinstance(data.get(name), str):
+                return str(data[name]).strip()
+    return "" if data in (None, {}, []) else json.dumps(data, default=str)

@@ -1,0 +1,83 @@
+"""PURE: the fields of a form: how each is asked, and what a line that was typed means for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codex_acp.acp.form_answers import choices_of
+from codex_acp.acp.types import (
+    ArrayElicitationPropertySchema,
+    BooleanElicitationPropertySchema,
+    IntegerElicitationPropertySchema,
+    NumberElicitationPropertySchema,
+    UnknownVariant,
+)
+
+if TYPE_CHECKING:
+    from codex_acp.acp.types import (
+        ElicitationContentValue,
+        ElicitationPropertySchema,
+        ElicitationSchema,
+    )
+
+__all__ = ["heading", "hint", "shown_value", "titles_of", "value_of"]
+
+
+def heading(name: str, field: ElicitationPropertySchema, schema: ElicitationSchema) -> str:
+    """What the field is, in a line."""
+    assert not isinstance(field, UnknownVariant)
+    more = f": {field.description}" if field.description else ""
+    needed = "" if name in (schema.required or ()) else " (may be left out)"
+    default = f" [{field.default}]" if field.default is not None else ""
+    return f"{field.title or name}{needed}{default}{more}"
+
+
+def titles_of(field: ElicitationPropertySchema) -> list[str]:
+    """What can be chosen, as a person reads it; empty where anything can be typed."""
+    return [title for _, title in choices_of(field)]
+
+
+def hint(field: ElicitationPropertySchema) -> str:
+    """What is to be typed."""
+    if isinstance(field, BooleanElicitationPropertySchema):
+        return "y or n"
+    if isinstance(field, ArrayElicitationPropertySchema):
+        return "numbers, with commas"
+    if choices_of(field):
+        return "a number"
+    return "answer"
+
+
+def value_of(field: ElicitationPropertySchema, text: str) -> ElicitationContentValue:
+    """What was typed, as the field has it; text where it is nothing of the kind."""
+    values = tuple(value for value, _ in choices_of(field))
+    if isinstance(field, BooleanElicitationPropertySchema):
+        return {"y": True, "yes": True, "n": False, "no": False}.get(text.lower(), text)
+    if isinstance(field, ArrayElicitationPropertySchema):
+        return [_choice(part, values) for part in text.split(",") if part.strip()]
+    try:
+        if isinstance(field, IntegerElicitationPropertySchema):
+            return int(text)
+        if isinstance(field, NumberElicitationPropertySchema):
+            return float(text)
+    except ValueError:
+        return text
+    return _choice(text, values) if values else text
+
+
+def shown_value(schema: ElicitationSchema, name: str, value: ElicitationContentValue) -> list[str]:
+    """A value as a person reads it, on a line or on several."""
+    titles = dict(choices_of(schema.properties[name]))
+    if isinstance(value, list):
+        return [titles.get(each, each) for each in value] or ["nothing"]
+    if isinstance(value, bool):
+        return ["yes" if value else "no"]
+    return [titles.get(value, value) if isinstance(value, str) else str(value)]
+
+
+def _choice(text: str, values: tuple[str, ...]) -> str:
+    """By its number; whatever else was typed is left as it is, to be refused."""
+    number = text.strip()
+    if number.isascii() and number.isdigit() and 1 <= int(number) <= len(values):
+        return values[int(number) - 1]
+    return number

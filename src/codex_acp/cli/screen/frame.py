@@ -1,0 +1,159 @@
+"""The frame of a question on a terminal: rows that nobody but us can write, page by page.
+
+Every row of a question begins with `MARK`, which is written out in all that others say
+(`without_mark`) and reversed where the terminal can: control sequences of others never reach it.
+Lines are cut into rows here, each with the mark and with the line's own prefix, so that no part of
+what others wrote can look like a line of ours. Must not know what is asked.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from unicodedata import category, east_asian_width
+
+from codex_acp.cli.terminal import size_of, wants_colours
+from codex_acp.routing.display import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import TextIO
+
+__all__ = ["MAX_ROWS", "Frame", "Line", "Pages", "Style", "columns_of", "styled"]
+
+MARK: Final = "\u2503"
+"""A heavy vertical line."""
+
+PLAIN_MARK: Final = "#"
+"""In place of it, for a terminal whose encoding does not have it."""
+
+MAX_ROWS: Final = 1_000
+"""Rows of a question that a person is led through; what is longer is not shown whole, and can
+only be rejected."""
+
+LEAST: Final = 8
+"""Columns of text, and rows, that are counted on, however small the terminal says it is."""
+
+Style: TypeAlias = Literal["", "bold", "dim", "red", "green", "yellow", "cyan"]
+
+_CODES: Final[dict[Style, str]] = {
+    "": "", "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36",
+}  # fmt: skip
+
+_PICTURES: Final = range(0x1F000, 0x1FB00)
+"""Emoji and the like: some terminals give two columns to those that Unicode calls narrow."""
+
+
+class Line(NamedTuple):
+    """A line of a question, of any length."""
+
+    text: str
+    """Of anybody: it is made visible when it is drawn."""
+    prefix: str = ""
+    """Ours, before each of its rows."""
+    style: Style = ""
+    continued: str | None = None
+    """In place of the prefix, before all rows but its first; as long as that."""
+
+
+class Pages(NamedTuple):
+    """The rows of a question, a screenful each; ``whole`` unless there are more than `MAX_ROWS`."""
+
+    pages: Sequence[Sequence[str]]
+    rows: int
+    whole: bool
+
+
+class Frame:
+    """The frame as it is drawn on ``stream``."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._encoding = stream.encoding or "utf-8"
+        self._mark = MARK if self.encodable(MARK) == MARK else PLAIN_MARK
+        self._hidden = {ord(self._mark): f"\u27e6U+{ord(self._mark):04X}\u27e7"}
+        self.coloured = wants_colours(stream)
+        self._gutter = f"\x1b[7m{self._mark}\x1b[0m " if self.coloured else f"{self._mark} "
+
+    def encodable(self, text: str) -> str:
+        """``text`` in characters that the stream has."""
+        return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
+
+    def without_mark(self, text: str) -> str:
+        """``text`` of others, in which our mark is written out."""
+        return text.translate(self._hidden)
+
+    def pages(self, lines: Iterable[Line], last: Iterable[Line], prompts: Sequence[str]) -> Pages:
+        """``lines``, then those of ``last`` on one page if they fit one, cut into pages.
+
+        The longest of ``prompts`` fits below each.
+        """
+        size = size_of(self._stream)
+        columns = max(LEAST, size.columns - 3)  # the mark, a space, and the last column
+        below = max(len(prompt) // columns + 1 for prompt in prompts)
+        height = max(LEAST, size.lines) - below - 1
+        body = list(itertools.islice(self._rows(lines, columns), MAX_ROWS + 1))
+        if len(body) > MAX_ROWS:
+            return Pages([body[:height]], len(body), whole=False)
+        end = list(itertools.islice(self._rows(last, columns), MAX_ROWS + 1))
+        pages = [body[at : at + height] for at in range(0, len(body), height)]
+        if pages and len(pages[-1]) + len(end) <= height:
+            pages[-1] = pages[-1] + end
+        else:
+            pages += [end[at : at + height] for at in range(0, len(end), height)]
+        return Pages(pages, len(body) + len(end), whole=len(end) <= MAX_ROWS)
+
+    def drawn(self, rows: Iterable[str]) -> str:
+        """Rows as they are written, each with the mark."""
+        return "".join(f"{self._gutter}{row}\n" for row in rows)
+
+    def prompt(self, text: str) -> str:
+        """A line of ours that the person's answer follows."""
+        return f"{self._gutter}{text}"
+
+    def _rows(self, lines: Iterable[Line], columns: int) -> Iterator[str]:
+        most = MAX_ROWS * columns + 1  # more than that is too much anyway
+        for text, prefix, style, continued in lines:
+            room = max(LEAST, columns - len(prefix))
+            shown = self.encodable(self.without_mark(visible(text[:most])))
+            for number, row in enumerate(wrapped(shown, room)):
+                before = prefix if continued is None or not number else continued
+                yield before + styled(row, style if self.coloured else "")
+
+
+def styled(text: str, style: Style) -> str:
+    """``text``, which is visible already, in a style of ours."""
+    return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if style and text else text
+
+
+def wrapped(text: str, columns: int) -> Iterator[str]:
+    """``text`` in rows of at most so many columns, whatever the terminal makes of a character.
+
+    Between words where that leaves at least half of a row; all of the text is there.
+    """
+    start = used = 0
+    word, before_word = 0, 0  # where the last word began, and the columns before it
+    for at, char in enumerate(text):
+        width = columns_of(char)
+        if used + width > columns:
+            if before_word * 2 < columns:
+                word, before_word = at, used
+            yield text[start:word]
+            start, used = word, used - before_word
+            before_word = 0
+        used += width
+        if char == " ":
+            word, before_word = at + 1, used
+    yield text[start:]
+
+
+def columns_of(char: str) -> int:
+    """The most that a character can take on any terminal; one that combines counts, too.
+
+    A character of ambiguous width has two columns on some.
+    """
+    if char.isascii():
+        return 1
+    if ord(char) in _PICTURES or east_asian_width(char) in "WFA":
+        return 2
+    return 2 if category(char) == "Mc" else 1

@@ -1,0 +1,288 @@
+"""What a person is shown of a prompt: the agent's text on stdout, all else on stderr.
+
+Owns the layout, and that nothing is written while a question is open. Everything that is not ours
+is made visible first: it cannot steer the terminal, nor draw the frame of a question.
+Must not know where updates come from, nor what is decided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.acp.types import (
+    AgentMessageChunkSessionUpdate,
+    AgentThoughtChunkSessionUpdate,
+    NoticeSessionUpdate,
+    PlanSessionUpdate,
+    TextContentBlock,
+    ToolCallSessionUpdate,
+    ToolCallUpdateSessionUpdate,
+)
+from codex_acp.cli.screen.changes import summary
+from codex_acp.cli.screen.frame import Frame, Line, Style, styled
+from codex_acp.cli.screen.live import LiveLine
+from codex_acp.cli.screen.pipes import is_pipe, until_read
+from codex_acp.cli.screen.tool_calls import outcome, title_of
+from codex_acp.routing.display import prose, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import TextIO
+
+    from codex_acp.runtime import PromptResult, Session, ToolCall, Update
+
+__all__ = ["TextOutput"]
+
+HELD_LOG: Final = 256 * 1024
+"""Characters of the log that are kept for behind an open question: an agent can make it say more
+than anybody reads. Its updates are not read meanwhile."""
+
+MARKS: Final = {"pending": " ", "in_progress": ">", "completed": "+", "failed": "!"}
+
+ENDED: Final[dict[str, tuple[str, Style]]] = {"completed": ("+", "green"), "failed": ("!", "red")}
+"""What a tool call that has ended is marked with."""
+
+
+class TextOutput:
+    """Writes to ``out`` and ``err`` at once, or when the open question is answered.
+
+    ``guarded`` unless nobody sees ``out`` beside the questions: the agent's text is then written
+    without the mark of their frame. ``verbose``: outputs whole, thoughts, and raw input.
+    ``live`` unless somebody else writes to ``out``.
+    """
+
+    def __init__(
+        self,
+        out: TextIO,
+        err: TextIO,
+        *,
+        guarded: bool = True,
+        verbose: bool = False,
+        live: bool = True,
+    ) -> None:
+        self._out = out
+        self._err = err
+        self._guarded = guarded
+        self.verbose = verbose
+        self.frame = Frame(err)
+        self.free = asyncio.Event()
+        """Set while no question is open."""
+        self.free.set()
+        self._questions = 0
+        self._held: list[tuple[TextIO, str]] = []
+        self._held_log = 0
+        self._log_left_out = 0
+        self._lock = threading.RLock()  # the log may be written by another thread
+        # What another program passes on to this terminal could stand in the same line.
+        self._has_live = live and LiveLine.possible(err) and not is_pipe(out)
+        self._live = LiveLine(err, self._busy, self._put_live)
+        self._working = ""
+        self._running: dict[str, ToolCall] = {}
+        self._message_id: str | None = None
+        self._in_text = False
+        self._any_text = False
+        self._line_is_open = False
+        self._ended: set[str] = set()
+        self._rejected: set[str] = set()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """A question is open: nothing but `ask` writes meanwhile, and what would have follows."""
+        self._end_text()
+        with self._lock:
+            self._live.hide()
+            self._questions += 1
+            self.free.clear()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._questions -= 1
+                if not self._questions:
+                    self._release()
+
+    @contextmanager
+    def working(self, words: str) -> Iterator[None]:
+        """Something of ours takes its time, which a terminal says in one live line."""
+        self._working = words
+        if self._has_live:
+            self._live.start()
+        try:
+            yield
+        finally:
+            self._working = ""
+            with self._lock:
+                self._live.stop()
+
+    def session(self, session: Session) -> None:
+        """The session is open."""
+        if session.opened.reason is not None:
+            self.note(f"a new session, since {visible(session.opened.reason)}")
+
+    def update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
+        """Show what a person wants to see of an update."""
+        if isinstance(update, AgentMessageChunkSessionUpdate):
+            self._text(update)
+        elif isinstance(update, AgentThoughtChunkSessionUpdate):
+            if self.verbose and isinstance(update.content, TextContentBlock):
+                self.line(Line(update.content.text.strip(), "  ", "dim"))
+        elif isinstance(update, ToolCallSessionUpdate | ToolCallUpdateSessionUpdate):
+            self._tool_call(calls[update.tool_call_id])
+        elif isinstance(update, PlanSessionUpdate):
+            for entry in update.entries:
+                self.note(f"plan [{MARKS.get(entry.status, ' ')}] {visible(entry.content)}")
+        elif isinstance(update, NoticeSessionUpdate):
+            self.note(f"{visible(str(update.severity))}: {visible(update.title)}", "yellow")
+
+    def permission(self, question: str, chosen: str | None) -> None:
+        """A permission request was answered."""
+        self.note(f"{question}: {'rejected' if chosen is None else chosen}")
+
+    def rejected(self, call_id: str) -> None:
+        """A tool call was not permitted: it has no outcome but that."""
+        self._rejected.add(call_id)
+
+    def result(self, session: Session, result: PromptResult) -> None:
+        """The prompt has ended."""
+        del session
+        self._end_text()
+        for call in self._running.values():
+            self.line(Line(f"{title_of(call)} (has not ended)", "> "))
+        self._running.clear()
+        changed = list(summary(result.tool_calls))
+        if changed:
+            self.note(f"{len(changed)} file{'s' * (len(changed) > 1)} changed:", "bold")
+        for path, added, removed, what in changed:
+            self.line(Line(f"{path} +{added} -{removed}{what and f' ({what})'}", "  "))
+        if result.stop_reason != "end_turn":
+            self.note(f"the agent stopped: {visible(result.stop_reason)}", "yellow")
+
+    def error(self, sentence: str) -> None:
+        """It went wrong."""
+        self._end_text()
+        self.say(f"{self._styled('error:', 'red')} {visible(sentence, multiline=True)}")
+
+    def note(self, text: str, style: Style = "dim") -> None:
+        """A line of ours; ``text`` is safe already."""
+        self.say(self._styled(f"[{text}]", style))
+
+    def line(self, line: Line) -> None:
+        """A line with words of others, which may be several."""
+        for text in line.text.split("\n"):
+            shown = self.frame.without_mark(visible(text))
+            self.say(f"{line.prefix}{self._styled(shown, line.style)}")
+
+    def say(self, text: str) -> None:
+        """A line of ours, styles included; ``text`` is safe already."""
+        self._end_text()
+        self._write(self._err, f"{text}\n")
+
+    def logged(self, text: str) -> None:
+        """Lines of the log; they may quote anything."""
+        self._end_text()
+        with self._lock:
+            if not self.free.is_set():
+                self._held_log += len(text)
+                if self._held_log > HELD_LOG:
+                    self._log_left_out += 1
+                    return
+        self._write(self._err, visible(text, multiline=True))
+
+    async def until_seen(self) -> None:
+        """Wait, boundedly, for a program that shows the agent's text, as ``tee`` does: what was
+        written before a question must not come over it."""
+        if self._guarded:
+            await until_read(self._out)
+
+    def ask(self, text: str) -> None:
+        """Text of a question, as its frame has drawn it."""
+        _put(self._err, text)
+
+    def _release(self) -> None:
+        self.free.set()
+        held, self._held, self._held_log = self._held, [], 0
+        for stream, text in held:
+            _put(stream, text)
+        if self._log_left_out:
+            _put(self._err, f"[{self._log_left_out} records of the log are left out]\n")
+            self._log_left_out = 0
+
+    def _text(self, update: AgentMessageChunkSessionUpdate) -> None:
+        content = update.content
+        if not isinstance(content, TextContentBlock):
+            self.note(f"the agent sent content of type {visible(content.type)}")
+            return
+        if self._any_text and (not self._in_text or update.message_id != self._message_id):
+            self._end_text()
+            self._write(self._out, "\n")
+        self._message_id = update.message_id
+        self._in_text = self._any_text = True
+        if content.text:
+            self._line_is_open = not content.text.endswith("\n")
+        self._write(self._out, prose(content.text))
+
+    def _tool_call(self, call: ToolCall) -> None:
+        """Once when it begins, if no live line says so, and once when it has ended."""
+        call_id, ended = call.tool_call_id, call.status in ENDED
+        if not ended:
+            if call_id not in self._running and call_id not in self._ended:
+                if not self._has_live:
+                    self.line(Line(title_of(call), "> "))
+                else:
+                    self._end_text()
+            self._running[call_id] = call
+            return
+        self._running.pop(call_id, None)
+        if call_id in self._ended:
+            return
+        self._ended.add(call_id)
+        mark, style = ENDED[str(call.status)]
+        was_rejected = call.status == "failed" and call_id in self._rejected
+        title = f"{title_of(call)} (rejected)" if was_rejected else title_of(call)
+        self.line(Line(title, f"{self._styled(mark, style)} "))
+        if was_rejected:
+            return
+        for line in outcome(call, verbose=self.verbose):
+            self.line(line)
+
+    def _busy(self) -> str | None:
+        """What the live line says; None while there is a question, or a line of text is open."""
+        if self._in_text or not self.free.is_set() or not self._working:
+            return None
+        running = list(self._running.values())
+        if not running:
+            return self._working
+        more = f" and {len(running) - 1} more" if len(running) > 1 else ""
+        return self.frame.without_mark(visible(title_of(running[0]))) + more
+
+    def _put_live(self, text: str) -> None:
+        with self._lock, suppress(OSError):  # of a terminal that is gone others will hear
+            _put(self._err, text)
+
+    def _styled(self, text: str, style: Style) -> str:
+        return styled(text, style) if self.frame.coloured else text
+
+    def _end_text(self) -> None:
+        if self._in_text:
+            self._in_text = False
+            if self._line_is_open:
+                self._write(self._out, "\n")
+
+    def _write(self, stream: TextIO, text: str) -> None:
+        if self._guarded or stream is self._err:
+            text = self.frame.without_mark(text)
+        with self._lock:
+            if self.free.is_set():
+                self._live.hide()
+                _put(stream, text)
+            else:
+                self._held.append((stream, text))
+
+
+def _put(stream: TextIO, text: str) -> None:
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    stream.flush()

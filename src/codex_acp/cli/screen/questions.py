@@ -1,0 +1,313 @@
+"""The agent's questions on a terminal: permissions, forms and URLs, answered by a line each.
+
+Owns the dialogue. Only a clear answer chooses, Enter and Ctrl-D reject, and whatever else was typed
+is asked about again. Must not know how a question came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from contextlib import asynccontextmanager, nullcontext
+from itertools import chain
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from codex_acp.acp.form_answers import misfit
+from codex_acp.acp.types import UnknownVariant
+from codex_acp.cli.screen.fields import heading, hint, shown_value, titles_of, value_of
+from codex_acp.cli.screen.frame import MAX_ROWS, Line, Style
+from codex_acp.cli.screen.tool_calls import asked_to, described, quoted
+from codex_acp.cli.terminal import Redraw
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from codex_acp.acp.types import (
+        ElicitationContentValue,
+        ElicitationPropertySchema,
+        ElicitationSchema,
+        PermissionOption,
+    )
+    from codex_acp.cli.screen.output import TextOutput
+    from codex_acp.cli.terminal import LineReader
+    from codex_acp.runtime import Form, FormAnswer, Permission, UrlAnswer, UrlRequest
+
+__all__ = ["REJECTING", "Questions"]
+
+KEY_LETTERS: Final = "bcdfghjkmnpqrstvwxz"
+"""What the random part of a question's keys is made of: no words, and no letter like a digit."""
+
+KEY_LENGTH: Final = 2
+
+_NOT_NOW: Final = "Enter: not now"
+_MORE: Final = "{} of {} rows; Enter goes on, q rejects: "
+_AGAIN: Final = Line("That is none of the answers.", "  ", "yellow")
+_TOO_LONG: Final = Line("Too long to be shown whole, so it can only be rejected.", "  ", "yellow")
+_MOST_REJECTING: Final = 5
+"""Choices that are offered for what is too long: an agent may have sent any number."""
+
+KIND_WORDS: Final = {
+    "allow_once": "allow once",
+    "allow_always": "allow always",
+    "reject_once": "reject",
+    "reject_always": "reject always",
+}
+
+REJECTING: Final = ("reject_once", "reject_always")
+"""Kinds of options that permit nothing."""
+
+
+class Skipped(Exception):
+    """The person left a field out."""
+
+
+class Left(Exception):
+    """The person leaves a form, or its page cannot be shown whole."""
+
+
+class _Choice(NamedTuple):
+    """What a question offers to choose."""
+
+    words: str
+    rejects: bool
+
+    @property
+    def style(self) -> Style:
+        return "red" if self.rejects else "green"
+
+
+_DECLINE: Final = _Choice("decline", rejects=True)
+
+
+class Questions:
+    """Asks one thing at a time, though the agent may ask several at once.
+
+    While one is open nothing else is written, and all of it has been on the screen before it can
+    be answered. What is typed to choose begins with letters that nobody else knows: neither what
+    was typed before, nor what a forged question asks for, can be taken for an answer.
+
+    ``alone`` is entered for as long as a question is open: whoever else reads the terminal pauses.
+    """
+
+    def __init__(
+        self,
+        screen: TextOutput,
+        reader: LineReader,
+        agent: str,
+        alone: Callable[[], AbstractAsyncContextManager[object]] = nullcontext,
+    ) -> None:
+        self._screen = screen
+        self._reader = reader
+        self._agent = agent
+        self._alone = alone
+        self._one_at_a_time = asyncio.Lock()
+
+    async def permission(self, permission: Permission) -> PermissionOption | None:
+        """The option that the person chose; None rejects."""
+        options, call = permission.options, permission.tool_call
+        first = Line(f"{self._agent} asks for permission: {asked_to(call)}".rstrip())
+        choices = [
+            _Choice(_words_of(option), rejects=option.kind in REJECTING) for option in options
+        ]
+        async with self._open():
+            chosen = await self._choose(
+                lambda: chain([first], described(call, verbose=self._screen.verbose)),
+                choices,
+                "Enter rejects",
+            )
+            if chosen is None:
+                self._screen.note("rejected", "red")
+        return None if chosen is None else options[chosen]
+
+    async def form(self, form: Form) -> FormAnswer:
+        """What the person filled in."""
+        schema = form.requested_schema
+        async with self._open():
+            choices = [_Choice("answer it", rejects=False), _DECLINE]
+            answer = await self._choose(lambda: self._overview(form), choices, _NOT_NOW)
+            if answer != 0:
+                return "cancel" if answer is None else "decline"
+            content: dict[str, ElicitationContentValue] = {}
+            for name, field in schema.properties.items():
+                try:
+                    content[name] = await self._field(name, field, schema)
+                except Left:
+                    return "cancel"
+                except Skipped:
+                    continue
+            sent = await self._choose(
+                lambda: _filled_in(schema, content), [_Choice("send it", rejects=False)], _NOT_NOW
+            )
+        return "cancel" if sent is None else content
+
+    async def url(self, request: UrlRequest) -> UrlAnswer:
+        """Whether the person agrees to open it; nothing is opened from here."""
+        host = urlsplit(request.url).hostname or "no host"
+        lines = [
+            Line(f"{self._agent} asks you to open a page of {host}:"),
+            *quoted(request.message),
+            Line(request.url, "  ", "bold"),
+        ]
+        async with self._open():
+            choices = [_Choice("open it", rejects=False), _DECLINE]
+            answer = await self._choose(lambda: lines, choices, _NOT_NOW)
+        return "cancel" if answer is None else ("accept", "decline")[answer]
+
+    async def agreed(self, question: str) -> bool:
+        """Whether the person agrees to a question of ours; Enter does."""
+        async with self._open():
+            while True:
+                try:
+                    answer = await self._ask(f"{question} [Y/n] ")
+                except Redraw:
+                    continue
+                yes = {"": True, "y": True, "yes": True, "n": False, "no": False, None: False}
+                word = None if answer is None else answer.strip().lower()
+                if word in yes:
+                    return yes[word]
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[None]:
+        async with self._one_at_a_time, self._alone():
+            with self._screen.held(), self._reader.noticing_changes():
+                await self._screen.until_seen()
+                self._screen.ask("\n")
+                try:
+                    yield
+                except asyncio.CancelledError:
+                    self._screen.ask("\n")
+                    self._screen.note("the question was withdrawn")
+                    raise
+
+    async def _choose(
+        self, lines: Callable[[], Iterable[Line]], choices: Sequence[_Choice], otherwise: str
+    ) -> int | None:
+        """Which of ``choices`` the person chose; None if they rejected, or have not seen all.
+
+        Of what is too long to be seen whole only the choices that reject are offered.
+        """
+        letters = "".join(secrets.choice(KEY_LETTERS) for _ in range(KEY_LENGTH))
+        keys = [f"{letters}{number}" for number in range(1, len(choices) + 1)]
+        named = f"one of {keys[0]} to {keys[-1]}" if len(keys) > 1 else "".join(keys)
+        prompt = f"Type {named} to choose; {otherwise}: " if keys else f"{otherwise}: "
+        rows = [
+            Line(f"{key}) {choice.words}", "  ", choice.style)
+            for key, choice in zip(keys, choices, strict=True)
+        ]
+        while True:
+            try:
+                seen = await self._shown(lines(), [Line(""), *rows], prompt)
+                if seen == "left":
+                    return None
+                offered = list(range(len(choices)))
+                if seen == "in part":
+                    offered = [number for number in offered if choices[number].rejects]
+                    offered = offered[:_MOST_REJECTING]
+                    await self._shown([_TOO_LONG], [rows[number] for number in offered], prompt)
+                return await self._chosen({keys[number]: number for number in offered}, prompt)
+            except Redraw:
+                self._screen.ask("\n\n")
+
+    async def _chosen(self, keys: dict[str, int], prompt: str) -> int | None:
+        while True:
+            answer = await self._ask(prompt)
+            if answer is None or not answer.strip():
+                return None
+            chosen = keys.get(answer.strip().lower())
+            if chosen is not None:
+                return chosen
+            await self._shown([_AGAIN], [])
+
+    async def _shown(
+        self, lines: Iterable[Line], last: Iterable[Line], prompt: str = ""
+    ) -> Literal["whole", "in part", "left"]:
+        """How much of it was on the screen: page by page, as far as the person goes on."""
+        frame = self._screen.frame
+        cut = frame.pages(lines, last, [_MORE.format(MAX_ROWS, MAX_ROWS), prompt])
+        seen = 0
+        for page in cut.pages:
+            if seen and not await self._goes_on(_MORE.format(seen, cut.rows)):
+                return "left"
+            self._screen.ask(frame.drawn(page))
+            seen += len(page)
+        return "whole" if cut.whole else "in part"
+
+    async def _goes_on(self, prompt: str) -> bool:
+        while True:
+            answer = await self._ask(prompt)
+            if answer == "":
+                return True
+            if answer is None or answer.strip().lower() == "q":
+                return False
+            self._screen.ask(self._screen.frame.drawn([_AGAIN.prefix + _AGAIN.text]))
+
+    async def _ask(self, prompt: str) -> str | None:
+        """A line that was typed after what stands above was drawn; None for Ctrl-D."""
+        self._reader.drop()
+        self._screen.ask(self._screen.frame.prompt(prompt))
+        return await self._reader.line()
+
+    def _overview(self, form: Form) -> Iterator[Line]:
+        """All that a form asks, before it is answered."""
+        schema = form.requested_schema
+        yield Line(f"{self._agent} asks:")
+        yield from quoted(form.message)
+        if schema.description:
+            yield from quoted(schema.description)
+        for name, field in schema.properties.items():
+            if not isinstance(field, UnknownVariant):
+                yield Line(heading(name, field, schema), "  ", "bold")
+                yield from (Line(title, "      - ") for title in titles_of(field))
+
+    async def _field(
+        self, name: str, field: ElicitationPropertySchema, schema: ElicitationSchema
+    ) -> ElicitationContentValue:
+        """A value that fits. Raises Skipped, and Left for Ctrl-D or a page not wanted."""
+        if isinstance(field, UnknownVariant):
+            raise Skipped
+        while True:
+            try:
+                title = Line(heading(name, field, schema), "  ", "bold")
+                listed = (Line(f"{n}) {t}", "    ") for n, t in enumerate(titles_of(field), 1))
+                if await self._shown([title], listed) != "whole":
+                    raise Left
+                return await self._value(field, name in (schema.required or ()))
+            except Redraw:
+                self._screen.ask("\n\n")
+
+    async def _value(
+        self, field: ElicitationPropertySchema, required: bool
+    ) -> ElicitationContentValue:
+        assert not isinstance(field, UnknownVariant)
+        while True:
+            line = await self._ask(f"  {hint(field)}: ")
+            if line is None:
+                raise Left
+            text = line.strip()
+            if not text:
+                if field.default is not None:
+                    return field.default
+                if not required:
+                    raise Skipped
+            value = value_of(field, text)
+            problem = misfit(field, value)
+            if problem is None and text:
+                return value
+            await self._shown([Line(f"It {problem or 'is required'}.", "  ", "yellow")], [])
+
+
+def _words_of(option: PermissionOption) -> str:
+    """The agent's name for it, and what it really is where that does not say so."""
+    kind = KIND_WORDS[option.kind]
+    said = option.name.casefold().startswith(kind)
+    return option.name if said else f"{option.name} ({kind})"
+
+
+def _filled_in(
+    schema: ElicitationSchema, content: dict[str, ElicitationContentValue]
+) -> Iterator[Line]:
+    yield Line("All is filled in.")
+    for name, value in content.items():
+        yield from (Line(f"{name}: {text}", "  ") for text in shown_value(schema, name, value))

@@ -1,0 +1,307 @@
+"""PURE: a tool call for a person's eyes: before it is permitted all of it, afterwards what it did.
+
+Before: the command first and once, then whatever else the agent said of it and of its input, each
+once. After: its output, or its changes, cut in the middle. Nothing is made visible here: that is
+done where it is drawn. Must not know where.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.acp.types import (
+    ContentToolCallContent,
+    DiffToolCallContent,
+    ResourceContentBlock,
+    ResourceLinkContentBlock,
+    TextContentBlock,
+)
+from codex_acp.cli.screen.changes import counted, diff_lines
+from codex_acp.cli.screen.frame import Line
+from codex_acp.routing.display import shortened, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codex_acp.acp.types import ToolCallContent
+    from codex_acp.runtime import ToolCall
+
+__all__ = ["asked_to", "described", "outcome", "quoted", "title_of"]
+
+ASKED: Final = {
+    "read": "read files",
+    "edit": "change files",
+    "delete": "delete files",
+    "move": "move files",
+    "search": "search",
+    "execute": "run a command",
+    "fetch": "use the network",
+    "switch_mode": "switch its mode",
+}
+"""What is asked for, by the tool call's kind."""
+
+THEIRS: Final = "  | "
+"""Before each row of what the agent, a model or a server wrote."""
+
+WRAPPED: Final = "  . "
+"""Before a row of a command that only goes on: its own lines begin with ``$`` and ``>``."""
+
+TITLE_LIMIT: Final = 500
+
+ROWS_OF_OUTPUT: Final = (4, 8)
+"""Lines of an output that are shown, unless all of it is wanted: its first and its last."""
+
+ROWS_OF_DIFF: Final = 40
+
+LINE_LIMIT: Final = 1_000
+"""Characters of one of these lines."""
+
+MAX_LEAVES: Final = 500
+"""Values of a tool call's input that are shown one by one; of more the JSON is shown."""
+
+LEAST_KNOWN: Final = 4
+"""Characters from which on a text that stands elsewhere is the same text, and no accident."""
+
+MOST_EMPTY: Final = 2
+"""Empty lines of a command, one behind the other, that are shown as such."""
+
+SHOWN_BY_DIFF: Final = ("edit", "delete", "move")
+"""Kinds of tool calls whose input is the changes that are shown."""
+
+MOST_KNOWN: Final = 100_000
+"""And to which it is looked for: a longer one is too long to be allowed, wherever it stands."""
+
+NOT_ASKED_ABOUT: Final = {
+    "commandActions", "environmentId", "kind", "parsed_cmd", "proposedExecpolicyAmendment",
+    "source", "type",
+}  # fmt: skip
+"""What agents say of a command that is shown, beside the command itself."""
+
+_SHELL: Final = re.compile(r"(?:(?:/usr)?/bin/)?(?:ba|da|z)?sh -l?c ", re.ASCII)
+"""How a command begins that is a script for the system's shell."""
+
+_SCRIPT_LIMIT: Final = 64 * 1024
+"""Characters; `shlex` takes a second and a half for a megabyte."""
+
+_BEFORE: Final = ("", "`", "Run: `", "Run: ")
+"""What agents write before a command in a title."""
+
+_GOES_ON_BEFORE: Final = re.compile(r"[\w/.~-]").match
+_GOES_ON_AFTER: Final = re.compile(r"[\w/~-]|\.\w").match
+"""What makes of a text a part of a longer word or path."""
+
+_ALIKE: Final = 200
+"""Characters by which a title that was cut is known to be the command."""
+
+_FENCE: Final = re.compile(r"(`{3,})[a-z]{0,12}")
+
+
+def asked_to(call: ToolCall) -> str:
+    """What permission is asked for, in words of ours."""
+    return ASKED.get(call.kind or "", "")
+
+
+def title_of(call: ToolCall) -> str:
+    """What stands for it in a line; not yet visible."""
+    title = call.title or call.tool_call_id
+    if title.startswith("Run: `") and title.endswith("`"):
+        title = _script_of(title.removeprefix("Run: ").strip("`"))
+    return shortened(title.strip("`"), TITLE_LIMIT)
+
+
+def quoted(text: str) -> Iterator[Line]:
+    """Somebody's words."""
+    return (Line(line, THEIRS) for line in _unfenced(text))
+
+
+def described(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
+    """All that a person has to see of a tool call before permitting it."""
+    raw, (named, command) = call.raw_input, _command_of(call)
+    said = [call.title or ""]
+    if command is not None:
+        yield from _script(_script_of(command))
+        said += [command, _script_of(command)]
+    title = call.title or call.tool_call_id
+    beside = title if command is None else _beside(title, command)
+    if beside:
+        yield Line(beside, "  ", "bold" if command is None else "")
+    diffs = [content for content in call.content if isinstance(content, DiffToolCallContent)]
+    shown_paths = (title, *(diff.path for diff in diffs))
+    for location in call.locations:
+        if not any(location.path in shown for shown in shown_paths):
+            yield Line(location.path, "  file: ")
+    for content in call.content:
+        if isinstance(content, DiffToolCallContent):
+            yield from _diff(content)
+            continue
+        text = _text_of(content)
+        said.append(text)
+        lines = list(_unfenced(text))
+        if command is None or "\n".join(lines).strip() not in (command, visible(command)):
+            yield from (Line(line, THEIRS) for line in lines)
+    if raw is not None and not (diffs and call.kind in SHOWN_BY_DIFF):
+        known = () if command is None else (*NOT_ASKED_ABOUT, named)
+        yield from _input(raw, "\n".join(said), known)
+    if verbose and raw is not None:
+        yield Line(json.dumps(raw, ensure_ascii=False, default=str), "  input: ")
+
+
+def outcome(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
+    """What came of it, in few lines unless ``verbose``."""
+    for content in call.content:
+        if isinstance(content, DiffToolCallContent):
+            added, removed = counted(content.old_text, content.new_text)
+            yield Line(f"{content.path} +{added} -{removed}", "  ")
+            lines = diff_lines(content.old_text, content.new_text)
+            diff = [Line(text, "  ", style) for text, style in lines]
+            for line in diff if verbose else _cut(diff, ROWS_OF_DIFF, 0):
+                yield line if verbose else line._replace(text=shortened(line.text, LINE_LIMIT))
+        else:
+            text = _text_of(content)
+            if not (text == "Exit code: 0" and call.status == "completed"):
+                limit = len(text) if verbose else LINE_LIMIT
+                output = [Line(line, "  ", "dim") for line in _unfenced(text) if line]
+                for line in output if verbose else _cut(output, *ROWS_OF_OUTPUT):
+                    yield line._replace(text=shortened(line.text, limit))
+
+
+def _script(script: str) -> Iterator[Line]:
+    """Line by line; many empty ones, which would push the rest from the screen, are counted."""
+    prefix = "  $ "
+    for is_empty, lines in groupby(script.split("\n"), lambda line: not line.strip()):
+        found = list(lines)
+        if is_empty and len(found) > MOST_EMPTY:
+            yield Line("", f"  > [{len(found)} empty lines]")
+            continue
+        for line in found:
+            yield Line(line, prefix, "bold", WRAPPED)
+            prefix = "  > "
+
+
+def _cut(lines: list[Line], first: int, last: int) -> list[Line]:
+    """The first and the last; what is left out is counted."""
+    left_out = len(lines) - first - last
+    if left_out <= 1:
+        return lines
+    note = Line(f"... {left_out} more lines", "  ", "dim")
+    return [*lines[:first], note, *lines[len(lines) - last :]]
+
+
+def _diff(content: DiffToolCallContent) -> Iterator[Line]:
+    what = "new file" if content.old_text is None else "change of"
+    yield Line(f"{what} {content.path}:", "  ")
+    for text, style in diff_lines(content.old_text, content.new_text):
+        yield Line(text, THEIRS, style)
+
+
+def _command_of(call: ToolCall) -> tuple[str, str | None]:
+    """The name under which the input has a command, and the command."""
+    raw = call.raw_input if isinstance(call.raw_input, dict) else {}
+    for name in ("command", "cmd"):
+        found = raw.get(name)
+        if isinstance(found, list) and found and all(isinstance(word, str) for word in found):
+            return name, shlex.join(found)
+        if isinstance(found, str) and found.strip():
+            return name, found
+    return "", None
+
+
+def _script_of(command: str) -> str:
+    """What a shell is given to run; any other command as it is."""
+    shell = _SHELL.match(command)
+    if shell is None or len(command) > _SCRIPT_LIMIT:
+        return command
+    try:
+        words = shlex.split(command[shell.end() :])
+    except ValueError:
+        return command
+    return words[0] if len(words) == 1 else command
+
+
+def _beside(title: str, command: str) -> str:
+    """What a title says besides its command; nothing if that is no more than a verb."""
+    for shown in (command, visible(command), _script_of(command)):
+        before, found, after = title.partition(shown)
+        if found and before in _BEFORE and (after.strip("`") == "" or after.startswith("` (")):
+            return after.strip(" `")
+    head = title.removeprefix("Run: ").lstrip("`")
+    is_cut = len(command) > len(title) / 2 and head.startswith(visible(command[:_ALIKE]))
+    return title.rpartition("`")[2].strip() if is_cut else title
+
+
+def _text_of(content: ToolCallContent) -> str:
+    if not isinstance(content, ContentToolCallContent):
+        return f"terminal {getattr(content, 'terminal_id', '')}"
+    block = content.content
+    if isinstance(block, TextContentBlock):
+        return block.text
+    if isinstance(block, ResourceLinkContentBlock):
+        return f"{block.name}: {block.uri}"
+    if isinstance(block, ResourceContentBlock):
+        return f"{block.resource.uri}:\n{getattr(block.resource, 'text', '')}"
+    return f"content of type {block.type}"
+
+
+def _unfenced(text: str) -> Iterator[str]:
+    """The lines of Markdown without the fences of its code."""
+    fence = ""
+    for line in text.removesuffix("\n").split("\n"):
+        opens = None if fence else _FENCE.fullmatch(line)
+        if opens is not None:
+            fence = opens[1]
+        elif fence and line == fence:
+            fence = ""
+        else:
+            yield line
+
+
+def _input(raw: object, said: str, known: tuple[str, ...]) -> Iterator[Line]:
+    """The values of the input that nothing else has said, by their names."""
+    leaves = []
+    for count, (path, value) in enumerate(_leaves(raw, "")):
+        if count == MAX_LEAVES:
+            yield Line(json.dumps(raw, ensure_ascii=False, default=str), "  input: ")
+            return
+        top = path.partition(".")[0].partition("[")[0]
+        if top not in known and not _is_said(path, value, said):
+            leaves.append((path, value))
+    for path, value in leaves:
+        words = value if isinstance(value, str) else json.dumps(value, default=str)
+        yield from (Line(f"{path}: {line}", THEIRS) for line in words.split("\n"))
+
+
+def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
+    if isinstance(value, dict) and value:
+        for key, member in value.items():
+            yield from _leaves(member, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list) and value:
+        for number, member in enumerate(value):
+            yield from _leaves(member, f"{path}[{number}]")
+    elif value is not None:
+        yield path, value
+
+
+def _is_said(path: str, value: object, said: str) -> bool:
+    key = json.dumps(path.rpartition(".")[2], ensure_ascii=False)
+    as_json = json.dumps(value, ensure_ascii=False, default=str)
+    if f"{key}: {as_json}" in said:
+        return True
+    if not isinstance(value, str) or not LEAST_KNOWN <= len(value) <= MOST_KNOWN:
+        return False
+    forms = (value, as_json[1:-1], visible(value, multiline=True), visible(as_json[1:-1]))
+    return any(_stands_in(said, form) for form in forms)
+
+
+def _stands_in(said: str, form: str) -> bool:
+    """Whether it does as a whole: a path that only begins like one that is shown is another."""
+    at = said.find(form)
+    while at >= 0:
+        end = at + len(form)
+        if not _GOES_ON_BEFORE(said[at - 1 : at]) and not _GOES_ON_AFTER(said[end : end + 2]):
+            return True
+        at = said.find(form, end)
+    return False

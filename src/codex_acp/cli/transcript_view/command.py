@@ -1,0 +1,72 @@
+"""``codex-acp-sdk transcript``: reads the file, and shows or writes what was chosen of it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.cli.transcript_view.lines import Line, follow, read
+from codex_acp.cli.transcript_view.telling import tell
+from codex_acp.cli.transcript_view.terminal import Rows
+from codex_acp.errors import MisuseError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from codex_acp.cli.transcript_view.arguments import TranscriptOptions
+
+__all__ = ["transcript"]
+
+UNREAD: Final = 1
+"""Exit code where a line could not be read."""
+
+USAGE: Final = 2
+"""Exit code where the file could not; the same as the parser's."""
+
+
+def transcript(options: TranscriptOptions) -> int:
+    """Show the transcript, or write its page; the exit code."""
+    try:
+        if options.html is not None:
+            return _write_page(options, options.html)
+        return _show(options, follow(options.file) if options.follow else read(options.file))
+    except MisuseError as error:
+        sys.stderr.write(f"codex-acp-sdk transcript: error: {error}\n")
+        return USAGE
+
+
+def _show(options: TranscriptOptions, lines: Iterable[Line | None]) -> int:
+    rows = Rows(sys.stdout)
+    for line in lines:
+        if line is None:
+            sys.stdout.flush()
+        elif line.entry is None:
+            if options.json:
+                rows.unread += 1
+            else:
+                rows.unreadable(line)
+        else:
+            told = tell(line.entry.event)
+            if not options.selection.fits(line.entry, told):
+                continue
+            if options.json:
+                sys.stdout.write(line.text + "\n")
+            else:
+                rows.event(line.entry, told)
+    sys.stdout.flush()
+    if not options.json:
+        sys.stderr.write(f"{rows.summary()}\n")
+    elif rows.unread:
+        sys.stderr.write(f"{rows.unread} lines could not be read\n")
+    return UNREAD if rows.unread else 0
+
+
+def _write_page(options: TranscriptOptions, out: str) -> int:
+    from codex_acp.cli.transcript_view.page_data import page_data
+    from codex_acp.cli.transcript_view.page_file import page_text, write_page
+
+    data = page_data(read(options.file), options.selection)
+    write_page(out, page_text(options.file, data))
+    unread = f"; {data.unread} lines could not be read" if data.unread else ""
+    sys.stderr.write(f"{len(data.rows)} events in {out}{unread}\n")
+    return UNREAD if data.unread else 0

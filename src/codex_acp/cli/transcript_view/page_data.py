@@ -1,0 +1,263 @@
+"""What the page of a transcript shows: its rows, how they belong together, and the lines behind.
+
+PURE. Owns which question an answer belongs to, and which messages of the wire lie behind an
+event. Must not know how the page looks.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import isfinite
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from codex_acp.cli.transcript_view.telling import tell
+from codex_acp.transcript.events import (
+    ApprovalRequested,
+    ElicitationRequested,
+    PromptEnded,
+    PromptStarted,
+    RequestRef,
+    SessionOpened,
+    WireMessage,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from codex_acp.cli.transcript_view.lines import Line
+    from codex_acp.cli.transcript_view.selection import Selection
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.transcript.events import Entry, TranscriptEvent
+
+__all__ = ["PageData", "page_data"]
+
+MAX_ROW_TEXT: Final = 400
+"""Characters of a text in a row; the whole is behind it."""
+
+MAX_TEXT: Final = 20_000
+"""Characters of a text behind a row."""
+
+MAX_LINE: Final = 600_000
+"""Of a whole line behind a row; in one that is longer, texts are cut further."""
+
+MAX_SHORT_TEXT: Final = 300
+
+Row: TypeAlias = "dict[str, JsonValue]"
+
+
+@dataclass(slots=True)
+class PageData:
+    """``rows`` and, for each, the JSON of its line in ``details``."""
+
+    rows: list[Row] = field(default_factory=list)
+    details: list[str] = field(default_factory=list)
+    unread: int = 0
+
+
+def page_data(lines: Iterable[Line], selection: Selection) -> PageData:
+    """The page of ``lines``; the wire stays behind what was chosen, and what cannot be read."""
+    data = PageData()
+    links = _Links()
+    for line in lines:
+        if line.entry is None:
+            data.unread += 1
+            data.rows.append(_unread_row(line))
+            data.details.append(_detail({"line": line.text}, len(line.text)))
+            continue
+        told = tell(line.entry.event)
+        if not selection.fits(line.entry, told, wire=True):
+            continue
+        links.add(len(data.rows), line.entry.event)
+        data.rows.append(_row(line.entry))
+        data.details.append(_detail(json.loads(line.text), len(line.text)))
+    links.join(data.rows)
+    return data
+
+
+def _row(entry: Entry) -> Row:
+    told, event = tell(entry.event), entry.event
+    row: Row = {
+        "t": _milliseconds(entry.time),
+        "kind": told.kind,
+        "verb": told.verb,
+        "about": _cut(told.about, MAX_ROW_TEXT),
+        "detail": _cut(told.detail, MAX_ROW_TEXT),
+        "from": told.start,
+        "to": told.end,
+        "tone": told.tone,
+        "session": event.ref.session_id or event.ref.thread_id,
+    }
+    title = _title(event)
+    if title is not None:
+        row["title"] = _cut(title, MAX_ROW_TEXT)
+    return row
+
+
+def _unread_row(line: Line) -> Row:
+    return {
+        "t": None, "kind": "unread", "verb": "unreadable", "about": line.problem,
+        "detail": _cut(line.text, MAX_ROW_TEXT), "from": "adapter", "to": "adapter",
+        "tone": "bad", "session": None,
+    }  # fmt: skip
+
+
+def _milliseconds(time: str) -> int | None:
+    try:
+        return round(datetime.fromisoformat(time).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None  # of the right form, and no moment: a 31st of February
+
+
+def _title(event: TranscriptEvent) -> str | None:
+    """Of a message of the wire: what is asked for, or the kind of what is told."""
+    if not isinstance(event, WireMessage) or event.message is None:
+        return None
+    params = event.message.get("params")
+    if not isinstance(params, dict):
+        return None
+    if event.kind != "request":
+        update, item = params.get("update"), params.get("item")
+        kind = update.get("sessionUpdate") if isinstance(update, dict) else None
+        kind = item.get("type") if isinstance(item, dict) else kind
+        return kind if isinstance(kind, str) else None
+    call, questions = params.get("toolCall"), params.get("questions")
+    title = call.get("title") if isinstance(call, dict) else None
+    if event.peer == "codex":
+        title = params.get("message")
+        if isinstance(questions, list):
+            asked = [one.get("question") for one in questions if isinstance(one, dict)]
+            title = " ".join(text for text in asked if isinstance(text, str))
+    return title if isinstance(title, str) and title else None
+
+
+class _Links:
+    """Finds what belongs together, by ids that may come again: the nearest in the file counts."""
+
+    def __init__(self) -> None:
+        self._events: list[tuple[int, TranscriptEvent]] = []
+        self._open: dict[Hashable, int] = {}
+        self._asked: dict[Hashable, list[int]] = {}
+        """Requests of the wire, by who was asked, method and id or session."""
+        self._answers: dict[int, int] = {}
+        """Request of the wire → its answer."""
+
+    def add(self, index: int, event: TranscriptEvent) -> None:
+        """Take the event of one row, in the order of the file."""
+        if not isinstance(event, WireMessage):
+            self._events.append((index, event))
+            return
+        wire = (event.peer, event.connection, _typed(event.id))
+        if event.kind == "request":
+            self._open[*wire, event.direction] = index
+            self._asked.setdefault((event.peer, event.method, _typed(event.id)), []).append(index)
+            owner = (event.peer, event.method, event.ref.session_id)
+            self._asked.setdefault(owner, []).append(index)
+        elif event.kind in ("response", "error"):
+            asked = "sent" if event.direction == "received" else "received"
+            request = self._open.pop((*wire, asked), None)
+            if request is not None:
+                self._answers[request] = index
+                if event.ref.session_id is not None:  # what opened a session knew it only then
+                    owner = (event.peer, event.method, event.ref.session_id)
+                    self._asked.setdefault(owner, []).append(request)
+
+    def join(self, rows: list[Row]) -> None:
+        """Add to the rows: ``pair``, ``took`` (ms from question to answer), ``wire``, ``title``."""
+        asked: dict[Hashable, int] = {}
+        for index, event in self._events:
+            self._pair(rows, asked, index, event)
+            requests = [request for request in self._behind(index, event) if request is not None]
+            wire: list[int] = []
+            for request in requests:
+                wire += [n for n in (request, self._answers.get(request)) if n is not None]
+                title = rows[request].get("title")
+                if title is not None:
+                    rows[index]["title"] = title
+            if wire:
+                rows[index]["wire"] = [*sorted(set(wire))]
+        for request, answer in self._answers.items():
+            _join(rows, request, answer)
+
+    def _pair(
+        self, rows: list[Row], asked: dict[Hashable, int], index: int, event: TranscriptEvent
+    ) -> None:
+        ref = event.ref
+        if isinstance(ref, RequestRef):
+            key: Hashable = (ref.generation, ref.method, _typed(ref.codex_request_id))
+            if isinstance(event, ApprovalRequested | ElicitationRequested):
+                asked[key] = index
+            elif key in asked:
+                _join(rows, asked[key], index)
+        elif isinstance(event, PromptStarted):
+            asked["prompt", ref.session_id] = index
+        elif isinstance(event, PromptEnded):
+            started = asked.pop(("prompt", ref.session_id), None)
+            if started is not None:
+                _join(rows, started, index)
+
+    def _behind(self, index: int, event: TranscriptEvent) -> Iterable[int | None]:
+        """The requests of the wire that an event comes of."""
+        ref = event.ref
+        if isinstance(ref, RequestRef):
+            yield self._nearest(("codex", ref.method, _typed(ref.codex_request_id)), index)
+            for method in ("session/request_permission", "elicitation/create"):
+                if ref.acp_request_id is not None:
+                    yield self._nearest(("client", method, _typed(ref.acp_request_id)), index)
+        elif isinstance(event, PromptStarted | PromptEnded):
+            yield self._nearest(("client", "session/prompt", ref.session_id), index)
+        elif isinstance(event, SessionOpened):
+            yield self._nearest(("client", f"session/{event.how}", ref.session_id), index)
+
+    def _nearest(self, key: Hashable, index: int) -> int | None:
+        found = self._asked.get(key, [])
+        at = bisect_left(found, index)
+        near = found[max(0, at - 1) : at + 1]
+        return min(near, key=lambda other: abs(other - index)) if near else None
+
+
+def _join(rows: list[Row], first: int, last: int) -> None:
+    rows[first].setdefault("pair", last)
+    rows[last]["pair"] = first
+    began, ended = rows[first]["t"], rows[last]["t"]
+    if isinstance(began, int) and isinstance(ended, int):
+        rows[last]["took"] = ended - began
+
+
+def _typed(given: object) -> Hashable:
+    """0 is not "0"."""
+    return (type(given).__name__, given) if isinstance(given, str | int) else None
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}\u2026 [{len(text) - limit} more]"
+
+
+def _detail(value: JsonValue, size: int) -> str:
+    """One line of JSON in ASCII, of a size that a page can show; it was ``size`` characters."""
+    if size <= MAX_TEXT:
+        with suppress(ValueError, RecursionError):  # a number that is none; the other way does it
+            return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    try:
+        for limit in (MAX_TEXT, MAX_SHORT_TEXT):
+            text = json.dumps(_cut_texts(value, limit), separators=(",", ":"))
+            if len(text) <= MAX_LINE:
+                return text
+    except RecursionError:
+        return json.dumps({"line": "[too deep to be shown]"})
+    return json.dumps({"line": _cut(text, MAX_LINE)})
+
+
+def _cut_texts(value: JsonValue, limit: int) -> JsonValue:
+    if isinstance(value, str):
+        return _cut(value, limit)
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)  # JSON has no such number, whatever Python reads
+    if isinstance(value, list):
+        return [_cut_texts(one, limit) for one in value]
+    if isinstance(value, dict):
+        return {_cut(key, limit): _cut_texts(one, limit) for key, one in value.items()}
+    return value

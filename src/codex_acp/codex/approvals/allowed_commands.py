@@ -1,0 +1,171 @@
+"""A policy for commands that a program names: whole commands, word by word, never substrings.
+
+What Codex parsed of a command (``commandActions``) is made for display and leaves out parts: of
+``cat a | awk '{system("rm b")}'`` it names ``cat a`` alone. So a command is allowed only when each
+of its simple commands is one that was named, and what Codex parsed is among them.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.codex.approvals.classify import CommandApproval
+from codex_acp.codex.approvals.grants import Once
+from codex_acp.codex.approvals.policies import Allow, Policy
+from codex_acp.errors import MisuseError
+from codex_acp.wire.model import UnknownVariant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from codex_acp.codex._generated.models import CommandExecutionRequestApprovalParams
+    from codex_acp.codex.approvals.policies import ApprovalQuestion, Decision
+
+__all__ = ["allow_commands"]
+
+Words = tuple[str, ...]
+
+_SHELLS: Final = frozenset(
+    f"{directory}/{name}"
+    for directory in ("/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
+    for name in ("bash", "dash", "sh", "zsh")
+)
+"""The shells whose ``-c`` is looked into: a model can name any other program as its shell."""
+
+_PUNCTUATION: Final = "();<>|&"
+_JOINTS: Final = frozenset({"&&", "||", "|", ";"})
+"""What may stand between two simple commands."""
+
+_EXPANSIONS: Final = frozenset("$`\\")
+"""With one of these a word is not what it looks like."""
+
+_MORE: Final = "*"
+"""As the last word of a named command: any further words."""
+
+
+def allow_commands(
+    commands: Iterable[str | Sequence[str]], *, within: str | os.PathLike[str] | None = None
+) -> Policy:
+    """Let these commands run, each once, and no others.
+
+    A command is a string (``"npm test"``) or its words (``["npm", "test"]``), and matches as a
+    whole; ``*`` as the last word stands for any further words (``"git diff *"``), options included.
+    Several commands in one line (``&&``, ``||``, ``|``, ``;``) have to be named each. A line with
+    redirections, substitutions, variables, escapes or a second line is never allowed here, nor is
+    input for a running command, a host of the network, or more permissions. With ``within`` they
+    run only in this directory or below it: what ``npm test`` does depends on where it runs.
+
+    Raises MisuseError for one string instead of several commands, and for a command that is empty
+    or has shell syntax in it.
+    """
+    if isinstance(commands, str):
+        message = f"allow_commands wants a collection of commands: [{commands!r}]"
+        raise MisuseError(message)
+    named = frozenset(_named(command) for command in commands)
+    return _AllowCommands(named, None if within is None else os.path.realpath(within))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _AllowCommands(Policy):
+    named: frozenset[Words]
+    within: str | None
+
+    async def decide(self, question: ApprovalQuestion) -> Decision | None:
+        if not isinstance(question.approval, CommandApproval) or Once() not in question.offered:
+            return None
+        params = question.approval.request.params
+        if not _is_only_a_command(params) or not self._is_here(params.cwd):
+            return None
+        found = _simple_commands(params.command or "")
+        if not found or not all(map(self._is_named, found)) or not _is_told(params, found):
+            return None
+        return Allow(Once())
+
+    def __repr__(self) -> str:
+        commands = [shlex.join(words) for words in sorted(self.named)]
+        return f"allow_commands({commands!r}, within={self.within!r})"
+
+    def _is_named(self, words: Words) -> bool:
+        starts = ((*words[:end], _MORE) for end in range(1, len(words) + 1))
+        return words in self.named or any(start in self.named for start in starts)
+
+    def _is_here(self, cwd: str | None) -> bool:
+        if self.within is None:
+            return True
+        if cwd is None:
+            return False
+        return os.path.commonpath([self.within, os.path.realpath(cwd)]) == self.within
+
+
+def _named(command: str | Sequence[str]) -> Words:
+    if isinstance(command, str):
+        found = _split(command)
+        words = found[0] if found is not None and len(found) == 1 else ()
+    else:
+        words = tuple(command)
+    if not words or words[0] in ("", _MORE):
+        message = f"allow_commands wants whole simple commands, such as 'npm test', not {command!r}"
+        raise MisuseError(message)
+    return words
+
+
+def _is_only_a_command(params: CommandExecutionRequestApprovalParams) -> bool:
+    """It asks for a command to be started, and for nothing beyond that."""
+    more = (params.network_approval_context, params.additional_permissions)
+    return params.kind == "command" and all(part is None for part in more)
+
+
+def _simple_commands(command: str) -> list[Words] | None:
+    """The simple commands of what Codex would start; None if it may be anything else."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return None
+    match words:
+        case [shell, "-c" | "-lc", script] if shell in _SHELLS:
+            return _split(script)
+    return [tuple(words)] if words else None
+
+
+def _split(script: str) -> list[Words] | None:
+    """The words of each simple command; None for shell syntax that this does not know for sure."""
+    if not script.isprintable() or _EXPANSIONS.intersection(script):
+        return None
+    try:
+        words, as_written = list(_lexer(script, posix=True)), list(_lexer(script, posix=False))
+    except ValueError:
+        return None
+    if len(words) != len(as_written):
+        return None
+    found: list[Words] = []
+    start = 0
+    for place, token in enumerate(as_written):
+        if token in _JOINTS:
+            found.append(tuple(words[start:place]))
+            start = place + 1
+        elif not token.strip(_PUNCTUATION):
+            return None
+    found.append(tuple(words[start:]))
+    return found if all(found) else None
+
+
+def _lexer(script: str, *, posix: bool) -> shlex.shlex:
+    """Without ``posix`` quotes are left where they are, so that a quoted ``;`` is told apart."""
+    lexer = shlex.shlex(script, posix=posix, punctuation_chars=_PUNCTUATION)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    return lexer
+
+
+def _is_told(params: CommandExecutionRequestApprovalParams, found: list[Words]) -> bool:
+    """What Codex parsed of the command, which it may have seen otherwise, is among ``found``."""
+    for action in params.command_actions or ():
+        if isinstance(action, UnknownVariant):
+            return False
+        parsed = _split(action.command)
+        if parsed is None or not set(parsed) <= set(found):
+            return False
+    return True

@@ -1,0 +1,1 @@
+"""What a session tells its client, whatever version of ACP that speaks."""

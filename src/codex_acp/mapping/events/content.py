@@ -1,0 +1,122 @@
+"""Blocks of content, and what a tool call can show besides them, of no version of ACP.
+
+A block is what MCP and both versions of ACP have alike; each version's rendering writes it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from codex_acp._record import record
+
+__all__ = [
+    "AudioBlock",
+    "BlobResource",
+    "Block",
+    "CallContent",
+    "FileDiff",
+    "FileOperation",
+    "ImageBlock",
+    "LinkBlock",
+    "Location",
+    "TerminalContent",
+    "TextBlock",
+    "TextResource",
+]
+
+FileOperation: TypeAlias = Literal["add", "delete", "modify", "move"]
+"""What happens to a file; ``move`` may change its text, too."""
+
+
+@record
+class TextBlock:
+    """Text; of a tool call Markdown of ours, in which others' words are code."""
+
+    text: str
+
+
+@record
+class ImageBlock:
+    """An image in base64; ``uri`` says where it came from."""
+
+    data: str
+    mime_type: str
+    uri: str | None = None
+
+
+@record
+class AudioBlock:
+    """A recording in base64."""
+
+    data: str
+    mime_type: str
+
+
+@record
+class LinkBlock:
+    """A link to a resource."""
+
+    name: str
+    uri: str
+    description: str | None = None
+    title: str | None = None
+
+
+@record
+class TextResource:
+    """A resource with its text."""
+
+    uri: str
+    text: str
+    mime_type: str | None = None
+
+
+@record
+class BlobResource:
+    """A resource with its bytes in base64."""
+
+    uri: str
+    blob: str
+    mime_type: str | None = None
+
+
+Block: TypeAlias = TextBlock | ImageBlock | AudioBlock | LinkBlock | TextResource | BlobResource
+"""A piece of content: of a prompt, a message, or a tool call."""
+
+
+@record
+class FileDiff:
+    """The change of one file, as far as it is known."""
+
+    path: str
+    """Where the file is afterwards; of a deleted one where it was."""
+    operation: FileOperation
+    before: str | None = None
+    """The whole text before; None if it is not known, or there was none (``add``)."""
+    after: str | None = None
+    """The whole text after; None if it is not known, or there is none (``delete``)."""
+    patch: str | None = None
+    """The hunks of a unified diff, without file headers; None of a whole file, or if unknown."""
+    moved_from: str | None = None
+    """Of ``move``."""
+    text: TextBlock | None = None
+    """The patch written out, for who has no room for it otherwise."""
+
+
+@record
+class TerminalContent:
+    """The output of a command, in a terminal that the agent tells of."""
+
+    terminal_id: str
+
+
+CallContent: TypeAlias = Block | FileDiff | TerminalContent
+"""What a tool call shows."""
+
+
+@record
+class Location:
+    """A file that a tool call is about; lines count from 1."""
+
+    path: str
+    line: int | None = None

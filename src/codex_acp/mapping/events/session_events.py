@@ -1,0 +1,322 @@
+"""The events of a session: what the mapping makes of what Codex says.
+
+A closed union. Each version of ACP has one total rendering of it (`mapping.v1`, `mapping.v2`), so
+that a new kind of event fails the type check in each. Facts are whole here; a version that has no
+room for one leaves it out. Of a tool call, None is what is not said, an empty list is empty.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+from codex_acp._record import names_of, record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codex_acp.mapping.config.options import Option
+    from codex_acp.mapping.events.content import Block, CallContent, Location
+    from codex_acp.mapping.session.stop_reasons import PromptEnd
+
+__all__ = [
+    "Activity",
+    "CallKind",
+    "CallStatus",
+    "Command",
+    "CommandsChanged",
+    "CompactionChanged",
+    "CompactionStatus",
+    "ModeChanged",
+    "Notice",
+    "OptionsChanged",
+    "PlanChanged",
+    "PlanStep",
+    "PromptTaken",
+    "SessionEvent",
+    "SessionEvents",
+    "Severity",
+    "StateChanged",
+    "StepStatus",
+    "TerminalExit",
+    "TerminalOutput",
+    "TerminalState",
+    "TextChunk",
+    "ThoughtChunk",
+    "ThoughtLine",
+    "TitleChanged",
+    "ToolCallAnnounced",
+    "ToolCallChanged",
+    "UsageChanged",
+    "UserMessage",
+    "given",
+]
+
+CallKind: TypeAlias = Literal[
+    "read",
+    "edit",
+    "delete",
+    "move",
+    "search",
+    "execute",
+    "think",
+    "fetch",
+    "switch_mode",
+    "other",
+]
+"""What a tool call does."""
+
+CallStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed", "cancelled"]
+"""How a tool call is; ``cancelled``: it ended with its turn, or was stopped, before it was done."""
+
+StepStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
+"""How a step of a plan is."""
+
+CompactionStatus: TypeAlias = Literal["in_progress", "completed", "cancelled"]
+"""How a compaction is."""
+
+Activity: TypeAlias = Literal["running", "requires_action", "idle"]
+"""What a session is doing; ``requires_action``: all of it waits for the person."""
+
+Severity: TypeAlias = Literal["info", "warning", "error"]
+"""How a notice is to be presented."""
+
+
+# What is said.
+
+
+class TextChunk(NamedTuple):
+    """A piece of the agent's message, by far the most frequent event."""
+
+    message_id: str
+    text: str
+
+
+class ThoughtChunk(NamedTuple):
+    """A piece of the agent's reasoning."""
+
+    message_id: str
+    text: str
+
+
+@record
+class ThoughtLine:
+    """A thought that belongs to no item, on lines of its own."""
+
+    message_id: str
+    text: str
+
+
+@record
+class UserMessage:
+    """A message of the person, whole."""
+
+    message_id: str
+    content: Sequence[Block]
+    client_id: str | None = None
+    """Under which a client sent it, if Codex knows."""
+
+
+@record
+class PromptTaken:
+    """What the client has just sent has its place in the session, under this id."""
+
+    message_id: str
+    content: Sequence[Block]
+
+
+@record
+class Notice:
+    """A line that is no part of the conversation: a warning, a decline, news of the server."""
+
+    severity: Severity
+    title: str
+    """Stands alone; all that could not be seen is visible."""
+    details: str | None = None
+
+
+# Tool calls.
+
+
+@record
+class TerminalExit:
+    """How a command has ended; None: that is not known."""
+
+    code: int | None = None
+
+
+@record
+class TerminalState:
+    """What is new of the terminal that a tool call shows; None is what is not said."""
+
+    terminal_id: str
+    cwd: str | None = None
+    command: str | None = None
+    output: str | None = None
+    """A piece that follows what was said of its output."""
+    exit: TerminalExit | None = None
+
+
+@record(kw_only=True)
+class ToolCallAnnounced:
+    """A tool call that the client does not know."""
+
+    id: str
+    title: str
+    """Markdown of ours, one line; what others wrote in it is code."""
+    kind: CallKind | None = None
+    status: CallStatus
+    content: Sequence[CallContent] | None = None
+    locations: Sequence[Location] | None = None
+    raw_input: object = None
+    raw_output: object = None
+    """What is structured of the result: its text stands in the content, once."""
+    name: str | None = None
+    """The tool's name for programs, where Codex gives one."""
+    terminal: TerminalState | None = None
+    stoppable: bool | None = None
+    """Whether the person can stop it, and the command in its terminal, without the whole turn."""
+
+
+@record(kw_only=True)
+class ToolCallChanged:
+    """What is new of a tool call; each field that is given replaces."""
+
+    id: str
+    title: str | None = None
+    kind: CallKind | None = None
+    status: CallStatus | None = None
+    content: Sequence[CallContent] | None = None
+    locations: Sequence[Location] | None = None
+    raw_input: object = None
+    raw_output: object = None
+    name: str | None = None
+    terminal: TerminalState | None = None
+    stoppable: bool | None = None
+
+
+@record
+class TerminalOutput:
+    """More output of a command that runs."""
+
+    terminal_id: str
+    data: str
+    instead: str | None = None
+    """So much came that this stands in place of all of it, `data` included; None: it is added."""
+
+
+# The session.
+
+
+@record
+class PlanStep:
+    """One step of a plan."""
+
+    content: str
+    status: StepStatus
+
+
+@record
+class PlanChanged:
+    """The plan of a turn, whole."""
+
+    plan_id: str
+    steps: Sequence[PlanStep]
+
+
+@record
+class UsageChanged:
+    """Tokens in the context, and how many fit."""
+
+    used: int
+    size: int
+
+
+@record
+class TitleChanged:
+    """The session's title; None: it has none."""
+
+    title: str | None
+
+
+@record
+class Command:
+    """A slash command; ``hint`` says what may follow it, None: nothing."""
+
+    name: str
+    description: str
+    hint: str | None = None
+
+
+@record
+class CommandsChanged:
+    """All slash commands."""
+
+    commands: Sequence[Command]
+
+
+@record
+class OptionsChanged:
+    """All config options."""
+
+    options: Sequence[Option]
+
+
+@record
+class ModeChanged:
+    """The current mode, which is an option, too."""
+
+    mode_id: str
+
+
+@record
+class CompactionChanged:
+    """A compaction of the context."""
+
+    compaction_id: str
+    status: CompactionStatus
+    known: bool
+    """Whether an event told of it before."""
+
+
+@record
+class StateChanged:
+    """What the session is doing."""
+
+    state: Activity
+    end: PromptEnd | None = None
+    """Why it is idle, if that ends work."""
+    background: Sequence[str] | None = None
+    """Terminals whose commands run on by themselves; None: that is not told."""
+
+
+SessionEvent: TypeAlias = (
+    TextChunk
+    | ThoughtChunk
+    | ThoughtLine
+    | UserMessage
+    | PromptTaken
+    | Notice
+    | ToolCallAnnounced
+    | ToolCallChanged
+    | TerminalOutput
+    | PlanChanged
+    | UsageChanged
+    | TitleChanged
+    | CommandsChanged
+    | OptionsChanged
+    | ModeChanged
+    | CompactionChanged
+    | StateChanged
+)
+"""One thing that a session tells its client."""
+
+SessionEvents: TypeAlias = "Sequence[SessionEvent]"
+"""Events of one session, in the order in which they are to be told."""
+
+
+_FIELDS: Final[tuple[str, ...]] = names_of(ToolCallChanged)
+
+
+def given(call: ToolCallAnnounced | ToolCallChanged) -> dict[str, Any]:
+    """The fields that are said of a tool call, by name."""
+    return {name: value for name in _FIELDS if (value := getattr(call, name)) is not None}

@@ -1,0 +1,141 @@
+"""Blocks and the content of tool calls, as ACP v1 writes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from codex_acp.acp._generated.v1.models import (
+    AudioContentBlock,
+    BlobResourceContents,
+    ContentToolCallContent,
+    DiffToolCallContent,
+    ImageContentBlock,
+    ResourceContentBlock,
+    ResourceLinkContentBlock,
+    TerminalToolCallContent,
+    TextContentBlock,
+    TextResourceContents,
+    ToolCallLocation,
+)
+from codex_acp.mapping.events.content import (
+    AudioBlock,
+    BlobResource,
+    FileDiff,
+    ImageBlock,
+    LinkBlock,
+    TerminalContent,
+    TextBlock,
+    TextResource,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codex_acp.acp._generated.v1.models import ContentBlock, ToolCallContent
+    from codex_acp.mapping.events.content import Block, CallContent, Location
+
+__all__ = ["block_of", "blocks_of", "content_of", "locations_of"]
+
+
+def content_of(content: Sequence[CallContent]) -> list[ToolCallContent]:
+    """What a tool call shows."""
+    return [written for part in content for written in _written(part)]
+
+
+def locations_of(locations: Sequence[Location]) -> list[ToolCallLocation]:
+    """The files that a tool call is about."""
+    return [
+        ToolCallLocation(path=place.path)
+        if place.line is None
+        else ToolCallLocation(path=place.path, line=place.line)
+        for place in locations
+    ]
+
+
+def block_of(block: Block) -> ContentBlock:
+    """A block; what is not known of it is left out."""
+    match block:
+        case TextBlock():
+            return TextContentBlock(text=block.text)
+        case ImageBlock():
+            return ImageContentBlock(data=block.data, mime_type=block.mime_type)
+        case AudioBlock():
+            return AudioContentBlock(data=block.data, mime_type=block.mime_type)
+        case LinkBlock():
+            return _link(block)
+        case TextResource():
+            text = TextResourceContents(uri=block.uri, text=block.text)
+            if block.mime_type is not None:
+                text.mime_type = block.mime_type
+            return ResourceContentBlock(resource=text)
+        case BlobResource():
+            blob = BlobResourceContents(uri=block.uri, blob=block.blob)
+            if block.mime_type is not None:
+                blob.mime_type = block.mime_type
+            return ResourceContentBlock(resource=blob)
+        case _:
+            assert_never(block)
+
+
+def blocks_of(prompt: Sequence[ContentBlock]) -> list[Block]:
+    """The blocks of a prompt; what is not for the model or the person is left out."""
+    return [_read(block) for block in prompt]
+
+
+def _read(block: ContentBlock) -> Block:
+    match block:
+        case TextContentBlock():
+            return TextBlock(block.text)
+        case ImageContentBlock():
+            return ImageBlock(block.data, block.mime_type, block.uri)
+        case AudioContentBlock():
+            return AudioBlock(block.data, block.mime_type)
+        case ResourceLinkContentBlock():
+            return LinkBlock(block.name, block.uri, block.description, block.title)
+        case ResourceContentBlock():
+            resource = block.resource
+            if isinstance(resource, TextResourceContents):
+                return TextResource(resource.uri, resource.text, resource.mime_type)
+            return BlobResource(resource.uri, resource.blob, resource.mime_type)
+        case _:
+            assert_never(block)
+
+
+def _link(block: LinkBlock) -> ContentBlock:
+    link = ResourceLinkContentBlock(name=block.name, uri=block.uri)
+    if block.title is not None:
+        link.title = block.title
+    if block.description is not None:
+        link.description = block.description
+    return link
+
+
+def _written(part: CallContent) -> Iterator[ToolCallContent]:
+    match part:
+        case FileDiff():
+            yield from _diff(part)
+        case TerminalContent():
+            yield TerminalToolCallContent(terminal_id=part.terminal_id)
+        case TextBlock() | ImageBlock() | AudioBlock() | LinkBlock():
+            yield ContentToolCallContent(content=block_of(part))
+        case TextResource() | BlobResource():
+            yield ContentToolCallContent(content=block_of(part))
+        case _:
+            assert_never(part)
+
+
+def _diff(diff: FileDiff) -> Iterator[ToolCallContent]:
+    """Whole texts, or the patch written out."""
+    before, after = diff.before, diff.after
+    match diff.operation:
+        case "add":
+            yield DiffToolCallContent(path=diff.path, old_text=None, new_text=after or "")
+        case "delete":
+            yield DiffToolCallContent(path=diff.path, old_text=before, new_text="")
+        case "modify" | "move":
+            if before is not None and after is not None:
+                yield DiffToolCallContent(path=diff.path, old_text=before, new_text=after)
+            elif diff.text is not None:
+                yield ContentToolCallContent(content=block_of(diff.text))
+        case _:
+            assert_never(diff.operation)

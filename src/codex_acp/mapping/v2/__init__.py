@@ -1,0 +1,1 @@
+"""ACP v2: how it writes what a session tells. Imports nothing of another version."""

@@ -1,0 +1,77 @@
+"""The change of one file as a patch in git's own format.
+
+Source: git's documentation "Generating patch text with -p". Paths are absolute, as everywhere in
+ACP, behind git's ``a`` and ``b``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, assert_never
+
+if TYPE_CHECKING:
+    from codex_acp.mapping.events.content import FileDiff
+
+__all__ = ["git_patch"]
+
+_PLAIN_NAME: Final = re.compile(r'[^\x00-\x1f\x7f"\\]+')
+"""What git writes without quotation marks."""
+
+_NO_NEWLINE: Final = "\\ No newline at end of file\n"
+
+
+def git_patch(diff: FileDiff) -> str | None:
+    """The patch; None if its hunks are not known, or it has none and the file stays where it is."""
+    old, new = _name("a", diff.moved_from or diff.path), _name("b", diff.path)
+    head = f"diff --git {old} {new}\n"
+    match diff.operation:
+        case "add":
+            lines = _lines("+", diff.after or "")
+            hunk = f"--- /dev/null\n+++ {new}\n@@ -0,0 +{_span(lines)} @@\n" if lines else ""
+            return f"{head}new file mode 100644\n{hunk}{''.join(lines)}"
+        case "delete":
+            lines = _lines("-", diff.before or "")
+            hunk = f"--- {old}\n+++ /dev/null\n@@ -{_span(lines)} +0,0 @@\n" if lines else ""
+            return f"{head}deleted file mode 100644\n{hunk}{''.join(lines)}"
+        case "modify" | "move":
+            moved = "" if diff.moved_from is None else _renamed(diff.moved_from, diff.path)
+            if not diff.patch:
+                return f"{head}{moved}" if moved else None
+            end = "" if diff.patch.endswith("\n") else "\n"
+            return f"{head}{moved}--- {old}\n+++ {new}\n{diff.patch}{end}"
+        case _:
+            assert_never(diff.operation)
+
+
+def _renamed(before: str, after: str) -> str:
+    old, new = _quoted(before.lstrip("/")), _quoted(after.lstrip("/"))
+    return f"rename from {old}\nrename to {new}\n"
+
+
+def _name(side: str, path: str) -> str:
+    return _quoted(f"{side}{path}" if path.startswith("/") else f"{side}/{path}")
+
+
+def _quoted(name: str) -> str:
+    if _PLAIN_NAME.fullmatch(name):
+        return name
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    shown = "".join(c if c.isprintable() else _octal(c) for c in escaped)
+    return f'"{shown}"'
+
+
+def _octal(char: str) -> str:
+    return "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogatepass"))
+
+
+def _lines(sign: str, text: str) -> list[str]:
+    """Each line of a whole file behind its sign; only ``\\n`` ends one."""
+    parts = text.split("\n")
+    last = parts.pop()
+    lines = [f"{sign}{part}\n" for part in parts]
+    return [*lines, f"{sign}{last}\n", _NO_NEWLINE] if last else lines
+
+
+def _span(lines: list[str]) -> str:
+    count = len(lines) - (lines[-1] == _NO_NEWLINE)
+    return "1" if count == 1 else f"1,{count}"

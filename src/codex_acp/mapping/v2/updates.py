@@ -1,0 +1,156 @@
+"""The events of a session as ACP v2's ``session/update``. Total, pure, and without a memory.
+
+Source: schema ``SessionUpdate`` of v2; its pages on the prompt's life and on tool calls.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import TYPE_CHECKING, Any, assert_never
+
+from codex_acp.acp._generated.v2.models import (
+    AgentMessageChunkSessionUpdate,
+    AgentThoughtChunkSessionUpdate,
+    TerminalCancelCapabilities,
+    TerminalCapabilities,
+    TerminalExitStatus,
+    TerminalOutputChunkSessionUpdate,
+    TerminalUpdateSessionUpdate,
+    TextContentBlock,
+    ToolCallCancelCapabilities,
+    ToolCallCapabilities,
+    ToolCallUpdateSessionUpdate,
+    UserMessageSessionUpdate,
+)
+from codex_acp.acp._generated.v2.models import TerminalOutput as TerminalBytes
+from codex_acp.mapping.events.session_events import (
+    CommandsChanged,
+    CompactionChanged,
+    ModeChanged,
+    Notice,
+    OptionsChanged,
+    PlanChanged,
+    PromptTaken,
+    StateChanged,
+    TerminalOutput,
+    TextChunk,
+    ThoughtChunk,
+    ThoughtLine,
+    TitleChanged,
+    ToolCallAnnounced,
+    ToolCallChanged,
+    UsageChanged,
+    UserMessage,
+    given,
+)
+from codex_acp.mapping.v2.content import block_of, content_of, locations_of
+from codex_acp.mapping.v2.session import session_update
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codex_acp.acp._generated.v2.models import SessionUpdate
+    from codex_acp.mapping.events.session_events import SessionEvent, TerminalState
+
+__all__ = ["call_fields", "updates_of"]
+
+
+def updates_of(event: SessionEvent) -> Sequence[SessionUpdate]:
+    """The updates that tell a client of an event."""
+    match event:
+        case TextChunk():
+            block = TextContentBlock(text=event.text)
+            return (AgentMessageChunkSessionUpdate(message_id=event.message_id, content=block),)
+        case ThoughtChunk() | ThoughtLine():
+            block = TextContentBlock(text=event.text)
+            return (AgentThoughtChunkSessionUpdate(message_id=event.message_id, content=block),)
+        case UserMessage():
+            blocks = [block_of(part) for part in event.content]
+            message_id = event.client_id or event.message_id
+            return (UserMessageSessionUpdate(message_id=message_id, content=blocks),)
+        case PromptTaken():
+            blocks = [block_of(part) for part in event.content]
+            return (UserMessageSessionUpdate(message_id=event.message_id, content=blocks),)
+        case ToolCallAnnounced() | ToolCallChanged():
+            return _call(event)
+        case TerminalOutput():
+            return (_output(event),)
+        case ModeChanged():
+            return ()  # v2 has no modes besides the option, which is told as that
+        case (
+            PlanChanged()
+            | UsageChanged()
+            | TitleChanged()
+            | CommandsChanged()
+            | OptionsChanged()
+            | CompactionChanged()
+            | Notice()
+            | StateChanged()
+        ):
+            return (session_update(event),)
+        case _:
+            assert_never(event)
+
+
+def call_fields(call: ToolCallAnnounced | ToolCallChanged) -> dict[str, Any]:
+    """The fields of a tool call that are told."""
+    fields = given(call)
+    fields["tool_call_id"] = fields.pop("id")
+    fields.pop("terminal", None)
+    stoppable = fields.pop("stoppable", None)
+    if call.content is not None:
+        fields["content"] = content_of(call.content)
+    if call.locations is not None:
+        fields["locations"] = locations_of(call.locations)
+    if stoppable is not None:
+        can_cancel = ToolCallCapabilities(cancel=ToolCallCancelCapabilities())
+        fields["capabilities"] = can_cancel if stoppable else None
+    return fields
+
+
+def _call(call: ToolCallAnnounced | ToolCallChanged) -> Sequence[SessionUpdate]:
+    """A terminal before the tool call that shows it; nothing of a tool call that stays as it is."""
+    updates: list[SessionUpdate] = []
+    if call.terminal is not None:
+        updates += _terminal(call.terminal, call.stoppable)
+    fields = call_fields(call)
+    if len(fields) > 1:
+        updates.append(ToolCallUpdateSessionUpdate(**fields))
+    return updates
+
+
+def _terminal(terminal: TerminalState, stoppable: bool | None) -> Sequence[SessionUpdate]:
+    terminal_id = terminal.terminal_id
+    updates: list[SessionUpdate] = []
+    if terminal.command is not None:
+        begun = TerminalUpdateSessionUpdate(
+            terminal_id=terminal_id, command=terminal.command, cwd=terminal.cwd
+        )
+        if stoppable:
+            begun.capabilities = TerminalCapabilities(cancel=TerminalCancelCapabilities())
+        updates.append(begun)
+    if terminal.output:
+        data = _base64(terminal.output)
+        updates.append(TerminalOutputChunkSessionUpdate(terminal_id=terminal_id, data=data))
+    if terminal.exit is not None:
+        status = TerminalExitStatus()
+        if terminal.exit.code is not None:
+            status.exit_code = terminal.exit.code
+        ended = TerminalUpdateSessionUpdate(terminal_id=terminal_id, exit_status=status)
+        if stoppable is False:
+            ended.capabilities = None
+        updates.append(ended)
+    return updates
+
+
+def _output(output: TerminalOutput) -> SessionUpdate:
+    terminal_id = output.terminal_id
+    if output.instead is None:
+        data = _base64(output.data)
+        return TerminalOutputChunkSessionUpdate(terminal_id=terminal_id, data=data)
+    whole = TerminalBytes(data=_base64(output.instead))
+    return TerminalUpdateSessionUpdate(terminal_id=terminal_id, output=whole)
+
+
+def _base64(text: str) -> str:
+    return b64encode(text.encode("utf-8", "surrogatepass")).decode("ascii")

@@ -1,0 +1,247 @@
+"""PURE: lines of the wire → events.
+
+Owns which answer belongs to which request, and what must not be recorded because of where it
+stands in a message: what was typed into a form, and what a client gave its MCP servers. What
+looks like a secret by itself is `redaction`'s. Of the protocols it knows the names of these few
+members, and no more.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from codex_acp.transcript.events import SessionRef, WireMessage
+from codex_acp.transcript.secrets import spellings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from codex_acp.jsonrpc.message import JsonValue, RequestId
+    from codex_acp.transcript.events import TranscriptEvent, WireDirection, WireKind, WirePeer
+
+__all__ = ["MAX_BODY", "WireTap", "WireTaps"]
+
+_log = logging.getLogger(__name__)
+
+MAX_BODY: Final = 256 * 1024
+"""Bytes of a message that is recorded whole; of a larger one what it is, and how large."""
+
+MAX_OPEN: Final = 10_000
+"""Requests whose answers are waited for; one that was forgotten is answered by nobody's method."""
+
+MAX_TYPED: Final = 500
+"""Spellings of typed values that are looked for in what is said afterwards."""
+
+MIN_TYPED: Final = 6
+"""Characters of such a value; a shorter one would be in every other word."""
+
+NOT_RECORDED: Final = "[not recorded]"
+"""Stands where something was typed or given."""
+
+_BLANK: Final[JsonValue] = NOT_RECORDED
+
+_TYPED: Final = {
+    "elicitation/create": "content",
+    "mcpServer/elicitation/request": "content",
+    "item/tool/requestUserInput": "answers",
+}
+"""Request → the member of its answer that holds what a person typed, by field."""
+
+_GIVEN: Final = re.compile(r"(?i)env|headers|(env_)?http_?headers|env_?vars|query_?params")
+"""Members whose values may be secrets, whatever their names are."""
+
+_METHOD: Final = re.compile(rb'"method"\s*:\s*"([^"\\]{1,100})"')
+_HEAD: Final = 2048
+"""Bytes of a large message in which its method is looked for."""
+
+_Key: TypeAlias = "tuple[WireDirection, RequestId]"
+
+
+class _About(NamedTuple):
+    """What a message is."""
+
+    kind: WireKind
+    id: RequestId | None = None
+    method: str | None = None
+
+
+class WireTaps:
+    """The taps of one transcript; they share what was typed. ``record`` takes the events."""
+
+    def __init__(
+        self, record: Callable[[TranscriptEvent], None], *, keep_typed: bool = False
+    ) -> None:
+        self.record = record
+        self.keep_typed = keep_typed
+        self.typed: dict[str, None] = {}
+        self._connections: dict[WirePeer, int] = {"client": 0, "codex": 0}
+
+    def new(self, peer: WirePeer) -> WireTap:
+        """The tap of a connection that begins now."""
+        self._connections[peer] += 1
+        return WireTap(self, peer, self._connections[peer])
+
+    @property
+    def generation(self) -> int:
+        """Which connection to Codex it is now."""
+        return self._connections["codex"]
+
+
+class WireTap:
+    """Sees each line of one connection. Never raises: it stands in the reader's way."""
+
+    def __init__(self, taps: WireTaps, peer: WirePeer, connection: int) -> None:
+        self._taps = taps
+        self._peer = peer
+        self._connection = connection
+        self._open: dict[_Key, str] = {}
+
+    def __call__(self, direction: WireDirection, line: bytes) -> None:
+        """Record one line."""
+        try:
+            self._taps.record(self._event(direction, line.rstrip(b"\r\n")))
+        except Exception as error:  # noqa: BLE001 - whatever a peer sends, the connection goes on
+            _log.error("a message of the wire was not recorded: %s", type(error).__name__)
+
+    def _event(self, direction: WireDirection, line: bytes) -> WireMessage:
+        message: JsonValue = None
+        left_out: str | None = f"above {MAX_BODY} bytes"
+        if len(line) <= MAX_BODY:
+            try:
+                message, left_out = json.loads(line), None
+            except (ValueError, RecursionError):
+                left_out = "not JSON"
+        if left_out is None and not isinstance(message, dict):
+            left_out = "no object"
+        if isinstance(message, dict):
+            about = self._look(direction, message)
+        else:
+            found = _METHOD.search(line[:_HEAD])
+            about = _About("unread", method=found[1].decode(errors="replace") if found else None)
+        return WireMessage(
+            ref=self._ref(message, about),
+            peer=self._peer,
+            direction=direction,
+            connection=self._connection,
+            kind=about.kind,
+            id=about.id,
+            method=about.method,
+            size=len(line),
+            message=self._safe(message, about) if isinstance(message, dict) else None,
+            left_out=left_out,
+        )
+
+    def _look(self, direction: WireDirection, message: dict[str, JsonValue]) -> _About:
+        method, given = message.get("method"), message.get("id")
+        request_id = given if isinstance(given, str | int) else None
+        if isinstance(method, str):
+            if request_id is None:
+                return _About("notification", None, method)
+            self._open[direction, request_id] = method
+            while len(self._open) > MAX_OPEN:
+                del self._open[next(iter(self._open))]
+            return _About("request", request_id, method)
+        if request_id is None or not ("result" in message or "error" in message):
+            return _About("error" if "error" in message else "unread", request_id)
+        asked_by: WireDirection = "sent" if direction == "received" else "received"
+        kind: WireKind = "error" if "error" in message else "response"
+        return _About(kind, request_id, self._open.pop((asked_by, request_id), None))
+
+    def _ref(self, message: JsonValue, about: _About) -> SessionRef:
+        ids = {"sessionId": None, "threadId": None, "turnId": None} | _ids(message)
+        return SessionRef(
+            session_id=ids["sessionId"],
+            thread_id=ids["threadId"],
+            turn_id=ids["turnId"],
+            generation=self._connection if self._peer == "codex" else self._taps.generation,
+            acp_request_id=about.id if self._peer == "client" else None,
+        )
+
+    def _safe(self, message: dict[str, JsonValue], about: _About) -> dict[str, JsonValue]:
+        """``message`` without what may not be recorded because of where it stands."""
+        if not self._taps.keep_typed and about.kind in ("response", "error"):
+            message = self._without_typed(message, about)
+        return {key: self._walk(key, value) for key, value in message.items()}
+
+    def _without_typed(self, message: dict[str, JsonValue], about: _About) -> dict[str, JsonValue]:
+        if about.kind == "error":
+            error = message.get("error")
+            if about.method in (None, *_TYPED) and isinstance(error, dict):
+                kept = {k: v for k, v in error.items() if k in ("code", "message")}
+                return {**message, "error": kept}
+            return message
+        if about.method is None:  # it may be anything
+            return {**message, "result": NOT_RECORDED}
+        member, result = _TYPED.get(about.method), message.get("result")
+        if member is None or not isinstance(result, dict) or result.get(member) is None:
+            return message
+        typed = result[member]
+        for text in _texts(typed):
+            if len(text) >= MIN_TYPED:
+                self._taps.typed.update(dict.fromkeys(spellings(text)))
+        while len(self._taps.typed) > MAX_TYPED:
+            del self._taps.typed[next(iter(self._taps.typed))]
+        names: JsonValue = NOT_RECORDED
+        if isinstance(typed, dict):
+            names = dict.fromkeys(typed, _BLANK)
+        return {**message, "result": {**result, member: names}}
+
+    def _walk(self, key: str, value: JsonValue) -> JsonValue:
+        if any(map(_GIVEN.fullmatch, key.split("."))):  # a key of settings may be dotted
+            return _without_values(value)
+        if isinstance(value, str):
+            for typed in sorted(self._taps.typed, key=len, reverse=True):
+                value = value.replace(typed, NOT_RECORDED)
+            return value
+        if isinstance(value, dict):
+            return {name: self._walk(name, one) for name, one in value.items()}
+        if isinstance(value, list):
+            return [self._walk("", one) for one in value]
+        return value
+
+
+def _ids(message: JsonValue) -> dict[str, str | None]:
+    """The ids of session, thread and turn, from where messages have them."""
+    found: dict[str, str | None] = {}
+    if not isinstance(message, dict):
+        return found
+    for body in (message.get("params"), message.get("result")):
+        if not isinstance(body, dict):
+            continue
+        for name in ("sessionId", "threadId", "turnId"):
+            value = body.get(name)
+            if isinstance(value, str):
+                found.setdefault(name, value)
+        for name, inner in (("threadId", body.get("thread")), ("turnId", body.get("turn"))):
+            value = inner.get("id") if isinstance(inner, dict) else None
+            if isinstance(value, str):
+                found.setdefault(name, value)
+    return found
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts(one)
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from _texts(one)
+
+
+def _without_values(value: JsonValue) -> JsonValue:
+    """Names stay: of a table its keys, of a list of ``{name, value}`` the names."""
+    if isinstance(value, dict):
+        return dict.fromkeys(value, _BLANK)
+    if isinstance(value, list):
+        return [
+            {k: v if k == "name" else NOT_RECORDED for k, v in one.items()}
+            if isinstance(one, dict)
+            else NOT_RECORDED
+            for one in value
+        ]
+    return value if value is None else NOT_RECORDED

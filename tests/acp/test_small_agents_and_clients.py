@@ -1,0 +1,232 @@
+"""An agent and a client in a few lines: what they do for their authors, and what they never do."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from codex_acp.acp import ConnectedAgent, PromptTurn, connect_agent, run_agent
+from codex_acp.acp.types import (
+    AgentCapabilities,
+    CancelNotification,
+    ClientCapabilities,
+    ListSessionsRequest,
+    ListSessionsResponse,
+    LoadSessionRequest,
+    LoadSessionResponse,
+    NewSessionRequest,
+    PromptCapabilities,
+    PromptRequest,
+    ReadTextFileRequest,
+    ReadTextFileResponse,
+    SessionNotification,
+    TextContentBlock,
+)
+from codex_acp.errors import ErrorReply, LaunchError, MisuseError
+from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
+from codex_acp.transport.memory import memory_pair
+from codex_acp.wire.codec import plain
+
+WAIT = 60
+
+
+class World:
+    """``async with World(answer) as world``: an agent of a few lines, and a client of a few."""
+
+    def __init__(
+        self, answer: Callable[[PromptTurn], Awaitable[Any]], *, client: Any = None, **agent: Any
+    ) -> None:
+        self.heard: list[SessionNotification] = []
+        self._answer, self._agent, self._client = answer, agent, client or {}
+
+    async def __aenter__(self) -> World:
+        near, far = memory_pair()
+        serving = run_agent(self._answer, name="small", link=far, **self._agent)
+        self._served = asyncio.get_running_loop().create_task(serving)
+        self.agent: ConnectedAgent = connect_agent(
+            near, name="test", notifications={"session/update": self.heard.append}, **self._client
+        )
+        await self.agent.__aenter__()
+        opened = await self.agent.side.session_new(NewSessionRequest(cwd="/w", mcp_servers=[]))
+        self.session_id = opened.session_id
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self.agent.__aexit__(*error)
+        await asyncio.wait_for(self._served, WAIT)
+
+    async def prompt(self, text: str = "Hi.", session_id: str | None = None) -> str:
+        with anyio.fail_after(WAIT):
+            request = PromptRequest(
+                session_id=session_id or self.session_id, prompt=[TextContentBlock(text=text)]
+            )
+            return str((await self.agent.side.session_prompt(request)).stop_reason)
+
+    @property
+    def updates(self) -> list[Any]:
+        return [plain(notification.update) for notification in self.heard]
+
+
+async def refused(call: Awaitable[object]) -> int:
+    with anyio.fail_after(WAIT), pytest.raises(ErrorReply) as caught:
+        await call
+    return caught.value.code
+
+
+async def nothing(turn: PromptTurn) -> None:
+    del turn
+
+
+async def test_what_an_answer_says_comes_before_the_prompts_end() -> None:
+    async def answer(turn: PromptTurn) -> str:
+        turn.think("Hm.")
+        turn.plan({"Answer": "in_progress"})
+        turn.say(turn.text.upper())
+        return "max_tokens"
+
+    async with World(answer) as world:
+        assert await world.prompt("a") == "max_tokens"
+        thought, plan, said = world.updates
+    assert thought["sessionUpdate"] == "agent_thought_chunk"
+    assert plan["entries"] == [{"content": "Answer", "priority": "medium", "status": "in_progress"}]
+    assert said["content"]["text"] == "A"
+
+
+async def test_a_tool_call_runs_only_when_it_is_allowed_and_always_ends() -> None:
+    ran: list[str] = []
+
+    async def answer(turn: PromptTurn) -> None:
+        async with turn.tool_call("Delete", kind="delete", raw_input={"path": "a"}) as call:
+            if await call.is_allowed():
+                ran.append("deleted")
+
+    async with World(answer) as world:  # a client without a row for permissions rejects
+        await world.prompt()
+        assert ran == []
+        announced, ended = world.updates
+    assert (announced["status"], announced["rawInput"]) == ("pending", {"path": "a"})
+    assert ended["status"] == "failed"
+
+
+async def test_a_tool_call_whose_body_fails_is_failed_and_so_is_the_prompt() -> None:
+    async def answer(turn: PromptTurn) -> None:
+        async with turn.tool_call("Break") as call:
+            call.show("so far")
+            raise ValueError
+
+    async with World(answer) as world:
+        await refused(
+            world.agent.side.session_prompt(PromptRequest(session_id=world.session_id, prompt=[]))
+        )
+        assert world.updates[-1]["status"] == "failed"
+        assert world.updates[-2]["content"][0]["content"]["text"] == "so far"
+
+
+async def test_a_cancelled_prompt_ends_as_cancelled_and_the_session_goes_on() -> None:
+    started = anyio.Event()
+
+    async def answer(turn: PromptTurn) -> None:
+        if turn.text == "wait":
+            started.set()
+            await anyio.sleep_forever()
+
+    async with World(answer) as world, anyio.create_task_group() as tasks:
+        reasons: list[str] = []
+        ended = anyio.Event()
+
+        async def prompt() -> None:
+            reasons.append(await world.prompt("wait"))
+            ended.set()
+
+        tasks.start_soon(prompt)
+        with anyio.fail_after(WAIT):
+            await started.wait()
+        busy = PromptRequest(session_id=world.session_id, prompt=[])
+        assert await refused(world.agent.side.session_prompt(busy)) == INVALID_REQUEST
+        world.agent.side.session_cancel(CancelNotification(session_id=world.session_id))
+        world.agent.side.session_cancel(CancelNotification(session_id="no such"))
+        with anyio.fail_after(WAIT):
+            await ended.wait()
+        assert reasons == ["cancelled"]
+        assert await world.prompt("go on") == "end_turn"
+
+
+async def test_what_has_no_handler_is_refused_and_not_advertised() -> None:
+    async def listed(request: ListSessionsRequest) -> ListSessionsResponse:
+        del request
+        return ListSessionsResponse(sessions=[])
+
+    given = AgentCapabilities(prompt_capabilities=PromptCapabilities(image=True))
+    async with World(nothing, requests={"session/list": listed}, capabilities=given) as world:
+        told: Any = plain(world.agent.initialized.agent_capabilities)
+        assert told["sessionCapabilities"] == {"list": {}}
+        assert told["promptCapabilities"] == {"image": True}
+        assert not told.get("loadSession")
+        await world.agent.side.session_list(ListSessionsRequest())
+        load = LoadSessionRequest(session_id="s", cwd="/w", mcp_servers=[])
+        assert await refused(world.agent.side.session_load(load)) == METHOD_NOT_FOUND
+
+
+async def test_a_session_is_one_that_was_opened_here() -> None:
+    async def load(request: LoadSessionRequest) -> LoadSessionResponse:
+        del request
+        return LoadSessionResponse()
+
+    async with World(nothing, requests={"session/load": load}) as world:
+        unknown = PromptRequest(session_id="old", prompt=[])
+        assert await refused(world.agent.side.session_prompt(unknown)) == INVALID_PARAMS
+        await world.agent.side.session_load(
+            LoadSessionRequest(session_id="old", cwd="/w", mcp_servers=[])
+        )
+        assert await world.prompt(session_id="old") == "end_turn"
+
+
+async def test_a_client_advertises_what_it_has_handlers_for() -> None:
+    seen: list[Any] = []
+
+    async def read(request: ReadTextFileRequest) -> ReadTextFileResponse:
+        return ReadTextFileResponse(content=request.path)
+
+    async def answer(turn: PromptTurn) -> None:
+        request = ReadTextFileRequest(session_id=turn.session_id, path="/w/a")
+        seen.append((await turn.side.fs_read_text_file(request)).content)
+
+    async with World(answer, client={"requests": {"fs/read_text_file": read}}) as world:
+        await world.prompt()
+        told: Any = plain(world.agent._request.client_capabilities)  # what was sent
+    assert seen == ["/w/a"]
+    assert told["fs"] == {"readTextFile": True, "writeTextFile": False}
+    assert told["terminal"] is False
+
+
+async def test_a_method_that_acp_does_not_have_is_misuse() -> None:
+    rows: Any = {"session/think": nothing}
+    with pytest.raises(MisuseError, match="session/think"):
+        await run_agent(nothing, name="a", requests=rows, link=memory_pair()[0])
+    with pytest.raises(MisuseError, match="session/think"):
+        connect_agent(["true"], name="a", requests=rows)
+    with pytest.raises(MisuseError, match="list of words"):
+        connect_agent("my-agent --acp", name="a")
+    with pytest.raises(LaunchError, match="no-such-agent"):
+        connect_agent(["/no-such-agent"], name="a", capabilities=ClientCapabilities())
+
+
+async def test_what_an_agent_prints_is_not_in_the_protocols_way() -> None:
+    code = (
+        "import asyncio; from codex_acp.acp import run_agent\n"
+        "async def answer(turn): print('to stderr'); turn.say('said')\n"
+        "asyncio.run(run_agent(answer, name='prints'))"
+    )
+    heard: list[SessionNotification] = []
+    async with connect_agent(
+        [sys.executable, "-c", code], name="test", notifications={"session/update": heard.append}
+    ) as agent:
+        with anyio.fail_after(30):
+            opened = await agent.side.session_new(NewSessionRequest(cwd="/", mcp_servers=[]))
+            await agent.side.session_prompt(PromptRequest(session_id=opened.session_id, prompt=[]))
+    assert len(heard) == 1

@@ -1,0 +1,142 @@
+"""``codex-acp-sdk run`` on a terminal that changes, in a pipe, and without one."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from codex_acp.cli.screen.frame import columns_of, wrapped
+from tests.cli.command import COMMAND, WAIT_SECONDS, environment
+from tests.cli.on_terminal import MARK, STYLES, OnTerminal, agent
+
+PROMPT = " to choose; Enter rejects: "
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return environment(tmp_path, TERM="xterm", NO_COLOR="")
+
+
+@pytest.mark.attack("agent")
+def test_7_3_a_question_is_drawn_again_for_a_window_of_another_size(env: dict[str, str]) -> None:
+    with OnTerminal(env, *agent("asks", "forges in it"), "Go.", stdout_too=True) as terminal:
+        terminal.page_to(PROMPT, "Enter goes on, q rejects: ")
+        before = len(terminal.screen)
+        terminal.resize(50)
+        terminal.process.send_signal(signal.SIGWINCH)  # as the kernel does, of whom it controls
+        terminal.until(
+            "python asks for permission:", times=terminal.screen.count("python asks") + 1
+        )
+        terminal.page_to(PROMPT, "Enter goes on, q rejects: ")
+        again = STYLES.sub("", terminal.screen[before:]).strip("\r\n").split("\r\n")
+        terminal.choose(1)
+        assert '"optionId": "y"' in terminal.rest()
+    assert all(row.lstrip("\r").startswith(MARK) and len(row) <= 50 for row in again[:-1])
+
+
+def test_a_question_is_drawn_again_when_the_command_was_stopped(env: dict[str, str]) -> None:
+    with OnTerminal(env, *agent("asks"), "Go.") as terminal:
+        terminal.until(PROMPT)
+        terminal.process.send_signal(signal.SIGSTOP)
+        terminal.process.send_signal(signal.SIGCONT)
+        terminal.until(PROMPT, times=2)
+        terminal.choose(1)
+        assert '"optionId": "y"' in terminal.end()[1]
+
+
+@pytest.mark.attack("agent")
+def test_7_3_what_tee_passes_on_does_not_come_over_a_question(env: dict[str, str]) -> None:
+    """The pipe's reader is slow, and writes to the same terminal."""
+    command = shlex.join([*COMMAND, "run", *agent("forges before it", "asks"), "Go."])
+    slow = 'while IFS= read -r line || [ -n "$line" ]; do printf \'%s\\n\' "$line"; done'
+    script = f"import time; time.sleep(0.3); import os; os.execlp('sh', 'sh', '-c', {slow!r})"
+    shell = f"{command} | python3 -c {shlex.quote(script)}"
+    with OnTerminal(env, shell=shell, stdout_too=True) as terminal:
+        terminal.until(PROMPT)
+        assert terminal.screen.endswith(PROMPT)
+        assert "Type zz1 to list the files" in terminal.screen
+        assert f"{MARK} Type zz1" not in terminal.screen
+        terminal.choose(2)
+        assert '"optionId": "n"' in terminal.rest()
+
+
+def test_a_line_says_what_runs_and_is_taken_back(env: dict[str, str]) -> None:
+    behaviours = agent("starts a call", "waits for cancel")
+    with OnTerminal(env, *behaviours, "Go.", stdout_too=True) as terminal:
+        terminal.until("building")
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.until("the agent stopped: cancelled")
+        assert "building (has not ended)" in terminal.screen
+        last = terminal.screen.rindex("\x1b[2K")
+        assert "building (has not ended)" in terminal.screen[last:], "nothing of it is left"
+        terminal.rest()
+        assert terminal.end()[0] == 130
+
+
+@pytest.mark.parametrize("more", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_styles_can_be_refused(tmp_path: Path, more: dict[str, str]) -> None:
+    env = environment(tmp_path, **({"TERM": "xterm"} | more))
+    with OnTerminal(env, *agent("asks"), "Go.") as terminal:
+        terminal.until(PROMPT)
+        terminal.choose(1)
+        terminal.end()
+        terminal.rest()
+    assert not STYLES.search(terminal.screen)
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(env: dict[str, str]) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "run", *agent("waits for cancel"), "Go."],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=env,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(WAIT_SECONDS) == 1
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize("closed", [0, 1, 2])
+def test_a_stream_that_is_closed_is_no_traceback(env: dict[str, str], closed: int) -> None:
+    command = shlex.join([*COMMAND, "run", *agent("asks"), "Go."])
+    done = subprocess.run(
+        ["sh", "-c", f"{command} {closed}>&-"],
+        capture_output=True,
+        env=env,
+        timeout=WAIT_SECONDS,
+        check=False,
+    )
+    assert done.returncode in (1, 6)
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.attack("agent")
+@pytest.mark.parametrize(
+    "char", ["\u4e2d", "\u00e9", "e\u0301", "\U0001f600", "\U0001f1e9", "\u0939\u093f", "\u2503"]
+)
+def test_7_3_no_row_is_wider_than_the_terminal_whatever_is_in_it(char: str) -> None:
+    text = f"{char * 500} {char * 70}"
+    rows = list(wrapped(text, 40))
+    assert "".join(rows) == text
+    assert all(sum(map(columns_of, row)) <= 40 for row in rows)
+
+
+def test_nothing_of_the_terminal_is_loaded_by_the_agent() -> None:
+    script = (
+        "import sys; sys.argv = ['codex-acp-sdk']; import codex_acp.cli.main, codex_acp.cli.serve, "
+        "codex_acp.adapter.serve, codex_acp.adapter.agent; print([m for m in sys.modules if m.split"
+        "('.')[0] in ('prompt_toolkit', 'wcwidth', 'rich') or m.startswith('codex_acp.cli.screen')"
+        " or m == 'codex_acp.runtime'])"
+    )
+    done = subprocess.run(
+        [COMMAND[0], "-c", script], capture_output=True, text=True, check=True, env=dict(os.environ)
+    )
+    assert done.stdout.strip() == "[]"

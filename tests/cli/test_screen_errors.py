@@ -1,0 +1,46 @@
+"""An error is one sentence and the next step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from codex_acp.acp.types import AgentAuthMethod
+from codex_acp.cli.screen.errors import sentence
+from codex_acp.errors import ErrorReply, ProcessExited
+from codex_acp.runtime import AuthenticationRequired
+
+OLD = "Codex 0.80.0 is too old; update it"
+
+
+@pytest.mark.parametrize(
+    ("message", "data", "said"),
+    [
+        (OLD, None, OLD),
+        (OLD, {}, OLD),
+        (OLD, {"message": OLD, "code": -32603}, OLD),
+        (OLD, "too old", OLD),
+        ("Internal error", {"details": "a holiday"}, "Internal error: a holiday"),
+        ("Internal error", "Internal error: a holiday", "Internal error: a holiday"),
+        ("Internal error", {"odd": 1}, 'Internal error: {"odd": 1}'),
+        ("", None, "an error without words"),
+    ],
+)
+def test_what_the_data_says_again_is_not_said_again(message: str, data: Any, said: str) -> None:
+    error = ErrorReply("session/new", -32603, message, data)
+    assert sentence(error, "codex", ours=True) == said
+    assert sentence(error, "fox") == f"fox: {said}"
+
+
+def test_who_is_not_logged_in_is_told_the_command() -> None:
+    reply = ErrorReply("session/new", -32000, "log in")
+    error = AuthenticationRequired(reply, [AgentAuthMethod(id="k", name="A key")])
+    assert "run `codex-acp-sdk login`" in sentence(error, "codex", ours=True)
+    assert sentence(error, "fox") == (
+        "fox needs a login first: log in with its own command (it offers: A key)"
+    )
+
+
+def test_other_errors_say_it_themselves() -> None:
+    assert sentence(ProcessExited("fox", 7, ""), "fox") == "fox exited with status 7"
