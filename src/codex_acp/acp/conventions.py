@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import Link
     from codex_acp.wire.registry import MethodInfo
 
-__all__ = ["CANCEL_REQUEST", "acp_connection", "check_known", "check_rows", "spawn"]
+__all__ = [
+    "CANCEL_REQUEST",
+    "acp_connection",
+    "check_known",
+    "check_rows",
+    "spawn",
+    "stable_methods",
+]
 
 CANCEL_REQUEST: Final = "$/cancel_request"
 """Either side may send it to give up a request of its own."""
@@ -64,3 +71,8 @@ def check_known(what: str, rows: Mapping[str, object], methods: Mapping[str, Met
     if unknown:
         msg = f"the table of {what} handlers has rows for unknown methods: {', '.join(unknown)}"
         raise MisuseError(msg)
+
+
+def stable_methods(methods: Mapping[str, MethodInfo]) -> dict[str, MethodInfo]:
+    """Those that the stable schema has."""
+    return {method: info for method, info in methods.items() if not info.experimental}

@@ -29,13 +29,9 @@ from codex_acp.mapping.session.setup import simple_thread_params
 from codex_acp.transcript.log import Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from codex_acp.acp._generated.v1.handlers import (
-        AgentNotificationHandlers,
-        AgentRequestHandlers,
-        UnstableAgentRequestHandlers,
-    )
+    from codex_acp.acp._generated.v1 import handlers
     from codex_acp.acp._generated.v1.models import (
         AuthenticateRequest,
         AuthenticateResponse,
@@ -70,6 +66,7 @@ if TYPE_CHECKING:
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.side import QuickHandler
     from codex_acp.adapter.logins.auth import Authentication
+    from codex_acp.adapter.prompts.host import PromptDone
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.sessions.methods import SessionMethods
     from codex_acp.adapter.sessions.opener import Opened
@@ -78,6 +75,9 @@ if TYPE_CHECKING:
     from codex_acp.adapter.sessions.sessions import OpenSession
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
+    from codex_acp.mapping.agent.auth_methods import LoginWays
+    from codex_acp.mapping.events.content import Block
+    from codex_acp.mapping.events.session_events import Command
 
 
 __all__ = ["CodexAgent"]
@@ -103,14 +103,14 @@ class CodexAgent:
         when_loaded: Callable[[], None] | None = None,
     ) -> None:
         self._app_server = app_server
-        self._spawn = spawn = guarded(spawn)
+        self.spawn = spawn = guarded(spawn)
         self._when_loaded = when_loaded
         transcript = transcript or Transcript()
         self.client = Client(spawn)
         self._sessions = Sessions(spawn, self.client, transcript)
         self._record = SessionTranscript(transcript, lambda: self._sessions.generation)
-        self._config = Config(spawn, self._sessions.send, self._takes_booleans)
-        self._opener = SessionOpener(app_server, self._sessions, self._config)
+        self.config = Config(spawn, self._sessions.send, self._takes_booleans)
+        self._opener = SessionOpener(app_server, self._sessions, self.config)
         self._readiness = PromptPreconditions(self._sessions, self._opener)
         self._session_methods: SessionMethods | None = None
         self._extras: SessionServices | None = None
@@ -126,7 +126,7 @@ class CodexAgent:
     def _takes_booleans(self, session_id: str) -> bool:
         return self._sessions.audience(session_id).takes_booleans
 
-    def requests(self) -> AgentRequestHandlers:
+    def requests(self) -> handlers.AgentRequestHandlers:
         """One row a method; None: not offered."""
         return {
             "initialize": self.initialize,
@@ -143,11 +143,11 @@ class CodexAgent:
             "session/prompt": self.prompt,
         }
 
-    def notifications(self) -> AgentNotificationHandlers:
+    def notifications(self) -> handlers.AgentNotificationHandlers:
         """One row a method; None: ignored (``$/cancel_request`` is the connection's own)."""
         return {"session/cancel": self.cancel, "$/cancel_request": None}
 
-    def unstable(self) -> UnstableAgentRequestHandlers:
+    def unstable(self) -> handlers.UnstableAgentRequestHandlers:
         """Methods of the unstable schema; advertised where that schema has them."""
         return {"session/fork": self.fork_session, "session/set_title": self.set_title}
 
@@ -166,7 +166,7 @@ class CodexAgent:
         from codex_acp.wire.codec import plain
 
         params = cast("dict[str, JsonValue]", plain(request))
-        result = self._introduced(params)
+        result = initialize_result(params, self.introduce(params))
         answer = ACP_MODELS.decode("InitializeResponse", result, "the answer to initialize")
         return cast("InitializeResponse", answer)
 
@@ -175,15 +175,16 @@ class CodexAgent:
             return None
 
         async def answer() -> EncodedJson:
-            return encode_json(self._introduced(params))
+            return encode_json(initialize_result(params, self.introduce(params)))
 
         return answer
 
-    def _introduced(self, params: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        self.client.introduced(params)
+    def introduce(self, params: dict[str, JsonValue], version: int = 1) -> LoginWays:
+        """The client has said who it is, in v1's words; how it may log in."""
+        self.client.introduced(params, version)
         self._app_server.introduce(codex_client_info(params))
-        self._spawn(self._app_server.warm_up)
-        return initialize_result(params, self._login_ways)
+        self.spawn(self._app_server.warm_up)
+        return self._login_ways
 
     async def authenticate(self, request: AuthenticateRequest) -> AuthenticateResponse:
         """See `Authentication.authenticate`."""
@@ -276,22 +277,26 @@ class CodexAgent:
 
     async def set_mode(self, request: SetSessionModeRequest) -> SetSessionModeResponse:
         """See `Config.set_mode`."""
-        await self._readiness.live(self._session(request.session_id).id)
-        return await self._config.set_mode(request)
+        await self._readiness.live(self.session(request.session_id).id)
+        return await self.config.set_mode(request)
 
     async def set_config_option(
         self, request: SetSessionConfigOptionRequest
     ) -> SetSessionConfigOptionResponse:
         """See `Config.set_config_option`."""
-        await self._readiness.live(self._session(request.session_id).id)
-        return await self._config.set_config_option(request)
+        await self._readiness.live(self.session(request.session_id).id)
+        return await self.config.set_config_option(request)
+
+    async def commands(self, session_id: str) -> Sequence[Command]:
+        """The slash commands of an open session; the client is told them as an answer."""
+        return await self._services.told_commands(session_id)
 
     @property
     def _methods(self) -> SessionMethods:
         if self._session_methods is None:
             from codex_acp.adapter.sessions.methods import SessionMethods
 
-            self._session_methods = SessionMethods(self._sessions, self._opener, self._config)
+            self._session_methods = SessionMethods(self._sessions, self._opener, self.config)
         return self._session_methods
 
     # Behind the answer.
@@ -331,11 +336,15 @@ class CodexAgent:
             self._extras.opened(session.id)
 
     def _made(self, session: Session, opened: OpenSession) -> None:
+        self._services.made(session, opened)
+
+    @property
+    def _services(self) -> SessionServices:
         if self._extras is None:
             from codex_acp.adapter.sessions.session_services import SessionServices
 
-            self._extras = SessionServices(self._sessions, self._config, self._spawn)
-        self._extras.made(session, opened)
+            self._extras = SessionServices(self._sessions, self.config, self.spawn)
+        return self._extras
 
     # Prompts.
 
@@ -344,9 +353,22 @@ class CodexAgent:
         from codex_acp.mapping.v1.content import blocks_of
         from codex_acp.mapping.v1.prompts import prompt_response
 
-        session, blocks = self._session(request.session_id), blocks_of(request.prompt)
-        running = self._readiness.run(session.id, lambda: self._session(session.id).prompt(blocks))
-        return prompt_response(*await self._record.prompt(session.id, running))
+        return prompt_response(
+            *await self.run_prompt(request.session_id, blocks_of(request.prompt))
+        )
+
+    async def run_prompt(
+        self,
+        session_id: str,
+        blocks: Sequence[Block],
+        when_inserted: Callable[[str], None] | None = None,
+    ) -> PromptDone:
+        """See `Session.prompt`; -32002 for a session that is not open here."""
+        session_id = self.session(session_id).id
+        running = self._readiness.run(
+            session_id, lambda: self.session(session_id).prompt(blocks, when_inserted)
+        )
+        return await self._record.prompt(session_id, running)
 
     def cancel(self, notification: CancelNotification) -> None:
         """See `Session.cancel`; one for an unknown session is only logged."""
@@ -357,7 +379,8 @@ class CodexAgent:
             self._readiness.cancel(session.id)
             session.cancel()
 
-    def _session(self, session_id: str) -> Session:
+    def session(self, session_id: str) -> Session:
+        """An open session. Raises RpcError -32002."""
         session = self._sessions.get(session_id)
         if session is None:
             raise unknown_session(session_id)

@@ -21,6 +21,7 @@ from codex_acp.transport.orphans import adopt_orphans
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from codex_acp.acp.v2 import AgentHandlers
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.errors import LaunchError
     from codex_acp.transcript.log import Transcript
@@ -70,6 +71,7 @@ async def serve_link(
                 agent.notifications(),
                 quick=agent.quick(),
                 unstable=agent.unstable(),
+                v2=lambda: _in_v2(agent),
             )
             agent.join(side)
             try:
@@ -83,6 +85,13 @@ async def serve_link(
         await app_server.aclose()
     if broken is not None:
         raise broken
+
+
+def _in_v2(agent: CodexAgent) -> AgentHandlers:
+    """Loaded with the first client that speaks v2."""
+    from codex_acp.adapter.agent_v2 import AgentInV2
+
+    return AgentInV2(agent).handlers()
 
 
 def run_stdio(

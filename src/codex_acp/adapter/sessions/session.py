@@ -5,7 +5,6 @@ Owns the mapping's memory of the session. How prompts run and end is `Prompts`'.
 
 from __future__ import annotations
 
-import logging
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 from uuid import uuid4
@@ -62,8 +61,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Session"]
 
-logger = logging.getLogger(__name__)
-
 _ROWS: Final = {
     method: cast("_Row", row)
     for method, row in NOTIFICATION_HANDLERS.items()
@@ -107,7 +104,7 @@ class Session:
         self._outflow = outflow
         self._steps = OrderedSteps()
         self.activity = SessionActivity(lambda state: outflow.send(session_id, state))
-        self._timer = DueTimer(lambda: due(self._state), self._flush_due)
+        self._timer = DueTimer(self._due_at, self._flush_due)
         self._used_before: TokenUsageBreakdown | None = None
         self._calls = TurnCalls(codex, session_id)
         self._prompts = Prompts(self._calls, self, spawn)
@@ -142,6 +139,12 @@ class Session:
         """End the running prompt and those that wait: interrupt the turn, and wait only so long."""
         self._prompts.cancel()
 
+    async def stop_command(self, call_id: str) -> bool:
+        """End the command of a tool call that runs; whether there was one that could be ended."""
+        open_call = self._state.open_calls.get(call_id)
+        process_id = getattr(None if open_call is None else open_call.item, "process_id", None)
+        return process_id is not None and await self._calls.terminate(process_id)
+
     @property
     def busy(self) -> bool:
         """Whether a prompt is not answered yet."""
@@ -149,11 +152,11 @@ class Session:
 
     async def stop(self) -> None:
         """As `cancel`, and wait until every prompt is answered; bounded as a cancel is."""
-        self._prompts.cancel()
+        self.cancel()
         await self._prompts.settled()
 
     def detach(self) -> None:
-        """Hear nothing more of the thread, and send nothing more of it."""
+        """Hear and send nothing more of the thread."""
         self._codex.unsubscribe(self.id, self)
         self._steps.drop()
         self._timer.stop()
@@ -354,12 +357,12 @@ class Session:
             return
         self._state.now, self._state.files = monotonic(), files
         self._send(_ROWS[event.method](self._state, event.params))
-        self._set_timer_if_due()
+        self._timer.set()
 
     def on_batch_end(self) -> None:
-        """See `NotificationSink`: updates were sent as they came; some may have to wait."""
+        """See `NotificationSink`."""
         self._prompts.heard()
-        self._set_timer_if_due()
+        self._timer.set()
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`: the thread is gone with its app-server."""
@@ -369,9 +372,8 @@ class Session:
         self._close_open()
         self._prompts.lost(error)
 
-    def _set_timer_if_due(self) -> None:
-        if self._state.open_calls:
-            self._timer.set()
+    def _due_at(self) -> float | None:
+        return due(self._state) if self._state.open_calls else None
 
     def _flush_due(self) -> None:
         self._state.now = monotonic()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.session_events import Command
     from codex_acp.mapping.prompt.reports import Fact
 
 
@@ -40,6 +41,7 @@ class SessionServices:
         self._config = config
         self._spawn = spawn
         self._commands: dict[str, SessionCommands] = {}
+        self._made_for: dict[str, OpenSession] = {}
         self._known: set[str] = set()
         """Sessions whose opening the client has been answered."""
         self._of: AppServerConnection | None = None
@@ -49,16 +51,31 @@ class SessionServices:
     def made(self, session: Session, opened: OpenSession) -> None:
         """A session's object was made: give it its commands."""
         session_id = session.id
-        cwd = opened.params.get("cwd")
-        commands = SessionCommands(
-            session_id,
-            cwd if isinstance(cwd, str) else "/",
-            lambda: opened.codex,
-            lambda: self._settings(session_id),
-        )
-        session.commands = self._commands[session_id] = commands
+        session.commands = self._commands_of(session_id, opened)
         self._follow(opened.codex, session_id)
         self._spawn(lambda: self._announce(session_id))
+
+    async def told_commands(self, session_id: str) -> Sequence[Command]:
+        """The commands of an open session, which the client is told now."""
+        opened = self._sessions.opened(session_id)
+        if opened is None:
+            return ()
+        commands = self._commands_of(session_id, opened)
+        update = await commands.load()
+        commands.news(update)
+        return update.commands
+
+    def _commands_of(self, session_id: str, opened: OpenSession) -> SessionCommands:
+        if self._made_for.get(session_id) is not opened:
+            cwd = opened.params.get("cwd")
+            self._made_for[session_id] = opened
+            self._commands[session_id] = SessionCommands(
+                session_id,
+                cwd if isinstance(cwd, str) else "/",
+                lambda: opened.codex,
+                lambda: self._settings(session_id),
+            )
+        return self._commands[session_id]
 
     def opened(self, session_id: str) -> None:
         """The client knows the session now."""
@@ -71,6 +88,7 @@ class SessionServices:
     def closed(self, session_id: str) -> None:
         """The session is not open any more."""
         self._commands.pop(session_id, None)
+        self._made_for.pop(session_id, None)
         self._known.discard(session_id)
 
     # NotificationSink of the newest connection.
