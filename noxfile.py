@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import nox
+from nox.command import CommandFailed
 
 nox.needs_version = ">=2025.5"
 nox.options.sessions = ["tests"]
@@ -85,29 +86,36 @@ def quick(session: nox.Session) -> None:
 @nox.session
 def pythons(session: nox.Session) -> None:
     """Every test on each Python that is on this machine; says which were not there."""
-    missing = []
-    for version in INTERPRETERS:
-        program = shutil.which(f"python{version}")
-        place = SHARED.parent / f"python-{version}"
-        if program is None or not _runs(program):
-            missing.append(version)
+    found = {version: _interpreter(version) for version in INTERPRETERS}
+    failed = []
+    for version, program in found.items():
+        if program is None:
             continue
+        place = SHARED.parent / f"python-{version}"
         python = str(place / "bin" / "python")
         session.run(program, "-m", "venv", str(place), external=True, silent=True)
         session.run(python, "-m", "pip", "install", "--quiet", *EVERYTHING, external=True)
-        path = os.pathsep.join([str(place / "bin"), os.environ["PATH"]])
-        session.run(
-            *(python, "-m", "pytest", "-n", "auto", *session.posargs),
-            env={"PATH": path}, external=True,
-        )  # fmt: skip
+        env = {"PATH": os.pathsep.join([str(place / "bin"), os.environ["PATH"]])}
+        try:
+            session.run(python, "-m", "pytest", "-n", "auto", *session.posargs, env=env)
+        except CommandFailed:
+            failed.append(version)
+    missing = [version for version, program in found.items() if program is None]
     if missing:
         session.warn(f"not on this machine, so not tested: Python {', '.join(missing)}")
+    if failed:
+        session.error(f"tests failed on Python {', '.join(failed)}")
 
 
-def _runs(program: str) -> bool:
-    """Whether it is a Python, and no stand-in for one that is not installed."""
-    done = subprocess.run([program, "-c", ""], capture_output=True, check=False)
-    return done.returncode == 0
+def _interpreter(version: str) -> str | None:
+    """A Python of that version: on PATH, or of pyenv. A stand-in that starts none is not one."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found = (shutil.which(f"python{version}"), *sorted(pyenv.glob(f"{version}*/bin/python")))
+    for program in (str(path) for path in found if path):
+        done = subprocess.run([program, "-c", ""], capture_output=True, check=False)
+        if done.returncode == 0:
+            return program
+    return None
 
 
 @nox.session(venv_backend="venv")
@@ -125,13 +133,15 @@ def docs(session: nox.Session) -> None:
     """The documentation, warnings are errors: -- --serve shows it while it is written."""
     python = shared(session, ".[docs]")
     what = "serve" if "--serve" in session.posargs else "build"
-    session.run(python, "-m", "mkdocs", what, "--strict")
+    env = {"NO_MKDOCS_2_WARNING": "1"}
+    session.run(python, "-m", "mkdocs", what, "--strict", env=env)
 
 
 @nox.session
 def docs_pages(session: nox.Session) -> None:
     """Write anew the pages that are made of the code: the command, its options, the errors."""
-    session.run(shared(session), "-m", "docs.make", *session.posargs)
+    python = shared(session, ".[docs]")
+    session.run(python, "-m", "docs.make", *session.posargs)
 
 
 @nox.session(venv_backend="venv")
@@ -274,8 +284,7 @@ def clients(session: nox.Session) -> None:
 @nox.session
 def page(session: nox.Session) -> None:
     """The page of a transcript in a Chromium of this machine; CODEX_ACP_SCREENSHOTS keeps looks."""
-    session.install(*EVERYTHING)
-    session.run("python", "-m", "pytest", "-m", "page", "tests/page", *session.posargs)
+    session.run(shared(session), "-m", "pytest", "-m", "page", "tests/page", *session.posargs)
 
 
 @nox.session

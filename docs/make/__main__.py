@@ -1,4 +1,4 @@
-"""``python -m docs.make [--check | --pictures]``: write anew the pages that are made of the code."""
+"""``python -m docs.make [--check | --pictures]``: write anew what is made of the code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pages() -> dict[str, str]:
 def main() -> int:
     """0 when done or current, 1 when ``--check`` finds a page that is not."""
     parser = argparse.ArgumentParser(prog="python -m docs.make", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; name what is not current")
+    parser.add_argument("--check", action="store_true", help="only name what is not current")
     parser.add_argument("--pictures", action="store_true", help="record the terminal session, too")
     args = parser.parse_args()
     old = [n for n, t in pages().items() if not (DOCS / n).exists() or (DOCS / n).read_text() != t]

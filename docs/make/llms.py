@@ -1,19 +1,22 @@
-"""``llms.txt``: what the project is and where each page is, for programs that read instead of people."""
+"""``llms.txt``: what the project is and where each page is, for programs that read."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HEAD = """\
 # codex-acp-sdk
 
-> Runs Codex as an agent of the Agent Client Protocol (ACP), and gives Python programs a typed client
-> for the Codex app-server, for any ACP agent, and both sides of ACP. Python 3.11 or newer, Linux and
-> macOS. Import name `codex_acp`, command `codex-acp-sdk`.
+> Runs Codex as an agent of the Agent Client Protocol (ACP), and gives Python programs a typed
+> client for the Codex app-server, for any ACP agent, and both sides of ACP. Python 3.11 or newer,
+> Linux and macOS. Import name `codex_acp`, command `codex-acp-sdk`.
 
 Public are the names in `__all__` of `codex_acp.codex`, `codex_acp.runtime`, `codex_acp.acp`,
-`codex_acp.testing`, `codex_acp.transcript` and `codex_acp.errors`. Every request that Codex makes of
-its client is answered exactly once, and nothing is approved by default: see the contract.
+`codex_acp.testing`, `codex_acp.transcript` and `codex_acp.errors`. Every request that Codex makes
+of its client is answered exactly once, and nothing is approved by default: see the contract.
 """
 
 LEFT_OUT = ("make", "reference")

@@ -24,9 +24,9 @@ def pages() -> dict[str, str]:
     lines = [
         "# API reference",
         "",
-        "Made of the docstrings. The models of the protocols are not listed: `codex_acp.codex.types`",
-        "and `codex_acp.acp.types` have every class of the schemas by its name there, with its",
-        "documentation, and an editor shows it.",
+        "Made of the docstrings. The models of the protocols are not listed:",
+        "`codex_acp.codex.types` and `codex_acp.acp.types` have every class of the schemas by its",
+        "name there, with its documentation, and an editor shows it.",
         "",
         "| module | for |",
         "|---|---|",

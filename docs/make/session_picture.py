@@ -8,9 +8,12 @@ import re
 import subprocess
 import sys
 from html import escape
+from typing import TYPE_CHECKING
 
 import pyte
-from pyte.screens import Char
+
+if TYPE_CHECKING:
+    from pyte.screens import Char
 
 COLUMNS = 100
 LINES = 300
@@ -75,7 +78,7 @@ def _drawn(screen: pyte.Screen) -> str:
         top = MARGIN + (y + 0.75) * HEIGHT
         lines += [
             f'<text x="{MARGIN + x * WIDTH:g}" y="{top:g}" fill="{_color(char)}"'
-            f'{" font-weight=" + chr(34) + "bold" + chr(34) if char.bold else ""}'
+            f"{' font-weight=' + chr(34) + 'bold' + chr(34) if char.bold else ''}"
             f' textLength="{len(text) * WIDTH:g}">{escape(text)}</text>'
             for x, char, text in _runs(rows[y])
         ]

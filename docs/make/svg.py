@@ -1,11 +1,13 @@
-"""Draws two kinds of diagrams as SVG, for light and dark pages: boxes with arrows, and sequences."""
+"""Draws two kinds of diagrams as SVG, for light and dark pages: boxes, and sequences."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from html import escape
 from textwrap import wrap
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 STYLE = """\
 <style>

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform, overload
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["field", "record"]
+__all__ = ["field", "names_of", "record", "replace"]
 
 T = TypeVar("T")
 
@@ -20,22 +20,37 @@ T = TypeVar("T")
 @overload
 def record(cls: type[T]) -> type[T]: ...
 @overload
-def record(*, frozen: bool = False) -> Callable[[type[T]], type[T]]: ...
+def record(*, frozen: bool = False, kw_only: bool = False) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(field_specifiers=(field,))
-def record(cls: type[T] | None = None, *, frozen: bool = False) -> Any:
+def record(cls: type[T] | None = None, *, frozen: bool = False, kw_only: bool = False) -> Any:
     """As ``@dataclass(slots=True)``: an ``__init__`` of the annotated fields, ``==`` and a repr.
 
     For classes without a base. A default is a value, or a factory as ``field`` takes it; what is
-    frozen can be hashed. ``dataclasses.replace`` and ``fields`` know nothing of it.
+    frozen can be hashed. Of what `dataclasses` has for a dataclass there is `replace`.
     """
-    return (lambda made: _made(made, frozen)) if cls is None else _made(cls, frozen)
+    if cls is None:
+        return lambda made: _made(made, frozen=frozen, kw_only=kw_only)
+    return _made(cls, frozen=frozen, kw_only=kw_only)
 
 
-def _made(cls: type[T], frozen: bool) -> type[T]:
+def names_of(cls: type) -> tuple[str, ...]:
+    """The names of its fields."""
+    names: tuple[str, ...] = cls.__dict__["__slots__"]
+    return names
+
+
+def replace(value: T, **changes: Any) -> T:
+    """A copy with other values in some fields."""
+    make: Any = type(value)
+    copy: T = make(**{name: getattr(value, name) for name in make.__slots__} | changes)
+    return copy
+
+
+def _made(cls: type[T], *, frozen: bool, kw_only: bool) -> type[T]:
     namespace = dict(cls.__dict__)
     names = tuple(namespace["__annotations__"])
     known: dict[str, Any] = {"_set": object.__setattr__}
-    params, steps = ["self"], []
+    params, steps = ["self", "*"] if kw_only else ["self"], []
     for name in names:
         default = namespace.pop(name, MISSING)
         value = name

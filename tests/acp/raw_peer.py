@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.transport.memory import MemoryLink
 
-WAIT = 5.0
+WAIT = 60.0
 """Seconds; nothing here takes more than milliseconds, a test that waits has failed."""
 
 

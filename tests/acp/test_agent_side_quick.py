@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codex_acp.acp.side import QuickHandler
     from codex_acp.jsonrpc.message import JsonValue
 
-WAIT = 5.0
+WAIT = 60.0
 NEW = {"cwd": "/work", "mcpServers": []}
 
 

@@ -32,7 +32,7 @@ from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST, METHOD_NO
 from codex_acp.transport.memory import memory_pair
 from codex_acp.wire.codec import plain
 
-WAIT = 10
+WAIT = 60
 
 
 class World:

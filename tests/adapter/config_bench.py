@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 THREAD = "thread-1"
-WAIT = 5.0
+WAIT = 60.0
 
 LISTS: tuple[Expect, ...] = (
     Expect("model/list", MODELS),

@@ -26,7 +26,7 @@ __all__ = ["THREAD", "MemoryBench", "turn_note"]
 THREAD = "thread-1"
 """The thread, and session, of every bench."""
 
-WAIT = 5.0
+WAIT = 60.0
 """Seconds; in memory everything comes within milliseconds."""
 
 

@@ -86,9 +86,12 @@ def test_the_word_may_follow_the_options(started: list[object]) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ([], {"codex": None, "yes": False, "wire": False}),
-        (["--yes"], {"codex": None, "yes": True, "wire": False}),
-        (["-y", "--wire", "--codex", "c"], {"codex": "c", "yes": True, "wire": True}),
+        ([], {"codex": None, "yes": False, "wire": False, "asks": False}),
+        (["--yes", "--ask"], {"codex": None, "yes": True, "wire": False, "asks": True}),
+        (
+            ["-y", "--wire", "--codex", "c"],
+            {"codex": "c", "yes": True, "wire": True, "asks": False},
+        ),
     ],
 )
 def test_options_of_the_demonstration(

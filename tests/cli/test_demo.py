@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -13,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from codex_acp.cli.demo_script import EXPECTED_MESSAGES
+from codex_acp.cli.demo_script import ALLOWED, CHANGED, CONTENT, REFUSED, SCRIPT
 from codex_acp.testing import (
     Entry,
     Exit,
     Expect,
+    ModelRequest,
     ScriptedCodex,
     StderrText,
     agent_message,
@@ -67,27 +67,35 @@ def temporary(tmp_path: Path) -> Path:
 
 
 @pytest.mark.e2e
-def test_a_prompt_goes_to_the_real_codex_and_back(tmp_path: Path, temporary: Path) -> None:
+def test_the_tour_shows_each_thing_and_leaves_nothing_behind(
+    tmp_path: Path, temporary: Path
+) -> None:
     codex = RealCodex(tmp_path)
     done = run(["demo", "--yes", "--codex", str(codex.path)], environment(temporary))
     out = done.stdout.decode()
     assert done.returncode == 0, out + done.stderr.decode()
     assert done.stderr == b""
-    stages = re.findall(r"^ +[0-9.]+ ([\w-]+) ", out, re.MULTILINE)
-    while "thought" in stages:  # Codex may warn of this machine
-        stages.remove("thought")
-    assert stages == [
-        *("codex", "model", "home", "spawned", "initialize", "session", "prompt", "message"),
-        *("tool-call", "tool-call", "command", "message", "end", "clean-up", "home"),
+    places = [
+        out.index(text)
+        for text in (
+            "Show me around.",
+            "  hello.py\n",
+            f"  $ {ALLOWED}\n",
+            ") Allow once\n",
+            f"  $ {REFUSED}\n",
+            f"! {REFUSED} (rejected)\n",
+            "+# A change\n",
+            "How would you like it?",
+            "editor: Zed\n",
+            "codex asks you to open a page of agentclientprotocol.com:",
+            "Declined without asking: its scheme is javascript",
+            "came from a script on this machine",
+            "[1 file changed:]",
+            "What came of it:",
+            "OK: it went as the script says",
+        )
     ]
-    streamed = " ".join(re.findall(r"^ {21}\| (.*?) *$", out, re.MULTILINE))
-    for message in EXPECTED_MESSAGES:
-        assert message in streamed
-    # The command really ran: its output, and the status that Codex reported with it.
-    assert "Process exited with code 0" in streamed
-    assert "hello.py notes.md" in streamed
-    assert "stop reason end_turn" in out
-    assert "the adapter has ended" in out
+    assert places == sorted(places)
     assert "\x1b" not in out
     assert codex.living() == []
     assert list(temporary.iterdir()) == []
@@ -100,7 +108,7 @@ def test_the_wire_shows_each_line_in_both_directions(temporary: Path) -> None:
     wire = [line for line in done.stdout.decode().splitlines() if line[:4] in ("--> ", "<-- ")]
     sent = [line for line in wire if line.startswith("-->")]
     methods = [method for line in sent for method in re.findall(r'"method":"([^"]+)"', line)]
-    assert methods == ["initialize", "session/new", "session/prompt"]
+    assert methods == ["initialize", "session/new", "session/prompt", "session/close"]
     tap = AdapterTap()
     for line in wire:
         tap.on("agent")("received" if line in sent else "sent", line[4:].encode() + b"\n")
@@ -108,9 +116,6 @@ def test_the_wire_shows_each_line_in_both_directions(temporary: Path) -> None:
     assert tap.left_open() == []
     chunks = [line for line in wire if '"agent_message_chunk"' in line]
     assert len(chunks) > 20
-    answer = json.loads(wire[-1].removeprefix("<-- "))
-    assert answer["id"] == 2
-    assert answer["result"]["stopReason"] == "end_turn"
 
 
 @pytest.mark.e2e
@@ -130,7 +135,7 @@ def test_a_signal_in_the_middle_leaves_nothing_behind(
         assert process.stdout is not None
         assert process.stderr is not None
         try:
-            while b" message " not in (line := process.stdout.readline()):
+            while b"First I look around" not in (line := process.stdout.readline()):
                 assert line
             process.send_signal(number)
             assert process.wait(WAIT_SECONDS) == 128 + number
@@ -144,10 +149,13 @@ def test_a_signal_in_the_middle_leaves_nothing_behind(
 
 
 @pytest.mark.e2e
-def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path, temporary: Path) -> None:
+@pytest.mark.parametrize("wire", [[], ["--wire"]])
+def test_a_reader_that_goes_away_ends_it_quietly(
+    tmp_path: Path, temporary: Path, wire: list[str]
+) -> None:
     codex = RealCodex(tmp_path)
     process = subprocess.Popen(
-        [*COMMAND, "demo", "--yes", "--wire", "--codex", str(codex.path)],
+        [*COMMAND, "demo", "--yes", *wire, "--codex", str(codex.path)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -157,7 +165,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path, temporary: Path
         assert process.stdout is not None
         assert process.stderr is not None
         try:
-            while b" initialize " not in (line := process.stdout.readline()):
+            while b"Show me around." not in (line := process.stdout.readline()):
                 assert line
             process.stdout.close()
             assert process.wait(WAIT_SECONDS) == 1
@@ -168,7 +176,38 @@ def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path, temporary: Path
     assert list(temporary.iterdir()) == []
 
 
-def test_other_text_than_the_scripts_is_a_failure(tmp_path: Path, temporary: Path) -> None:
+@pytest.mark.e2e
+def test_the_demonstration_is_an_agent_for_any_client(tmp_path: Path, temporary: Path) -> None:
+    codex, place = RealCodex(tmp_path), tmp_path / "place"
+    place.mkdir()
+    agent = shlex.join([*COMMAND, "demo", "--agent", "--codex", str(codex.path)])
+    env = environment(temporary, OPENAI_API_KEY="secret")
+    arguments = ["run", "--command", agent, "--cwd", str(place), "--allow", "edit"]
+    done = run([*arguments, "What can you do?"], env)
+    assert done.returncode == 0, done.stderr
+    assert b"I am a script in place of a model" in done.stdout
+    done = run([*arguments, "Please change a file, then go on."], env)
+    assert done.returncode == 0, done.stderr
+    assert (place / CHANGED).read_text() == CONTENT
+    done = run([*arguments, "install it"], env)
+    assert done.returncode == 6, "nobody could be asked"
+    assert codex.living() == []
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("prompt", ["", "Hello!", "run", "a FORM, please", "\0", "tour", "edit x"])
+def test_every_prompt_gets_an_answer_at_every_stage(prompt: str) -> None:
+    items: list[dict[str, object]] = [{"role": "user", "type": "message", "content": prompt}]
+    said: list[int | None] = []
+    for number in range(10):
+        request = ModelRequest(number, {"input": items})
+        said.append(SCRIPT.choose(request, set(range(99))))
+        items = [*items, {"type": "function_call_output", "call_id": str(number), "output": "x"}]
+    assert None not in said
+    assert said[-1] == said[-2], "it comes to an end"
+
+
+def test_another_end_than_the_scripts_is_a_failure(tmp_path: Path, temporary: Path) -> None:
     script: list[Entry] = [
         Expect("thread/start"),
         Expect("turn/start"),
@@ -181,48 +220,41 @@ def test_other_text_than_the_scripts_is_a_failure(tmp_path: Path, temporary: Pat
     out = done.stdout.decode()
     assert done.returncode == 1
     assert "Some other text." in out
-    assert "stop reason end_turn" in out
-    assert "FAILED: the text that arrived is not the script's" in out
-    assert EXPECTED_MESSAGES[0] in out
+    assert "! streamed text arrived, to its end" in out
+    assert "FAILED: it went not as the script says" in out
     assert list(temporary.iterdir()) == []
 
 
-def test_another_stop_reason_is_a_failure(tmp_path: Path, temporary: Path) -> None:
-    messages = [agent_message(text, item_id=f"m{n}") for n, text in enumerate(EXPECTED_MESSAGES)]
-    script: list[Entry] = [
-        Expect("thread/start"),
-        Expect("turn/start"),
-        *turn_started(),
-        *(entry for message in messages for entry in message),
-        *turn_completed("interrupted"),
-    ]
-    codex = ScriptedCodex(tmp_path, script)
-    done = run(["demo", "--yes", "--codex", str(codex.path)], environment(temporary))
-    assert done.returncode == 1
-    assert b"FAILED: the turn ended with cancelled, not end_turn" in done.stdout
-
-
 @pytest.mark.parametrize(
-    ("before", "message"),
-    [
-        ([], "session/new failed"),
-        ([Expect("thread/start"), Expect("turn/start")], "session/prompt failed"),
-    ],
-    ids=["at the start", "in the turn"],
+    "before",
+    [[], [Expect("thread/start"), Expect("turn/start")]],
+    ids=["at the start", "in a turn"],
 )
 def test_a_codex_that_dies_is_a_failure(
-    tmp_path: Path, temporary: Path, before: list[Entry], message: str
+    tmp_path: Path, temporary: Path, before: list[Entry]
 ) -> None:
     codex = ScriptedCodex(tmp_path, [*before, StderrText("out of ink\n"), Exit(3)])
     done = run(["demo", "--yes", "--codex", str(codex.path)], environment(temporary))
     assert done.returncode == 1
-    out = done.stdout.decode()
-    assert "FAILED: " in out
-    why = out.partition("FAILED: ")[2]
-    assert message in why
+    why = done.stdout.decode().partition("error: ")[2]
     assert "out of ink" in why
-    assert b"Traceback" not in done.stderr
+    assert b"Traceback" not in done.stdout + done.stderr
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "said"), [("0.80.0", b"Codex 0.80.0 is too old"), ("hello", b"is not a Codex")]
+)
+def test_what_cannot_be_used_is_one_sentence(
+    tmp_path: Path, temporary: Path, version: str, said: bytes
+) -> None:
+    codex = tmp_path / "codex"
+    codex.write_text(f"#!/bin/sh\necho {version}\n")
+    codex.chmod(0o755)
+    done = run(["demo", "--yes", "--codex", str(codex)], environment(temporary))
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert said in done.stderr
+    assert done.stderr.count(b"\n") == 1
 
 
 def test_a_missing_codex_is_an_error_that_says_how_to_get_one(temporary: Path) -> None:

@@ -104,8 +104,8 @@ def test_empty_lines_push_nothing_from_the_screen() -> None:
     [
         ({"arguments": {"name": "note"}}, []),
         ({"arguments": {"name": "writ"}}, ["  | arguments.name: writ"]),
-        ({"path": "/home/me"}, ["  | path: /home/me"]),
-        ({"path": "/home/me/project", "quick": False}, ["  | quick: false"]),
+        ({"path": "/srv/me"}, ["  | path: /srv/me"]),
+        ({"path": "/srv/me/project", "quick": False}, ["  | quick: false"]),
         ({"arguments": {"type": "rm", "kind": True}}, ["  | arguments.type: rm"]),
         ({"a": [1, {"b": None, "c": "x\ny"}]}, ["  | a[0]: 1", "  | a[1].c: x", "  | a[1].c: y"]),
         (["--force"], ["  | [0]: --force"]),
@@ -114,8 +114,8 @@ def test_empty_lines_push_nothing_from_the_screen() -> None:
 )
 def test_what_only_the_input_says_is_shown_by_its_name(raw: Any, more: list[str]) -> None:
     content = (text('```json\n{\n  "name": "note",\n  "kind": true\n}\n```'),)
-    call = ToolCall("t", title="notes: `write` /home/me/project", content=content, raw_input=raw)
-    assert rows(call)[0] == "  notes: `write` /home/me/project"
+    call = ToolCall("t", title="notes: `write` /srv/me/project", content=content, raw_input=raw)
+    assert rows(call)[0] == "  notes: `write` /srv/me/project"
     assert rows(call)[5:] == more
 
 

@@ -59,15 +59,15 @@ class Agent:
 
 NOISY = """
 import os, sys
-import codex_acp.mapping.agent.quick as quick
-quiet = quick.agent_info_json
+import codex_acp.mapping.agent.handshake as handshake
+quiet = handshake.agent_info
 def noisy(version):
     print("printed by a library")
     sys.stdout.write("written by a library\\n")
     os.write(1, b"written to the descriptor\\n")
     os.system("echo written by a child")
     return quiet(version)
-quick.agent_info_json = noisy
+handshake.agent_info = noisy
 from codex_acp.cli.main import main
 sys.exit(main())
 """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.testing import Entry
 
-WAIT_SECONDS = 10
+WAIT_SECONDS = 60
 HELLO: list[Entry] = [Expect("initialize"), ExpectNotification("initialized")]
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.transport.child import ChildProcess
 
-WAIT_SECONDS = 20
+WAIT_SECONDS = 60
 
 TELL = """#!{python}
 import json, os, sys

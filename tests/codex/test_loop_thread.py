@@ -18,7 +18,7 @@ from codex_acp.errors import ConnectionClosed, MisuseError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("WHO")
 

@@ -17,7 +17,7 @@ from codex_acp.transport.reading_gate import ReadingGate
 if TYPE_CHECKING:
     from codex_acp.testing import Entry
 
-WAIT_SECONDS = 10
+WAIT_SECONDS = 60
 HELLO: list[Entry] = [Expect("initialize"), ExpectNotification("initialized")]
 BIG = "x" * 500
 

@@ -35,7 +35,7 @@ from codex_acp.testing import (
 
 HELLO: list[Entry] = [Expect("initialize"), ExpectNotification("initialized")]
 NO_TURN = {"code": -32600, "message": "no active turn to interrupt"}
-WAIT_SECONDS = 10
+WAIT_SECONDS = 60
 
 
 @asynccontextmanager

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-CANCELLED_WITHIN = 5.0
-"""Seconds from ``session/cancel`` to the answer; the adapter's own bound would be ten."""
+CANCELLED_WITHIN = 60.0
+"""Seconds from ``session/cancel`` to the answer, on the busiest machine: longer is never."""
 
 
 async def cancelled_when(

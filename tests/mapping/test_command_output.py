@@ -247,6 +247,7 @@ PIECES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(pieces=PIECES, script=st.sampled_from(["make", "cat <<E\n" + "# here\n" * 900 + "E"]))
 def test_what_is_sent_is_linear_in_the_output_also_of_a_slow_trickle(
@@ -284,6 +285,7 @@ def test_a_trickle_of_hours_is_shown_to_its_last_part(trickle: str) -> None:
     assert behind <= UPDATE_COST + 2048 * 2
 
 
+@pytest.mark.slow
 def test_3_8_output_that_grows_when_it_is_made_visible_stays_bounded() -> None:
     running = Running()
     pieces, written_out = 300, len("\u27e6U+001B\u27e7".encode())

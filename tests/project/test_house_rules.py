@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,13 @@ def _name(path: Path) -> str:
 def _nodes() -> Iterator[tuple[str, ast.AST]]:
     """Every node of our sources' syntax trees, with the name of its file."""
     for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(_tree(path)):
             yield _name(path), node
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
 
 
 def test_a_handwritten_file_is_short() -> None:
@@ -68,7 +74,7 @@ def test_a_catch_all_arm_only_asserts_that_it_is_never_reached() -> None:
 
 
 def test_every_module_says_what_it_owns() -> None:
-    assert [_name(p) for p in SOURCES if not ast.get_docstring(ast.parse(p.read_text()))] == []
+    assert [_name(p) for p in SOURCES if not ast.get_docstring(_tree(p))] == []
 
 
 def test_nothing_is_left_unfinished() -> None:

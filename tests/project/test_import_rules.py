@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 SRC = Path(__file__).resolve().parents[2] / "src" / "codex_acp"
@@ -68,8 +69,13 @@ def _modules() -> list[Path]:
     return sorted(p for p in SRC.rglob("*.py") if p.parent != SRC)
 
 
-def _imports(path: Path) -> Iterator[str]:
+@cache
+def _imports(path: Path) -> tuple[str, ...]:
     """Absolute names of all that a module imports, wherever in the file."""
+    return tuple(_each_import(path))
+
+
+def _each_import(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

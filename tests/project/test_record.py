@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codex_acp._record import field, record
+from codex_acp._record import field, names_of, record, replace
 
 
 @record
@@ -25,6 +25,14 @@ class Frozen:
     """A value."""
 
     count: int = 1
+
+
+@record(kw_only=True)
+class Named:
+    """Its fields are given by name, in any order."""
+
+    first: int = 1
+    second: int
 
 
 def test_fields_are_given_by_place_or_by_name_and_have_defaults() -> None:
@@ -71,3 +79,16 @@ def test_what_is_frozen_cannot_be_changed_and_can_be_hashed() -> None:
     with pytest.raises(AttributeError, match="frozen"):
         del frozen.count
     assert Frozen() != frozen
+
+
+def test_fields_may_have_to_be_named() -> None:
+    assert Named(second=2).first == 1
+    with pytest.raises(TypeError):
+        Named(1, 2)  # type: ignore[call-arg]
+    assert names_of(Named) == ("first", "second")
+
+
+def test_a_copy_may_differ() -> None:
+    assert replace(Named(second=2), first=3) == Named(first=3, second=2)
+    with pytest.raises(TypeError, match="third"):
+        replace(Named(second=2), third=3)

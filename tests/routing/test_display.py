@@ -108,6 +108,7 @@ def test_text_cannot_pretend_to_be_notation() -> None:
     assert visible("⇥") == "⟦U+21E5⟧" != visible("\t")
 
 
+@pytest.mark.slow
 def test_3_8_no_code_point_of_a_dangerous_category_survives() -> None:
     hidden = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
     for code in range(0x110000):

@@ -382,6 +382,7 @@ def explore(case: Case) -> tuple[int, int]:
     return len(seen), transitions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_3_2_nothing_is_accepted_but_what_was_shown_in_every_order_of_events(name: str) -> None:
     first, second, openings, ids, least = CASES[name]

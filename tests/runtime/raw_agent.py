@@ -61,6 +61,8 @@ def main(behaviours: set[str]) -> None:
         message = json.loads(line)
         if "id" in message and "method" in message:
             handle(message, behaviours)
+        elif message.get("id") == "later":
+            say(f"{os.getpid()}", f" {json.dumps(message.get('result'), sort_keys=True)}")
     if "outlives its stdin" in behaviours:
         time.sleep(HOUR)
 
@@ -79,12 +81,19 @@ def handle(request: dict[str, Any], behaviours: set[str]) -> None:
         if "exits in new" in behaviours:
             raise SystemExit(4)
         answer(request, {"sessionId": f"{os.getpid()}"})
+        if "has commands" in behaviours:
+            commands = [{"name": name, "description": f"to {name}"} for name in ("bake", "exit")]
+            update = {"sessionUpdate": "available_commands_update", "availableCommands": commands}
+            params = {"sessionId": f"{os.getpid()}", "update": update}
+            send({"jsonrpc": "2.0", "method": "session/update", "params": params})
     elif method == "session/prompt":
         prompt(request, request["params"]["sessionId"], behaviours)
 
 
 def prompt(request: dict[str, Any], session_id: str, behaviours: set[str]) -> None:
     say(session_id, "Hello.")
+    if "echoes" in behaviours:
+        say(session_id, f" You said {request['params']['prompt'][0]['text']!r}.")
     end_in_prompt(behaviours)
     if "garbage in a prompt" in behaviours:
         sys.stdout.write('oops\n{"jsonrpc":"2.0"}\n[1]\n{"id":{}}\n\n')
@@ -109,6 +118,10 @@ def prompt(request: dict[str, Any], session_id: str, behaviours: set[str]) -> No
         say(session_id, f" {ask('elicitation/create', form(session_id))}")
     more = {"_meta": {"blob": "z" * 200_000}} if "huge answer" in behaviours else {}
     answer(request, {"stopReason": stop_reason(behaviours), **more})
+    if "asks later" in behaviours:
+        time.sleep(1)  # for a line to be begun
+        params = permission(session_id, behaviours)
+        send({"jsonrpc": "2.0", "id": "later", "method": PERMISSION, "params": params})
     if "answers twice" in behaviours:
         answer(request, {"stopReason": "refusal"})
         answer(request, {"stopReason": "end_turn"})

@@ -29,7 +29,7 @@ from codex_acp.errors import ErrorReply, MisuseError, RpcError
 from codex_acp.runtime import AgentRuntime, Choice, OptionNotOffered
 from tests.runtime.scripted_agent import ScriptedAgent
 
-WAIT = 10.0
+WAIT = 60.0
 
 MODEL: dict[str, Any] = {
     "type": "select",

@@ -29,7 +29,7 @@ from codex_acp.errors import ErrorReply
 from codex_acp.runtime import AgentRuntime, Form, problems_of
 from tests.runtime.scripted_agent import ScriptedAgent
 
-WAIT = 10.0
+WAIT = 60.0
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -25,7 +25,7 @@ from codex_acp.errors import ErrorReply
 from codex_acp.runtime import AgentRuntime, Permission, PermissionPolicy, allow_kinds
 from tests.runtime.scripted_agent import ScriptedAgent
 
-WAIT = 10.0
+WAIT = 60.0
 
 YES = PermissionOption(option_id="y", name="Yes", kind="allow_once")
 ALWAYS = PermissionOption(option_id="a", name="Always", kind="allow_always")

@@ -31,7 +31,7 @@ from codex_acp.runtime import (
 )
 from tests.runtime.scripted_agent import ScriptedAgent
 
-WAIT = 20.0
+WAIT = 60.0
 RAW_AGENT = Path(__file__).with_name("raw_agent.py")
 
 

@@ -37,7 +37,7 @@ from codex_acp.runtime import (
 from codex_acp.runtime.prompt import HIGH_WATER
 from tests.runtime.scripted_agent import ScriptedAgent, chunk
 
-WAIT = 10.0
+WAIT = 60.0
 
 
 def texts(updates: list[Update]) -> list[str]:

@@ -17,7 +17,7 @@ from codex_acp.runtime.terminal_process import OutputTail
 from codex_acp.runtime.terminals import Terminals
 from tests.runtime.scripted_agent import ScriptedAgent
 
-WAIT = 10.0
+WAIT = 60.0
 
 
 def command(*argv: str, **more: object) -> CreateTerminalRequest:

@@ -44,7 +44,7 @@ from codex_acp.runtime import (
 )
 from tests.runtime.scripted_agent import ScriptedAgent, chunk
 
-WAIT = 10.0
+WAIT = 60.0
 BOTH: dict[str, Any] = {"resume": {}}
 
 

@@ -18,7 +18,7 @@ from codex_acp.testing import (
     UntilCancelled,
 )
 
-WAIT = 10
+WAIT = 60
 
 
 async def test_a_client_is_tested_against_a_scripted_agent() -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-WAIT = 10
+WAIT = 60
 """Seconds; a bound for a busy machine, not an expectation."""
 
 

@@ -16,7 +16,7 @@ from codex_acp.transport.connection import Connection, Responder
 if TYPE_CHECKING:
     from codex_acp.errors import TransportError
 
-WAIT = 10
+WAIT = 60
 """Seconds; a bound for a busy machine, not an expectation."""
 
 SERVER = """

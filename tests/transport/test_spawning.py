@@ -16,7 +16,7 @@ import pytest
 from codex_acp.transport import spawning
 from codex_acp.transport.spawning import Process, start_process
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 
 TELL = """
 import json, os, sys

@@ -17,7 +17,7 @@ from codex_acp.errors import ConnectionClosed, MisuseError, TransportError
 from codex_acp.transport import websocket
 from codex_acp.transport.websocket import HIGH_WATER_BYTES, WebSocketLink
 
-WAIT_SECONDS = 20
+WAIT_SECONDS = 60
 
 Serving = Callable[[ServerConnection], Awaitable[None]]
 

@@ -25,7 +25,8 @@ from codex_acp.acp._generated.v1.models import (
 )
 from codex_acp.acp.capabilities import PROTOCOL_VERSION
 from codex_acp.acp.client_side import ClientSide
-from codex_acp.acp.conventions import acp_connection, check_known, spawn, stable_methods
+from codex_acp.acp.conventions import acp_connection, check_known, spawn
+from codex_acp.acp.dialects import methods_of
 from codex_acp.errors import LaunchError, MisuseError
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ConnectedAgent", "connect_agent"]
 
-_ASKED: Final = stable_methods(CLIENT_REQUESTS)
-_HEARD: Final = stable_methods({**CLIENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS})
+_ASKED: Final = methods_of(CLIENT_REQUESTS, unstable=False)
+_HEARD: Final = methods_of({**CLIENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS}, unstable=False)
 
 _TERMINAL: Final = frozenset(
     f"terminal/{name}" for name in ("create", "output", "release", "wait_for_exit", "kill")

@@ -25,7 +25,8 @@ from codex_acp.acp._generated.v1.models import (
 )
 from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.capabilities import negotiated_version
-from codex_acp.acp.conventions import acp_connection, check_known, stable_methods
+from codex_acp.acp.conventions import acp_connection, check_known
+from codex_acp.acp.dialects import methods_of
 from codex_acp.acp.prompt_turn import PromptTurn
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
@@ -53,8 +54,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run_agent"]
 
-_ASKED: Final = stable_methods(AGENT_REQUESTS)
-_HEARD: Final = stable_methods({**AGENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS})
+_ASKED: Final = methods_of(AGENT_REQUESTS, unstable=False)
+_HEARD: Final = methods_of({**AGENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS}, unstable=False)
 
 _SESSION_METHODS: Final = ("list", "delete", "resume", "close")
 """Methods that are advertised by an object of their own in ``sessionCapabilities``."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     SideName: TypeAlias = Literal["agent", "client"]
     QuickHandler: TypeAlias = Callable[[JsonValue], Callable[[], Awaitable[EncodedJson]] | None]
 
-__all__ = ["Dialect", "Handlers", "dialect", "dialects"]
+__all__ = ["Dialect", "Handlers", "dialect", "dialects", "methods_of"]
 
 
 class Handlers(NamedTuple):
@@ -135,10 +135,10 @@ def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
     (handled, heard), sent = (agent, client) if side == "agent" else (client, agent)
     is_stable = handlers.unstable is None and handlers.unstable_notifications is None
     requests, notifications = handlers.unstable or {}, handlers.unstable_notifications or {}
-    check_rows("request", handlers.requests, _those(handled, unstable=False))
-    check_rows("notification", handlers.notifications, _those(heard, unstable=False))
-    check_known("unstable request", requests, _those(handled, unstable=True))
-    check_known("unstable notification", notifications, _those(heard, unstable=True))
+    check_rows("request", handlers.requests, methods_of(handled, unstable=False))
+    check_rows("notification", handlers.notifications, methods_of(heard, unstable=False))
+    check_known("unstable request", requests, methods_of(handled, unstable=True))
+    check_known("unstable notification", notifications, methods_of(heard, unstable=True))
     check_known("quick", handlers.quick or {}, handled)
     return Dialect(
         version,
@@ -156,5 +156,6 @@ def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
     )
 
 
-def _those(methods: Mapping[str, MethodInfo], *, unstable: bool) -> dict[str, MethodInfo]:
+def methods_of(methods: Mapping[str, MethodInfo], *, unstable: bool) -> dict[str, MethodInfo]:
+    """Those that the stable schema has, or those that it lacks."""
     return {method: info for method, info in methods.items() if info.experimental == unstable}

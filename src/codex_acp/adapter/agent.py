@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
@@ -32,39 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from codex_acp.acp._generated.v1 import handlers
-    from codex_acp.acp._generated.v1.models import (
-        AuthenticateRequest,
-        AuthenticateResponse,
-        CancelNotification,
-        CloseSessionRequest,
-        CloseSessionResponse,
-        DeleteSessionRequest,
-        DeleteSessionResponse,
-        ForkSessionRequest,
-        ForkSessionResponse,
-        InitializeRequest,
-        InitializeResponse,
-        ListSessionsRequest,
-        ListSessionsResponse,
-        LoadSessionRequest,
-        LoadSessionResponse,
-        LogoutRequest,
-        LogoutResponse,
-        NewSessionRequest,
-        NewSessionResponse,
-        PromptRequest,
-        PromptResponse,
-        ResumeSessionRequest,
-        ResumeSessionResponse,
-        SetSessionConfigOptionRequest,
-        SetSessionConfigOptionResponse,
-        SetSessionModeRequest,
-        SetSessionModeResponse,
-        SetSessionTitleRequest,
-        SetSessionTitleResponse,
-    )
+    from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.side import QuickHandler
+    from codex_acp.adapter.load_ahead import LoadAhead
     from codex_acp.adapter.logins.auth import Authentication
     from codex_acp.adapter.prompts.host import PromptDone
     from codex_acp.adapter.server.app_server import AppServer
@@ -86,13 +58,17 @@ logger = logging.getLogger(__name__)
 
 
 LOAD_AFTER_SECONDS: Final = 0.002
-"""After a session was opened: the answer is written first, then what a prompt needs is loaded."""
+"""What is said is written first, then what a prompt needs is loaded."""
+
+IDLE_SECONDS: Final = 0.2
+"""After ``initialize``, when no session is opened: Codex has booted, which was more urgent."""
 
 
 class CodexAgent:
     """The agent of one ACP connection. ``spawn`` starts a task that may outlive its request.
 
-    ``when_loaded`` is called once, when all that a prompt needs has been imported.
+    ``when_loaded`` is called once, when all that a prompt needs has been imported, which ``ahead``
+    begins when ``initialize`` is answered; without it, it waits for a session.
     """
 
     def __init__(
@@ -101,16 +77,18 @@ class CodexAgent:
         spawn: Spawn,
         transcript: Transcript | None = None,
         when_loaded: Callable[[], None] | None = None,
+        ahead: LoadAhead | None = None,
     ) -> None:
         self._app_server = app_server
         self.spawn = spawn = guarded(spawn)
         self._when_loaded = when_loaded
+        self._ahead = ahead
         transcript = transcript or Transcript()
         self.client = Client(spawn)
         self._sessions = Sessions(spawn, self.client, transcript)
         self._record = SessionTranscript(transcript, lambda: self._sessions.generation)
         self.config = Config(spawn, self._sessions.send, self._takes_booleans)
-        self._opener = SessionOpener(app_server, self._sessions, self.config)
+        self._opener = SessionOpener(app_server, self._sessions, self.config, self._waits)
         self._readiness = PromptPreconditions(self._sessions, self._opener)
         self._session_methods: SessionMethods | None = None
         self._extras: SessionServices | None = None
@@ -161,14 +139,14 @@ class CodexAgent:
 
     # The methods.
 
-    async def initialize(self, request: InitializeRequest) -> InitializeResponse:
+    async def initialize(self, request: v1.InitializeRequest) -> v1.InitializeResponse:
         """Answered at once: a Codex that is missing is reported by what needs it."""
         from codex_acp.wire.codec import plain
 
         params = cast("dict[str, JsonValue]", plain(request))
         result = initialize_result(params, self.introduce(params))
         answer = ACP_MODELS.decode("InitializeResponse", result, "the answer to initialize")
-        return cast("InitializeResponse", answer)
+        return cast("v1.InitializeResponse", answer)
 
     def _quick_initialize(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
         if not isinstance(params, dict) or not is_simple(params):
@@ -184,13 +162,15 @@ class CodexAgent:
         self.client.introduced(params, version)
         self._app_server.introduce(codex_client_info(params))
         self.spawn(self._app_server.warm_up)
+        if self._ahead is not None:
+            self._ahead.start_within(IDLE_SECONDS)
         return self._login_ways
 
-    async def authenticate(self, request: AuthenticateRequest) -> AuthenticateResponse:
+    async def authenticate(self, request: v1.AuthenticateRequest) -> v1.AuthenticateResponse:
         """See `Authentication.authenticate`."""
         return await self._authentication.authenticate(request, await self._app_server.client())
 
-    async def logout(self, request: LogoutRequest) -> LogoutResponse:
+    async def logout(self, request: v1.LogoutRequest) -> v1.LogoutResponse:
         """See `Authentication.logout`."""
         response = await self._authentication.logout(request, await self._app_server.client())
         self._opener.login.forget()
@@ -206,10 +186,10 @@ class CodexAgent:
 
     # Sessions.
 
-    async def new_session(self, request: NewSessionRequest) -> NewSessionResponse:
+    async def new_session(self, request: v1.NewSessionRequest) -> v1.NewSessionResponse:
         """``session/new``. Raises RpcError: -32602, -32000, -32603."""
         answer = await self._start(await self._methods.setup(request))
-        return cast("NewSessionResponse", _model("NewSessionResponse", answer))
+        return cast("v1.NewSessionResponse", _model("NewSessionResponse", answer))
 
     def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
         thread = simple_thread_params(params)
@@ -230,38 +210,38 @@ class CodexAgent:
         self._open(opened)
         return {"sessionId": opened.session_id, **opened.answer}
 
-    async def load_session(self, request: LoadSessionRequest) -> LoadSessionResponse:
+    async def load_session(self, request: v1.LoadSessionRequest) -> v1.LoadSessionResponse:
         """See `SessionMethods.load`."""
         opened = await self._methods.load(request)
         self._open(opened)
-        return cast("LoadSessionResponse", _model("LoadSessionResponse", opened.answer))
+        return cast("v1.LoadSessionResponse", _model("LoadSessionResponse", opened.answer))
 
-    async def resume_session(self, request: ResumeSessionRequest) -> ResumeSessionResponse:
+    async def resume_session(self, request: v1.ResumeSessionRequest) -> v1.ResumeSessionResponse:
         """See `SessionMethods.resume`."""
         opened = await self._methods.resume(request)
         self._open(opened)
-        return cast("ResumeSessionResponse", _model("ResumeSessionResponse", opened.answer))
+        return cast("v1.ResumeSessionResponse", _model("ResumeSessionResponse", opened.answer))
 
-    async def fork_session(self, request: ForkSessionRequest) -> ForkSessionResponse:
+    async def fork_session(self, request: v1.ForkSessionRequest) -> v1.ForkSessionResponse:
         """See `SessionMethods.fork`."""
         opened = await self._methods.fork(request)
         self._open(opened)
         answer: dict[str, JsonValue] = {"sessionId": opened.session_id, **opened.answer}
         made = ACP_MODELS.decode("ForkSessionResponse", answer, "the new session")
-        return cast("ForkSessionResponse", made)
+        return cast("v1.ForkSessionResponse", made)
 
-    async def list_sessions(self, request: ListSessionsRequest) -> ListSessionsResponse:
+    async def list_sessions(self, request: v1.ListSessionsRequest) -> v1.ListSessionsResponse:
         """See `SessionMethods.list`."""
         return await self._methods.list(request)
 
-    async def close_session(self, request: CloseSessionRequest) -> CloseSessionResponse:
+    async def close_session(self, request: v1.CloseSessionRequest) -> v1.CloseSessionResponse:
         """See `SessionMethods.close`."""
         self._readiness.cancel(request.session_id)
         response = await self._methods.close(request)
         self._closed(request.session_id, "closed by the client")
         return response
 
-    async def delete_session(self, request: DeleteSessionRequest) -> DeleteSessionResponse:
+    async def delete_session(self, request: v1.DeleteSessionRequest) -> v1.DeleteSessionResponse:
         """See `SessionMethods.delete`."""
         request.session_id = canonical_id(request.session_id)  # else an open one lived on
         self._readiness.cancel(request.session_id)
@@ -271,18 +251,18 @@ class CodexAgent:
             self._closed(request.session_id, "deleted by the client")
         return response
 
-    async def set_title(self, request: SetSessionTitleRequest) -> SetSessionTitleResponse:
+    async def set_title(self, request: v1.SetSessionTitleRequest) -> v1.SetSessionTitleResponse:
         """See `SessionMethods.set_title`."""
         return await self._methods.set_title(request)
 
-    async def set_mode(self, request: SetSessionModeRequest) -> SetSessionModeResponse:
+    async def set_mode(self, request: v1.SetSessionModeRequest) -> v1.SetSessionModeResponse:
         """See `Config.set_mode`."""
         await self._readiness.live(self.session(request.session_id).id)
         return await self.config.set_mode(request)
 
     async def set_config_option(
-        self, request: SetSessionConfigOptionRequest
-    ) -> SetSessionConfigOptionResponse:
+        self, request: v1.SetSessionConfigOptionRequest
+    ) -> v1.SetSessionConfigOptionResponse:
         """See `Config.set_config_option`."""
         await self._readiness.live(self.session(request.session_id).id)
         return await self.config.set_config_option(request)
@@ -299,7 +279,12 @@ class CodexAgent:
             self._session_methods = SessionMethods(self._sessions, self._opener, self.config)
         return self._session_methods
 
-    # Behind the answer.
+    # While Codex works, and behind the answer.
+
+    def _waits(self) -> None:
+        """A session is being opened, and Codex is at it now."""
+        if self._ahead is not None:
+            self._ahead.start_within(LOAD_AFTER_SECONDS)
 
     def _open(self, opened: Opened) -> None:
         """A session is open; what else there is to do, waits until that is answered."""
@@ -308,7 +293,8 @@ class CodexAgent:
         self._load_soon()
 
     def _load_soon(self) -> None:
-        asyncio.get_running_loop().call_later(LOAD_AFTER_SECONDS, self._load)
+        load = self._load if self._ahead is None else partial(self._ahead.then, self._load)
+        asyncio.get_running_loop().call_later(LOAD_AFTER_SECONDS, load)
 
     def leave(self) -> None:
         """The client is gone: nothing is begun for it any more."""
@@ -348,7 +334,7 @@ class CodexAgent:
 
     # Prompts.
 
-    async def prompt(self, request: PromptRequest) -> PromptResponse:
+    async def prompt(self, request: v1.PromptRequest) -> v1.PromptResponse:
         """See `Session.prompt`; -32002 for a session that is not open here."""
         from codex_acp.mapping.v1.content import blocks_of
         from codex_acp.mapping.v1.prompts import prompt_response
@@ -370,7 +356,7 @@ class CodexAgent:
         )
         return await self._record.prompt(session_id, running)
 
-    def cancel(self, notification: CancelNotification) -> None:
+    def cancel(self, notification: v1.CancelNotification) -> None:
         """See `Session.cancel`; one for an unknown session is only logged."""
         session = self._sessions.get(notification.session_id)
         if session is None:

@@ -98,9 +98,9 @@ class Client:
 
     def _write(self, event: SessionEvent) -> list[bytes]:
         if self._version == 1:
-            from codex_acp.adapter.dialects import v1
+            from codex_acp.adapter.dialects import v1_updates
 
-            return v1.written(event, self.features)
+            return v1_updates.written(event, self.features)
         from codex_acp.adapter.dialects import v2
 
         return v2.written(event)

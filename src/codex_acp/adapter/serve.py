@@ -13,6 +13,7 @@ import anyio
 from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.conventions import acp_connection
 from codex_acp.adapter.agent import CodexAgent
+from codex_acp.adapter.load_ahead import LoadAhead
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.errors import TransportError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
@@ -49,12 +50,13 @@ async def serve_link(
     *,
     line_limit: int = DEFAULT_LINE_LIMIT,
     when_loaded: Callable[[], None] | None = None,
+    ahead: LoadAhead | None = None,
 ) -> None:
     """Serve one client until it disconnects, then end Codex and all of its children.
 
     ``transcript`` hears of every approval, elicitation and decline, and of the wire if it keeps
     that; ``line_limit`` is in bytes. ``when_loaded`` is called when all that a prompt needs has
-    been imported.
+    been imported, which ``ahead`` does in a thread.
     Raises TransportError if the connection to the client broke.
     """
     tap = None if transcript is None else transcript.tap("client")
@@ -64,7 +66,7 @@ async def serve_link(
     broken: TransportError | None = None
     try:
         async with anyio.create_task_group() as tasks:
-            agent = CodexAgent(app_server, tasks.start_soon, transcript, when_loaded)
+            agent = CodexAgent(app_server, tasks.start_soon, transcript, when_loaded, ahead)
             side = AgentSide(
                 connection,
                 agent.requests(),
@@ -117,7 +119,12 @@ async def _main(
         loop.call_later(START_UP_SECONDS, gc.enable)
         try:
             await serve_link(
-                link, app_server, transcript, line_limit=line_limit, when_loaded=_collect_garbage
+                link,
+                app_server,
+                transcript,
+                line_limit=line_limit,
+                when_loaded=_collect_garbage,
+                ahead=LoadAhead(loop),
             )
         except TransportError as error:
             logger.warning("the client is gone: %s", error)

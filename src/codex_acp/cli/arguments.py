@@ -14,8 +14,10 @@ from codex_acp.cli.logs import DEFAULT_LEVEL, LEVEL_VARIABLE, LEVELS, chosen_lev
 __all__ = [
     "PROGRAM",
     "Parser",
+    "chat_parser",
     "completions_parser",
     "demo_parser",
+    "doctor_parser",
     "login_parser",
     "routes_parser",
     "run_parser",
@@ -114,6 +116,16 @@ def run_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def doctor_parser() -> argparse.ArgumentParser:
+    """The parser of what follows ``doctor``."""
+    from codex_acp.cli.doctor.arguments import add_doctor_arguments
+
+    parser = Parser(prog=f"{PROGRAM} doctor", allow_abbrev=False)
+    add_doctor_arguments(parser)
+    _add_codex(parser)
+    return parser
+
+
 def transcript_parser() -> argparse.ArgumentParser:
     """The parser of what follows ``transcript``."""
     from codex_acp.cli.transcript_view.arguments import add_transcript_arguments
@@ -123,16 +135,33 @@ def transcript_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def chat_parser() -> argparse.ArgumentParser:
+    """The parser of what follows ``chat``."""
+    from codex_acp.cli.chat_arguments import add_chat_arguments
+
+    parser = Parser(prog=f"{PROGRAM} chat", allow_abbrev=False)
+    add_chat_arguments(parser)
+    return parser
+
+
 def demo_parser() -> argparse.ArgumentParser:
     """The parser of what follows ``demo``."""
     parser = Parser(
         prog=f"{PROGRAM} demo",
-        description="Start the agent as an editor would, with the real Codex, a scripted model "
-        "on this machine and a throw-away home; send one prompt and show what comes back. "
-        "Needs no account and no network. Exit code 0 if all went as the script says.",
+        description="A tour of what a client can show: the real Codex with a scripted model on "
+        "this machine and a throw-away home; streamed text, commands that are allowed and refused, "
+        "a diff, a form, a page, and what is declined. Needs no account and no network. Exit code "
+        "0 if all went as the script says.",
         allow_abbrev=False,
     )
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask before starting")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--ask", action="store_true", help="answer the questions of the tour yourself")
+    how.add_argument(
+        "--agent",
+        action="store_true",
+        help="serve this Codex and its scripted model to an editor, on standard input and output",
+    )
     parser.add_argument(
         "--wire", action="store_true", help="show each ACP line as it is sent and received"
     )

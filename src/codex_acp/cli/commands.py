@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.cli import arguments
 from codex_acp.cli.arguments import PROGRAM, Parser
-from codex_acp.transcript.writer import transcript_path
 
 if TYPE_CHECKING:
     import argparse
@@ -64,8 +63,11 @@ def _run_serve(argv: Sequence[str]) -> int:
     if word != "serve":
         usage = f"{word} {COMMANDS[word].usage}"
         parser.error(f"{word} has options of its own; write them behind it: {usage}")
-    if options.transcript_wire and not transcript_path(options.transcript, os.environ):
-        parser.error("--transcript-wire needs a transcript; name one with --transcript FILE")
+    if options.transcript_wire:
+        from codex_acp.transcript.writer import transcript_path
+
+        if transcript_path(options.transcript, os.environ) is None:
+            parser.error("--transcript-wire needs a transcript; name one with --transcript FILE")
     from codex_acp.cli.serve import serve
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.codex.threads.trust import trust_arguments
@@ -113,6 +115,15 @@ def _run_run(argv: Sequence[str]) -> int:
     return run_prompt(options)
 
 
+def _run_chat(argv: Sequence[str]) -> int:
+    from codex_acp.cli.chat_arguments import chat_options
+
+    options = chat_options(argv, arguments.chat_parser())
+    from codex_acp.cli.chat import chat
+
+    return chat(options)
+
+
 def _run_login(argv: Sequence[str]) -> int:
     return _login(None, argv)
 
@@ -133,9 +144,20 @@ def _run_routes(argv: Sequence[str]) -> int:
 
 def _run_demo(argv: Sequence[str]) -> int:
     options = arguments.demo_parser().parse_args(argv)
-    from codex_acp.cli.demo import demo
+    from codex_acp.cli.demo import demo, demo_agent
 
-    return demo(codex=options.codex, yes=options.yes, wire=options.wire)
+    if options.agent:
+        return demo_agent(codex=options.codex)
+    return demo(codex=options.codex, yes=options.yes, wire=options.wire, asks=options.ask)
+
+
+def _run_doctor(argv: Sequence[str]) -> int:
+    from codex_acp.cli.doctor.arguments import doctor_options
+
+    options = doctor_options(arguments.doctor_parser().parse_args(argv))
+    from codex_acp.cli.doctor.command import doctor
+
+    return doctor(options)
 
 
 def _run_transcript(argv: Sequence[str]) -> int:
@@ -190,12 +212,16 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "[options]", program_parser, _run_serve,
     ),
     "demo": Command(
-        "send one prompt through the real Codex with a scripted model, and show it",
+        "a tour through the real Codex with a scripted model, and no account",
         "[options]", arguments.demo_parser, _run_demo,
     ),
     "run": Command(
         "send one prompt to any ACP agent, from the terminal or a script",
         "[options] PROMPT", arguments.run_parser, _run_run,
+    ),
+    "chat": Command(
+        "talk with any ACP agent in the terminal",
+        "[options] [PROMPT]", arguments.chat_parser, _run_chat,
     ),
     "login": Command(
         "log in to OpenAI with Codex's own login; what follows goes to `codex login`",
@@ -204,6 +230,10 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "routes": Command(
         "print what becomes of every request that Codex can make",
         "[--json]", arguments.routes_parser, _run_routes,
+    ),
+    "doctor": Command(
+        "say what is wrong with this machine, and what to do; settings for editors",
+        "[--turn] [--editor NAME]", arguments.doctor_parser, _run_doctor,
     ),
     "transcript": Command(
         "show a transcript, or make a page of it",

@@ -1,31 +1,26 @@
 """``codex-acp-sdk demo``: what must be there, the question, and the throw-away surroundings.
 
-The conversation itself is in `codex_acp.cli.demo_client`.
+The tour itself is in `codex_acp.cli.demo_tour`, what the model does in ``demo_script``.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.cli.demo_client import DemoClient
-from codex_acp.cli.demo_screen import Screen
-from codex_acp.cli.demo_script import COMMAND, EXPECTED_MESSAGES, SCRIPT, WORKSPACE_FILES
-from codex_acp.cli.interrupts import EndSignals
+from codex_acp.cli.demo_script import SCRIPT, SERVER, TOOLS
 from codex_acp.cli.version import binary_text
 from codex_acp.codex.connection.codex_binary import find_codex
-from codex_acp.errors import CodexAcpError, LaunchError
-from codex_acp.testing import CodexHome, ScriptedModel
-from codex_acp.transport.child import spawn
+from codex_acp.errors import LaunchError
+from codex_acp.testing import CodexHome, ScriptedMcpServer, ScriptedModel
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
-    from codex_acp.cli.demo_client import DemoResult
-
-__all__ = ["demo"]
+__all__ = ["demo", "demo_agent"]
 
 FAILED: Final = 1
 """Exit code when Codex is missing, the turn failed, or the person said no."""
@@ -33,86 +28,83 @@ FAILED: Final = 1
 BAD_ARGUMENTS: Final = 2
 
 SIGNALLED: Final = 128
-"""Plus the signal's number: the exit code after a signal, as shells have it."""
+"""Exit codes above it are those of a signal."""
 
-PLAN: Final = f"""\
+PLAN: Final = """\
 This sends one prompt from an ACP client through the adapter to the real Codex, and back:
 
   ACP client (this program) -> codex-acp-sdk -> codex app-server -> scripted model
 
-The model is a script served on 127.0.0.1; Codex runs `{COMMAND}` in its read-only sandbox, in a
+You see what a client of yours would show: text, commands that are allowed and refused, a diff,
+a form, a page, and what is declined. The model is a script on 127.0.0.1; commands run in a
 temporary directory that is removed at the end. No account, no network, no file of yours.
 """
 
+HIDDEN: Final = ("CODEX_", "OPENAI_")
+"""Of this process's environment nothing that could be an account reaches the demonstration."""
 
-def demo(*, codex: str | None = None, yes: bool = False, wire: bool = False) -> int:
-    """Run the demonstration and return its exit code.
+KEPT: Final = ("CODEX_ACP_", "CODEX_PATH")
 
-    0 only if the turn ended with ``end_turn`` and the text is the script's. ``codex`` names the
-    binary; ``yes`` asks nothing; ``wire`` shows each line of the connection.
+
+def demo(
+    *, codex: str | None = None, yes: bool = False, wire: bool = False, asks: bool = False
+) -> int:
+    """Run the tour and return its exit code.
+
+    0 only if all came of it that the script says. ``codex`` names the binary; ``yes`` does not
+    ask whether to start; ``wire`` shows each line of the connection; with ``asks`` the person
+    answers what the tour asks.
     """
-    if not yes and not (sys.stdin is not None and sys.stdin.isatty()):
-        return _complain("standard input is no terminal to ask on; use --yes", BAD_ARGUMENTS)
+    at_terminal = sys.stdin is not None and sys.stdin.isatty()
+    if not at_terminal and (asks or not yes):
+        option = "--ask is for a terminal" if asks else "use --yes"
+        return _complain(f"standard input is no terminal to ask on; {option}", BAD_ARGUMENTS)
     try:
         path, binary = find_codex(codex).path, binary_text(codex)
     except LaunchError as error:
         return _complain(str(error), FAILED)
-    screen = Screen(sys.stdout, wire=wire)
-    screen.plain(PLAN)
+    from codex_acp.cli.screen.pipes import opened
+
+    out = opened(sys.stdout)
+    print(f"{PLAN}\nCodex {binary}\n", file=out, flush=True)
     if not yes and not _agreed():
-        screen.plain("Nothing was started.")
+        print("Nothing was started.", file=out)
         return FAILED
-    with EndSignals() as ended:
-        try:
-            return _run(screen, path, binary)
-        except KeyboardInterrupt:
-            print("\ninterrupted; everything that was started is ended", file=sys.stderr)
-            return SIGNALLED + ended.number
+    with _surroundings() as (home, server):
+        from codex_acp.cli.demo_tour import Tour
+        from codex_acp.runtime import AgentSpec
+
+        spec = AgentSpec.codex("--codex", path, env=_environment(home), inherit_env=False)
+        code = Tour(spec, home.workspace, server, out, asks=asks, wire=wire).run()
+    if code > SIGNALLED:
+        print("interrupted; everything that was started is ended", file=sys.stderr)
+    return code
 
 
-def _run(screen: Screen, path: str, binary: str) -> int:
-    screen.restart_clock()
-    with ScriptedModel(SCRIPT) as model, CodexHome(model.base_url) as home:
-        screen.stage("codex", binary)
-        screen.stage("model", f"a script at {model.base_url}")
-        screen.stage("home", f"{home.root} (temporary)")
-        _fill(home.workspace)
-        # -P: a module that lies in the current directory must not be taken for one of ours.
-        argv = [sys.executable, "-P", "-m", "codex_acp", "serve", "--codex", path]
-        child = spawn(argv, _environment(home), name="the adapter")
-        client = DemoClient(screen, child, model)
-        screen.stage("spawned", f"python -m codex_acp serve, process {child.pid}")
-        try:
-            result = asyncio.run(client.talk(str(home.workspace)))
-        except (CodexAcpError, TimeoutError) as error:
-            screen.verdict(False, str(error))
-            return FAILED
-        finally:
-            child.kill_tree()  # does nothing to one that was ended in good order
-        root = home.root
-    screen.stage("home", "could not be removed" if root.exists() else "removed")
-    screen.plain(f"\ntimes in seconds: {result.times}")
-    return _judge(screen, result)
+def demo_agent(*, codex: str | None = None) -> int:
+    """Serve the real Codex with the scripted model to any ACP client, until it goes."""
+    from codex_acp.cli.serve import serve
+    from codex_acp.codex.connection.launch import LaunchOptions
+
+    with _surroundings() as (home, _):
+        for name in list(os.environ):
+            if name.startswith(HIDDEN) and not name.startswith(KEPT):
+                del os.environ[name]
+        os.environ.update(home.env)
+        return serve(LaunchOptions(codex=codex))
 
 
-def _judge(screen: Screen, result: DemoResult) -> int:
-    if result.stop_reason != "end_turn":
-        screen.verdict(False, f"the turn ended with {result.stop_reason}, not end_turn")
-        return FAILED
-    if result.messages != EXPECTED_MESSAGES:
-        screen.verdict(False, "the text that arrived is not the script's; expected was:")
-        for message in EXPECTED_MESSAGES:
-            screen.quote(message)
-        return FAILED
-    screen.verdict(
-        True, "the turn ended with end_turn, and the text is the script's, to the letter"
-    )
-    return 0
-
-
-def _fill(workspace: Path) -> None:
-    for name, content in WORKSPACE_FILES.items():
-        (workspace / name).write_text(content, encoding="utf-8")
+@contextmanager
+def _surroundings() -> Iterator[tuple[CodexHome, ScriptedMcpServer]]:
+    """A model, an MCP server, and a home for Codex that is removed."""
+    with (
+        TemporaryDirectory(prefix="codex-acp-demo-", ignore_cleanup_errors=True) as folder,
+        ScriptedModel(SCRIPT) as model,
+    ):
+        server = ScriptedMcpServer(folder, TOOLS, name=SERVER)
+        with CodexHome(model.base_url, mcp_servers={SERVER: server.config}) as home:
+            (home.workspace / "hello.py").write_text('print("hello")\n', encoding="utf-8")
+            yield home, server
 
 
 def _environment(home: CodexHome) -> dict[str, str]:

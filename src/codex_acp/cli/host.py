@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.cli.run_arguments import FAILED, USAGE
 from codex_acp.cli.screen.errors import LOG_IN, sentence
+from codex_acp.cli.screen.questions import REJECTING
 from codex_acp.errors import CodexAcpError, MisuseError
 from codex_acp.routing.display import visible
 from codex_acp.runtime import (
@@ -183,6 +184,8 @@ class Host:
                 title = visible(permission.tool_call.title or permission.tool_call.tool_call_id)
                 chosen = None if option is None else visible(option.name)
                 self._screen.permission(f"permission for {title}", chosen)
+            if option is None or option.kind in REJECTING:
+                self._screen.rejected(permission.tool_call.tool_call_id)
             return None if option is None else option.option_id
 
         return decide

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from typing import TextIO
 
 __all__ = ["LineReader", "Redraw", "size_of", "wants_colours"]
@@ -67,9 +68,12 @@ class LineReader:
             data += more
         return data.decode(errors="replace").rstrip("\r\n")
 
-    @contextmanager
-    def noticing_changes(self) -> Iterator[None]:
+    def noticing_changes(self) -> AbstractContextManager[None]:
         """`line` raises Redraw when the window changes its size, or this program is continued."""
+        return self._noticing()
+
+    @contextmanager
+    def _noticing(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         numbers: tuple[signal.Signals, ...] = (signal.SIGWINCH, signal.SIGCONT)
         try:

@@ -6,9 +6,9 @@ the same times in the same order always give the same state and the same updates
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from codex_acp._record import field, record
 from codex_acp.acp.capabilities import ClientFeatures
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionState"]
 
 
-@dataclass(slots=True)
+@record
 class SessionState:
     """One session's memory. The first three fields are inputs: the caller sets them."""
 

@@ -5,8 +5,9 @@ Codex streams an item's text as deltas and then sends the item whole, which is w
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
+
+from codex_acp._record import field, record
 
 __all__ = ["SentThought", "add_piece", "left_to_send"]
 
@@ -17,7 +18,7 @@ CHARACTERS_A_PIECE: Final = 64
 """So many joined already allow one more: then joining costs the same for each, however long."""
 
 
-@dataclass(slots=True)
+@record
 class SentThought:
     """What was sent of one reasoning item."""
 

@@ -1,4 +1,4 @@
-"""A client that speaks ACP v1: what it is told, and how it is asked."""
+"""How a client that speaks ACP v1 is asked."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from codex_acp.acp._generated.v1.models import (
     SelectedRequestPermissionOutcome,
 )
 from codex_acp.mapping.v1.permissions import permission_request
-from codex_acp.mapping.v1.updates import updates_of
 from codex_acp.routing.ledger import OutcomeCancelled, Selected
-from codex_acp.wire.codec import encode
 
 if TYPE_CHECKING:
     from codex_acp.acp._generated.v1.models import (
@@ -20,16 +18,9 @@ if TYPE_CHECKING:
         CreateElicitationResponse,
     )
     from codex_acp.acp.agent_side import AgentSide
-    from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.mapping.events.permissions import PermissionQuestion
-    from codex_acp.mapping.events.session_events import SessionEvent
 
-__all__ = ["AsksInV1", "written"]
-
-
-def written(event: SessionEvent, client: ClientFeatures) -> list[bytes]:
-    """The updates that tell of an event, as JSON."""
-    return [encode(update) for update in updates_of(event, client)]
+__all__ = ["AsksInV1"]
 
 
 class AsksInV1:

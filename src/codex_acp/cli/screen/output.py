@@ -77,7 +77,9 @@ class TextOutput:
         self._message_id: str | None = None
         self._in_text = False
         self._any_text = False
+        self._line_is_open = False
         self._ended: set[str] = set()
+        self._rejected: set[str] = set()
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -131,6 +133,10 @@ class TextOutput:
     def permission(self, question: str, chosen: str | None) -> None:
         """A permission request was answered."""
         self.note(f"{question}: {'rejected' if chosen is None else chosen}")
+
+    def rejected(self, call_id: str) -> None:
+        """A tool call was not permitted: it has no outcome but that."""
+        self._rejected.add(call_id)
 
     def result(self, session: Session, result: PromptResult) -> None:
         """The prompt has ended."""
@@ -207,6 +213,8 @@ class TextOutput:
             self._write(self._out, "\n")
         self._message_id = update.message_id
         self._in_text = self._any_text = True
+        if content.text:
+            self._line_is_open = not content.text.endswith("\n")
         self._write(self._out, prose(content.text))
 
     def _tool_call(self, call: ToolCall) -> None:
@@ -225,7 +233,11 @@ class TextOutput:
             return
         self._ended.add(call_id)
         mark, style = ENDED[str(call.status)]
-        self.line(Line(title_of(call), f"{self._styled(mark, style)} "))
+        was_rejected = call.status == "failed" and call_id in self._rejected
+        title = f"{title_of(call)} (rejected)" if was_rejected else title_of(call)
+        self.line(Line(title, f"{self._styled(mark, style)} "))
+        if was_rejected:
+            return
         for line in outcome(call, verbose=self.verbose):
             self.line(line)
 
@@ -249,7 +261,8 @@ class TextOutput:
     def _end_text(self) -> None:
         if self._in_text:
             self._in_text = False
-            self._write(self._out, "\n")
+            if self._line_is_open:
+                self._write(self._out, "\n")
 
     def _write(self, stream: TextIO, text: str) -> None:
         if self._guarded or stream is self._err:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from codex_acp.cli.terminal import LineReader
     from codex_acp.runtime import Form, FormAnswer, Permission, UrlAnswer, UrlRequest
 
-__all__ = ["Questions"]
+__all__ = ["REJECTING", "Questions"]
 
 KEY_LETTERS: Final = "bcdfghjkmnpqrstvwxz"
 """What the random part of a question's keys is made of: no words, and no letter like a digit."""
@@ -55,8 +55,8 @@ KIND_WORDS: Final = {
     "reject_always": "reject always",
 }
 
-
 REJECTING: Final = ("reject_once", "reject_always")
+"""Kinds of options that permit nothing."""
 
 
 class Skipped(Exception):

@@ -100,7 +100,10 @@ def asked_to(call: ToolCall) -> str:
 
 def title_of(call: ToolCall) -> str:
     """What stands for it in a line; not yet visible."""
-    return shortened((call.title or call.tool_call_id).strip("`"), TITLE_LIMIT)
+    title = call.title or call.tool_call_id
+    if title.startswith("Run: `") and title.endswith("`"):
+        title = _script_of(title.removeprefix("Run: ").strip("`"))
+    return shortened(title.strip("`"), TITLE_LIMIT)
 
 
 def quoted(text: str) -> Iterator[Line]:
@@ -172,7 +175,7 @@ def _script(script: str) -> Iterator[Line]:
 def _cut(lines: list[Line], first: int, last: int) -> list[Line]:
     """The first and the last; what is left out is counted."""
     left_out = len(lines) - first - last
-    if left_out <= 0:
+    if left_out <= 1:
         return lines
     note = Line(f"... {left_out} more lines", "  ", "dim")
     return [*lines[:first], note, *lines[len(lines) - last :]]

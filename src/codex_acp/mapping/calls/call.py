@@ -5,9 +5,9 @@ Owns how an item's state becomes a tool call's status. Must not know what kind o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
+from codex_acp._record import record
 from codex_acp.mapping.events.session_events import ToolCallAnnounced, ToolCallChanged
 from codex_acp.routing.content import text_content
 from codex_acp.routing.display import inline
@@ -55,7 +55,7 @@ class Ending(NamedTuple):
         return [] if self.line is None else [text_content(self.line)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, kw_only=True)
 class Call:
     """A tool call with everything it shows."""
 

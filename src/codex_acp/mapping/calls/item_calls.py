@@ -6,9 +6,9 @@ item that is replayed shows what it showed when it was live.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
+from codex_acp._record import replace
 from codex_acp.codex._generated.models import (
     CollabAgentToolCallThreadItem,
     CommandExecutionThreadItem,

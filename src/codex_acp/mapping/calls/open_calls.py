@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from codex_acp._record import field, record
 from codex_acp.mapping.calls.output import Budget, RollingOutput
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["OpenCall"]
 
 
-@dataclass(slots=True)
+@record
 class OpenCall:
     """A tool call that was announced and has not ended."""
 

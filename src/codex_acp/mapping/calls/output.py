@@ -11,8 +11,9 @@ Pure: time is given. Must not know what is shown around the output.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
+
+from codex_acp._record import field, record
 
 __all__ = [
     "EARNED_PER_BYTE",
@@ -52,7 +53,7 @@ _PIECES_KEPT: Final = 1024
 """Pieces that are kept apart; then they are joined, so that tiny ones cost no more than others."""
 
 
-@dataclass(slots=True)
+@record
 class Budget:
     """How much may be sent, and how often."""
 
@@ -75,7 +76,7 @@ class Budget:
         self.sent_at = now
 
 
-@dataclass(slots=True)
+@record
 class RollingOutput:
     """Output as it comes. Sizes are bytes of UTF-8."""
 

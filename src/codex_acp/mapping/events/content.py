@@ -5,8 +5,9 @@ A block is what MCP and both versions of ACP have alike; each version's renderin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from codex_acp._record import record
 
 __all__ = [
     "AudioBlock",
@@ -27,14 +28,14 @@ FileOperation: TypeAlias = Literal["add", "delete", "modify", "move"]
 """What happens to a file; ``move`` may change its text, too."""
 
 
-@dataclass(slots=True)
+@record
 class TextBlock:
     """Text; of a tool call Markdown of ours, in which others' words are code."""
 
     text: str
 
 
-@dataclass(slots=True)
+@record
 class ImageBlock:
     """An image in base64; ``uri`` says where it came from."""
 
@@ -43,7 +44,7 @@ class ImageBlock:
     uri: str | None = None
 
 
-@dataclass(slots=True)
+@record
 class AudioBlock:
     """A recording in base64."""
 
@@ -51,7 +52,7 @@ class AudioBlock:
     mime_type: str
 
 
-@dataclass(slots=True)
+@record
 class LinkBlock:
     """A link to a resource."""
 
@@ -61,7 +62,7 @@ class LinkBlock:
     title: str | None = None
 
 
-@dataclass(slots=True)
+@record
 class TextResource:
     """A resource with its text."""
 
@@ -70,7 +71,7 @@ class TextResource:
     mime_type: str | None = None
 
 
-@dataclass(slots=True)
+@record
 class BlobResource:
     """A resource with its bytes in base64."""
 
@@ -83,7 +84,7 @@ Block: TypeAlias = TextBlock | ImageBlock | AudioBlock | LinkBlock | TextResourc
 """A piece of content: of a prompt, a message, or a tool call."""
 
 
-@dataclass(slots=True)
+@record
 class FileDiff:
     """The change of one file, as far as it is known."""
 
@@ -102,7 +103,7 @@ class FileDiff:
     """The patch written out, for who has no room for it otherwise."""
 
 
-@dataclass(slots=True)
+@record
 class TerminalContent:
     """The output of a command, in a terminal that the agent tells of."""
 
@@ -113,7 +114,7 @@ CallContent: TypeAlias = Block | FileDiff | TerminalContent
 """What a tool call shows."""
 
 
-@dataclass(slots=True)
+@record
 class Location:
     """A file that a tool call is about; lines count from 1."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from codex_acp._record import record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +17,7 @@ OptionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "re
 """What choosing an option does, and for how long."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class PermissionOption:
     """One thing that a person can choose."""
 
@@ -25,7 +26,7 @@ class PermissionOption:
     kind: OptionKind
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class CommandSubject:
     """The command that a question is about, as it runs, and where."""
 
@@ -33,7 +34,7 @@ class CommandSubject:
     cwd: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class PermissionQuestion:
     """The question of one approval."""
 

@@ -7,8 +7,9 @@ room for one leaves it out. Of a tool call, None is what is not said, an empty l
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+from codex_acp._record import names_of, record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +98,7 @@ class ThoughtChunk(NamedTuple):
     text: str
 
 
-@dataclass(slots=True)
+@record
 class ThoughtLine:
     """A thought that belongs to no item, on lines of its own."""
 
@@ -105,7 +106,7 @@ class ThoughtLine:
     text: str
 
 
-@dataclass(slots=True)
+@record
 class UserMessage:
     """A message of the person, whole."""
 
@@ -115,7 +116,7 @@ class UserMessage:
     """Under which a client sent it, if Codex knows."""
 
 
-@dataclass(slots=True)
+@record
 class PromptTaken:
     """What the client has just sent has its place in the session, under this id."""
 
@@ -123,7 +124,7 @@ class PromptTaken:
     content: Sequence[Block]
 
 
-@dataclass(slots=True)
+@record
 class Notice:
     """A line that is no part of the conversation: a warning, a decline, news of the server."""
 
@@ -136,14 +137,14 @@ class Notice:
 # Tool calls.
 
 
-@dataclass(slots=True)
+@record
 class TerminalExit:
     """How a command has ended; None: that is not known."""
 
     code: int | None = None
 
 
-@dataclass(slots=True)
+@record
 class TerminalState:
     """What is new of the terminal that a tool call shows; None is what is not said."""
 
@@ -155,7 +156,7 @@ class TerminalState:
     exit: TerminalExit | None = None
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class ToolCallAnnounced:
     """A tool call that the client does not know."""
 
@@ -176,7 +177,7 @@ class ToolCallAnnounced:
     """Whether the person can stop it, and the command in its terminal, without the whole turn."""
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class ToolCallChanged:
     """What is new of a tool call; each field that is given replaces."""
 
@@ -193,7 +194,7 @@ class ToolCallChanged:
     stoppable: bool | None = None
 
 
-@dataclass(slots=True)
+@record
 class TerminalOutput:
     """More output of a command that runs."""
 
@@ -206,7 +207,7 @@ class TerminalOutput:
 # The session.
 
 
-@dataclass(slots=True)
+@record
 class PlanStep:
     """One step of a plan."""
 
@@ -214,7 +215,7 @@ class PlanStep:
     status: StepStatus
 
 
-@dataclass(slots=True)
+@record
 class PlanChanged:
     """The plan of a turn, whole."""
 
@@ -222,7 +223,7 @@ class PlanChanged:
     steps: Sequence[PlanStep]
 
 
-@dataclass(slots=True)
+@record
 class UsageChanged:
     """Tokens in the context, and how many fit."""
 
@@ -230,14 +231,14 @@ class UsageChanged:
     size: int
 
 
-@dataclass(slots=True)
+@record
 class TitleChanged:
     """The session's title; None: it has none."""
 
     title: str | None
 
 
-@dataclass(slots=True)
+@record
 class Command:
     """A slash command; ``hint`` says what may follow it, None: nothing."""
 
@@ -246,28 +247,28 @@ class Command:
     hint: str | None = None
 
 
-@dataclass(slots=True)
+@record
 class CommandsChanged:
     """All slash commands."""
 
     commands: Sequence[Command]
 
 
-@dataclass(slots=True)
+@record
 class OptionsChanged:
     """All config options."""
 
     options: Sequence[Option]
 
 
-@dataclass(slots=True)
+@record
 class ModeChanged:
     """The current mode, which is an option, too."""
 
     mode_id: str
 
 
-@dataclass(slots=True)
+@record
 class CompactionChanged:
     """A compaction of the context."""
 
@@ -277,7 +278,7 @@ class CompactionChanged:
     """Whether an event told of it before."""
 
 
-@dataclass(slots=True)
+@record
 class StateChanged:
     """What the session is doing."""
 
@@ -313,7 +314,7 @@ SessionEvents: TypeAlias = "Sequence[SessionEvent]"
 """Events of one session, in the order in which they are to be told."""
 
 
-_FIELDS: Final = tuple(field.name for field in fields(ToolCallChanged))
+_FIELDS: Final[tuple[str, ...]] = names_of(ToolCallChanged)
 
 
 def given(call: ToolCallAnnounced | ToolCallChanged) -> dict[str, Any]:

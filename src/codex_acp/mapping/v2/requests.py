@@ -62,17 +62,13 @@ def opening_params(request: Opening) -> dict[str, Any]:
 
 def _server(server: dict[str, Any], number: int) -> dict[str, Any]:
     """v1 wants the lists, also empty ones; stdio is what has no type there."""
-    match server.get("type"):
-        case "stdio":
-            kept = {key: value for key, value in server.items() if key != "type"}
-            return {"args": [], "env": [], **kept}
-        case "http":
-            return {"headers": [], **server}
-        case str() | None as kind:
-            message = f"mcpServers.{number}: Codex has no transport of the type {kind!r}"
-            raise RpcError(INVALID_PARAMS, message)
-        case _:
-            raise RpcError(INVALID_PARAMS, f"mcpServers.{number}.type: should be a text")
+    kind = server.get("type")
+    if kind == "http":
+        return {"headers": [], **server}
+    if kind != "stdio":
+        message = f"mcpServers.{number}: Codex has no transport of the type {kind!r}"
+        raise RpcError(INVALID_PARAMS, message)
+    return {"args": [], "env": [], **{key: value for key, value in server.items() if key != "type"}}
 
 
 def wants_history(request: ResumeSessionRequest) -> bool:

@@ -1,0 +1,19 @@
+"""What a client that speaks ACP v1 is told; what it is asked is apart: most turns ask nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codex_acp.mapping.v1.updates import updates_of
+from codex_acp.wire.codec import encode
+
+if TYPE_CHECKING:
+    from codex_acp.acp.capabilities import ClientFeatures
+    from codex_acp.mapping.events.session_events import SessionEvent
+
+__all__ = ["written"]
+
+
+def written(event: SessionEvent, client: ClientFeatures) -> list[bytes]:
+    """The updates that tell of an event, as JSON."""
+    return [encode(update) for update in updates_of(event, client)]

@@ -1,0 +1,93 @@
+"""What a first prompt needs, loaded by a thread while Codex opens the first session.
+
+Codex takes as long for that, on another processor; the event loop goes on meanwhile. A module that
+is needed before the thread is done is waited for where it is imported. Owns the list and the
+thread; makes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+__all__ = ["LoadAhead"]
+
+logger = logging.getLogger(__name__)
+
+MODULES: Final = (
+    "codex_acp.wire.codec",  # pydantic, which is half of it
+    "codex_acp.acp._generated.v1.models.turn",
+    "codex_acp.codex._generated.models.turn",
+    "codex_acp.adapter.sessions.session",
+    "codex_acp.adapter.server.request_intake",
+    "codex_acp.adapter.sessions.session_services",
+)
+"""In this order: what a prompt's request needs comes first."""
+
+MODELS: Final = {
+    "codex_acp.acp._generated.v1.methods": ("PromptRequest", "InitializeRequest"),
+    "codex_acp.codex._generated.methods": (
+        "ThreadStartedNotification", "TurnStartResponse", "ItemStartedNotification",
+    ),
+}  # fmt: skip
+"""Whose validators, and those of all that they hold, are made as well."""
+
+SWITCH_SECONDS: Final = 0.0005
+"""So soon the thread lets go of the interpreter when the event loop has something to do."""
+
+
+class LoadAhead:
+    """To be started once; ``then`` runs what has to wait for it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: list[Callable[[], None]] = []
+        self._thread: threading.Thread | None = None
+        self._over = False
+
+    def start_within(self, seconds: float) -> None:
+        """Begin then, or sooner; once it has begun this does nothing."""
+        self._loop.call_later(seconds, self._start)
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="load ahead", daemon=True)
+            self._thread.start()
+
+    def then(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` on the loop when all is loaded: at once if it is, or nothing loads."""
+        if self._over or self._thread is None:
+            callback()
+        else:
+            self._waiting.append(callback)
+
+    def _run(self) -> None:
+        usual = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_SECONDS)
+        try:
+            for module in MODULES:
+                import_module(module)
+            for module, names in MODELS.items():
+                for name in names:
+                    import_module(module).MODELS.decoder(name)
+        except Exception:  # whoever needs the module is told by its import
+            logger.exception("not all could be loaded ahead")
+        finally:
+            sys.setswitchinterval(usual)
+        try:
+            self._loop.call_soon_threadsafe(self._end)
+        except RuntimeError:
+            logger.debug("the loop has ended before all was loaded")
+
+    def _end(self) -> None:
+        self._over = True
+        waiting, self._waiting = self._waiting, []
+        for callback in waiting:
+            callback()

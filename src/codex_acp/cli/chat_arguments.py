@@ -1,0 +1,80 @@
+"""The arguments of ``codex-acp-sdk chat``."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.cli.run_arguments import AgentOptions, add_agent_arguments, agent_options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["ChatOptions", "add_chat_arguments", "chat_options"]
+
+DESCRIPTION: Final = """\
+Talk with an ACP agent in the terminal, prompt by prompt. Its permission requests and forms are
+asked there, too."""
+
+EPILOG: Final = """\
+Ctrl-C cancels what the agent does, a second one ends it at once. At the prompt Ctrl-C forgets
+the line, twice leaves; Ctrl-D leaves. Alt-Enter begins a new line. /help lists the commands,
+which Tab completes. What was typed is kept for the user alone in
+$XDG_STATE_HOME/codex-acp-sdk/history (~/.local/state where that is not set).
+
+exit codes: 0 left by the person, 1 the agent failed, 2 usage, 130 ended by Ctrl-C,
+143 ended by SIGTERM
+"""
+
+CHOOSE: Final = ""
+"""What ``--resume`` without an id stands for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatOptions(AgentOptions):
+    """What ``chat`` is to do."""
+
+    prompt: str | None = None
+    """The first prompt."""
+    resume: str | None = None
+    """The session to go on with; empty: the person chooses one."""
+    last: bool = False
+    """Whether to go on with the session that was used last."""
+    list: bool = False
+    """Only list the sessions."""
+
+
+def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
+    """Everything that may follow ``chat``."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("prompt", nargs="?", help="the first prompt; more are asked for")
+    add_agent_arguments(parser)
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--resume",
+        metavar="ID",
+        nargs="?",
+        const=CHOOSE,
+        help="go on with an earlier session; without an id, with one that you choose",
+    )
+    which.add_argument(
+        "--last", action="store_true", help="go on with the latest session of this directory"
+    )
+    which.add_argument(
+        "--list", action="store_true", help="list the sessions of this directory, and exit"
+    )
+
+
+def chat_options(argv: Sequence[str], parser: argparse.ArgumentParser) -> ChatOptions:
+    """The arguments, parsed."""
+    parsed = parser.parse_args(argv)
+    agent = agent_options(parsed)
+    return ChatOptions(
+        **{name: getattr(agent, name) for name in AgentOptions.__dataclass_fields__},
+        prompt=parsed.prompt,
+        resume=parsed.resume,
+        last=parsed.last,
+        list=parsed.list,
+    )

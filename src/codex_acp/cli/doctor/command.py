@@ -1,0 +1,205 @@
+"""``codex-acp-sdk doctor``: the checks in order, each with its limit, and the report."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.cli.doctor.codex_checks import codex_findings, login_findings, values_in
+from codex_acp.cli.doctor.editors import settings_for
+from codex_acp.cli.doctor.finding import Finding, as_json, problem, said, warning
+from codex_acp.cli.doctor.home_copy import HomeCopy, read_regular
+from codex_acp.cli.doctor.limits import CHECK_SECONDS, TooSlow, run_program, within
+from codex_acp.cli.doctor.machine import (
+    Home,
+    look_at_codex,
+    look_at_home,
+    look_at_python,
+    look_at_syntax,
+    toml_of,
+)
+from codex_acp.cli.interrupts import EndSignals
+from codex_acp.cli.terminal import wants_colours
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from codex_acp.cli.doctor.arguments import DoctorOptions
+    from codex_acp.jsonrpc.message import JsonValue
+
+__all__ = ["doctor"]
+
+PROBLEMS: Final = 1
+"""Exit code where there is at least one problem."""
+
+SIGNALLED: Final = 128
+
+_SECRET: Final = re.compile(
+    r"(?i)^(env|args|http_headers|query_params|set)$|key$(?<!env_key)|token$|secret|password|auth"
+)
+"""Tables and members of ``config.toml`` that may hold a secret, not the name of a variable."""
+
+LOGIN_SECONDS: Final = 20.0
+
+MARKS: Final = {"ok": "ok", "warning": "warning", "problem": "PROBLEM"}
+STYLES: Final = {"ok": "32", "warning": "33", "problem": "1;31"}
+_WIDTH: Final = max(map(len, MARKS.values()))
+
+
+def doctor(options: DoctorOptions) -> int:
+    """Look at everything, print it, and give the exit code."""
+    from codex_acp.cli.arguments import PROGRAM
+
+    editor = None if options.editor is None else settings_for(options.editor, _command(PROGRAM))
+    findings: list[Finding] = []
+    with EndSignals() as ended:
+        try:
+            for finding in _findings(options):
+                findings.append(finding)
+                if not options.json:
+                    _print(finding)
+        except KeyboardInterrupt:
+            return SIGNALLED + ended.number
+    if options.json:
+        print(json.dumps(as_json(findings, editor), indent=2))
+    else:
+        _print_end(findings, editor)
+    return PROBLEMS if any(one.level == "problem" for one in findings) else 0
+
+
+def _findings(options: DoctorOptions) -> Iterator[Finding]:
+    yield from look_at_python()
+    with HomeCopy(None) as nowhere:
+        found, binary = look_at_codex(options.codex, str(nowhere.workspace))
+    yield found
+    try:
+        seen, home = within(CHECK_SECONDS, look_at_home)
+    except TooSlow:
+        text = f"Codex's home gave no answer for {CHECK_SECONDS:g} s"
+        yield problem("codex_home", text, "see whether its disk is there, or set CODEX_HOME")
+        home = Home(None, None, False)
+    else:
+        yield from seen
+    if binary is None:
+        text = "configuration, login, sandbox and MCP servers were not looked at"
+        yield from look_at_syntax(home.config)
+        yield warning("start", text, "get a Codex that runs first")
+        return
+    path = binary.path
+    yield from _whatever_happens("start", lambda: _ask_codex(path, home))
+    if options.turn:
+        yield from _whatever_happens("turn", lambda: _try_turn(path))
+
+
+def _whatever_happens(check: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    """What is found, or that looking failed: a machine can be broken in ways nobody thought of."""
+    try:
+        yield from look()
+    except Exception as error:  # noqa: BLE001 - it is what the report is for
+        text = f"looking failed: {type(error).__name__}: {error}"
+        yield problem(check, text, "see the other lines; if they are all well, report this one")
+
+
+def _try_turn(codex: str) -> Iterator[Finding]:
+    from codex_acp.cli.doctor.turn import look_at_turn
+
+    yield asyncio.run(look_at_turn(codex))
+
+
+def _ask_codex(codex: str, home: Home) -> Iterator[Finding]:
+    from codex_acp.cli.doctor.codex_talk import talk
+    from codex_acp.transcript.secrets import remember_secrets
+
+    values = values_in(home.config)
+    remember_secrets(_secrets_in(toml_of(home.config)))
+    with HomeCopy(home.path if home.usable else None) as copy:
+        login = _look_at_login(codex, home, copy)
+        answers = asyncio.run(talk(codex, copy))
+        for finding in codex_findings(answers, values, os.environ, login):
+            yield finding._replace(text=copy.real(finding.text))
+
+
+def _look_at_login(codex: str, home: Home, copy: HomeCopy) -> list[Finding]:
+    """Ask Codex of a copy of the login, in which it cannot be renewed."""
+    target = copy.codex_home / "auth.json"
+    try:
+        if home.path is not None and home.usable:
+            _copy_login(home.path / "auth.json", target)
+        argv = [codex, "login", "status"]
+        done = run_program(argv, copy.offline, str(copy.workspace), LOGIN_SECONDS)
+    except FileNotFoundError as error:
+        return [warning("login", f"it was not looked at: {error.strerror}", "look again")]
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        text = f"auth.json cannot be read: {reason}"
+        return [problem("login", text, "give it back to yourself, or log in again")]
+    except TooSlow:
+        text = f"`codex login status` did not end within {LOGIN_SECONDS:g} s"
+        return [warning("login", text, "run it in a terminal to see why")]
+    finally:
+        target.unlink(missing_ok=True)
+    store = toml_of(home.config).get("cli_auth_credentials_store")
+    return login_findings(done.status, done.output, store)
+
+
+def _copy_login(source: Path, target: Path) -> None:
+    if not source.exists():
+        return
+    content = within(CHECK_SECONDS, lambda: read_regular(source))
+    file = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(file, "wb") as stream:  # noqa: PTH123 - a descriptor
+        stream.write(content)
+
+
+def _secrets_in(value: object, *, given: bool = False) -> Iterator[str]:
+    """The texts of a configuration that may be secrets: variables, headers, keys, arguments."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield from _secrets_in(one, given=given or _SECRET.search(name) is not None)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _secrets_in(one, given=given)
+    elif isinstance(value, str) and given:
+        yield value
+
+
+def _command(program: str) -> list[str]:
+    """How this program is started from anywhere: by its full path."""
+    beside = Path(sys.executable).with_name(program)
+    if beside.is_file():
+        return [str(beside)]
+    found = shutil.which(program)
+    return [found] if found else [sys.executable, "-m", "codex_acp"]
+
+
+def _print(finding: Finding) -> None:
+    style = STYLES[finding.level] if wants_colours(sys.stdout) else None
+    mark = f"{MARKS[finding.level]:{_WIDTH}}"
+    shown = mark if style is None else f"\x1b[{style}m{mark}\x1b[0m"
+    lines = [f"{shown}  {finding.check}: {said(finding.text)}"]
+    if finding.level != "ok" and finding.advice is not None:
+        lines.append(f"{'':{_WIDTH}}  -> {said(finding.advice)}")
+    _write("\n".join(lines) + "\n")
+    sys.stdout.flush()
+
+
+def _print_end(findings: list[Finding], editor: dict[str, JsonValue] | None) -> None:
+    counts = [sum(one.level == level for one in findings) for level in ("problem", "warning")]
+    _write(f"\n{_count(counts[0], 'problem')}, {_count(counts[1], 'warning')}\n")
+    if editor is not None:
+        _write(f"\n{editor['title']}, in {editor['place']}:\n\n{editor['settings']}\n")
+
+
+def _write(text: str) -> None:
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,106 @@
+"""The settings to paste into an editor, for the command as it is installed here. PURE.
+
+Source: the editors' own documentation on agents of the Agent Client Protocol.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from codex_acp.jsonrpc.message import JsonValue
+
+__all__ = ["EDITORS", "Editor", "settings_for"]
+
+NAME: Final = "Codex (Python)"
+"""What the agent is called where the person chooses one."""
+
+
+class Editor(NamedTuple):
+    """Where the settings of an editor stand, and what they are for a command."""
+
+    title: str
+    place: str
+    settings: Callable[[Sequence[str]], str]
+
+
+def _json(command: Sequence[str], **more: str) -> str:
+    agent = {**more, "command": command[0], "args": [*command[1:]], "env": {}}
+    return json.dumps({"agent_servers": {NAME: agent}}, indent=2)
+
+
+def _zed(command: Sequence[str]) -> str:
+    return _json(command, type="custom")
+
+
+def _jetbrains(command: Sequence[str]) -> str:
+    return _json(command)
+
+
+def _lua(words: Sequence[str]) -> str:
+    return "{ " + ", ".join(json.dumps(word, ensure_ascii=False) for word in words) + " }"
+
+
+def _avante(command: Sequence[str]) -> str:
+    arguments = _lua(command[1:]) if command[1:] else "{}"
+    return f"""\
+require("avante").setup({{
+  provider = "codex-python",
+  acp_providers = {{
+    ["codex-python"] = {{ command = {json.dumps(command[0])}, args = {arguments} }},
+  }},
+}})"""
+
+
+def _codecompanion(command: Sequence[str]) -> str:
+    return f"""\
+require("codecompanion").setup({{
+  adapters = {{
+    acp = {{
+      codex = function()
+        return require("codecompanion.adapters").extend("codex", {{
+          commands = {{ default = {_lua(command)} }},
+        }})
+      end,
+    }},
+  }},
+  interactions = {{ chat = {{ adapter = "codex" }} }},
+}})"""
+
+
+def _emacs(command: Sequence[str]) -> str:
+    words = " ".join(json.dumps(word, ensure_ascii=False) for word in command)
+    return f"(setq agent-shell-openai-codex-acp-command '({words}))"
+
+
+def _toad(command: Sequence[str]) -> str:
+    return f"toad acp {shlex.quote(shlex.join(command))}"
+
+
+def _acpx(command: Sequence[str]) -> str:
+    return f"acpx --agent {shlex.quote(shlex.join(command))} 'What is in this directory?'"
+
+
+EDITORS: Final[Mapping[str, Editor]] = {
+    "zed": Editor("Zed", "settings.json", _zed),
+    "jetbrains": Editor("JetBrains IDEs", "~/.jetbrains/acp.json", _jetbrains),
+    "avante": Editor("Neovim with avante.nvim", "init.lua", _avante),
+    "codecompanion": Editor("Neovim with CodeCompanion", "init.lua", _codecompanion),
+    "emacs": Editor("Emacs with agent-shell", "init.el", _emacs),
+    "toad": Editor("Toad", "a terminal", _toad),
+    "acpx": Editor("acpx", "a terminal", _acpx),
+}
+"""By the name that is given on the command line."""
+
+
+def settings_for(name: str, command: Sequence[str]) -> dict[str, JsonValue]:
+    """The settings of the editor ``name``, as the report has them."""
+    editor = EDITORS[name]
+    return {
+        "name": name, "title": editor.title, "place": editor.place,
+        "settings": editor.settings(command),
+    }  # fmt: skip

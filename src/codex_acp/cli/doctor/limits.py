@@ -1,0 +1,89 @@
+"""Limits of checks: a program that hangs, and a file system that does, end no later than this."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+__all__ = ["CHECK_SECONDS", "Done", "TooSlow", "run_program", "within"]
+
+CHECK_SECONDS: Final = 10.0
+"""For looking at files: a local disk takes none, a network disk that has stopped all of it."""
+
+MAX_OUTPUT: Final = 64 * 1024
+
+_T = TypeVar("_T")
+
+
+class TooSlow(Exception):
+    """A check took longer than its limit."""
+
+
+class Done(NamedTuple):
+    """How a program ended."""
+
+    status: int
+    output: str
+    """Of both streams."""
+
+
+class _Result(Generic[_T]):
+    """What a thread gave or raised."""
+
+    value: _T
+    error: BaseException | None = None
+
+
+def within(seconds: float, check: Callable[[], _T]) -> _T:
+    """What ``check`` gives, from a thread that is left behind if it takes longer.
+
+    Raises TooSlow, or what ``check`` raises.
+    """
+    result = _Result[_T]()
+
+    def run() -> None:
+        try:
+            result.value = check()
+        except BaseException as error:  # noqa: BLE001 - raised again by the caller
+            result.error = error
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise TooSlow
+    if result.error is not None:
+        raise result.error
+    return result.value
+
+
+def run_program(argv: Sequence[str], env: Mapping[str, str], cwd: str, seconds: float) -> Done:
+    """Run a program to its end, and end it and its group with the limit.
+
+    Its output goes to a file: a pipe would be held open by whatever it left behind. Raises
+    OSError if it cannot be started, TooSlow.
+    """
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=dict(env), cwd=cwd,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            status = process.wait(seconds)
+        except subprocess.TimeoutExpired as error:
+            raise TooSlow from error
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(1)
+        output.seek(0)
+        return Done(status, output.read(MAX_OUTPUT).decode(errors="replace"))

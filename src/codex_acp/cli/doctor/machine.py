@@ -1,0 +1,206 @@
+"""What can be seen without asking Codex: Python, the packages, the binary, its home and files."""
+
+from __future__ import annotations
+
+import os
+import platform
+import pwd
+import stat
+import sys
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from codex_acp._version import __version__
+from codex_acp.cli.doctor.finding import Finding, problem, said, warning
+from codex_acp.cli.doctor.home_copy import read_regular
+from codex_acp.cli.doctor.limits import TooSlow, run_program
+from codex_acp.codex._generated.version import OLDEST_VERSION
+from codex_acp.codex._generated.version import SCHEMA_VERSION as CODEX_VERSION
+from codex_acp.codex.connection.codex_binary import HOW_TO_GET_CODEX, find_codex
+from codex_acp.codex.connection.handshake import check_version
+from codex_acp.errors import CodexTooOld, LaunchError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codex_acp.codex.connection.codex_binary import CodexBinary
+
+__all__ = ["Home", "look_at_codex", "look_at_home", "look_at_python", "look_at_syntax", "toml_of"]
+
+VERSION_SECONDS: Final = 20.0
+"""For ``codex --version``: a first start reads a binary of 300 MB from the disk."""
+
+_FOR_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+_WRITE_FOR_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+class Home(NamedTuple):
+    """Codex's home, and how it is named in advice."""
+
+    path: Path | None
+    config: bytes | None
+    """What ``config.toml`` holds; None if there is none, or it cannot be read."""
+    usable: bool
+    """Whether Codex could start in it."""
+
+
+def look_at_python() -> Iterator[Finding]:
+    """The interpreter and the packages."""
+    version = platform.python_version()
+    yield Finding("python", "ok", f"Python {version} at {sys.executable}")
+    import pydantic
+
+    from codex_acp.wire.lazy import IS_TESTED, TESTED
+
+    text = f"codex-acp-sdk {__version__} with pydantic {pydantic.VERSION}"
+    if IS_TESTED:
+        yield Finding("package", "ok", text)
+    else:
+        yield warning(
+            "package", f"{text}, which was not tested: models load slower",
+            f"install pydantic {TESTED[-1]}",
+        )  # fmt: skip
+
+
+def look_at_codex(codex: str | None, cwd: str) -> tuple[Finding, CodexBinary | None]:
+    """The binary and its version; the binary if it can be used."""
+    try:
+        binary = find_codex(codex)
+    except LaunchError as error:
+        return problem("codex", str(error), HOW_TO_GET_CODEX), None
+    where = f"{binary.path} (from {binary.source})"
+    other = "name another Codex with --codex or CODEX_PATH"
+    try:
+        done = run_program([binary.path, "--version"], os.environ, cwd, VERSION_SECONDS)
+    except TooSlow:
+        text = f"{where} told no version within {VERSION_SECONDS:g} seconds"
+        return problem("codex", text, other), None
+    except OSError as error:
+        text = f"{where} cannot be run: {error.strerror or error}"
+        return problem("codex", text, f"it must be a Codex for this system; {other}"), None
+    words = done.output.split()
+    if done.status != 0 or not words or not words[-1][:1].isdigit():
+        text = f"{where} is not a Codex: --version gave status {done.status}, {said(done.output)!r}"
+        return problem("codex", text, other), None
+    version = words[-1]
+    try:
+        check_version(version)
+    except CodexTooOld as error:
+        return problem("codex", f"{where}: {error}", "update it, for example with pip or npm"), None
+    text = f"Codex {version} at {where}; this package reads {OLDEST_VERSION} to {CODEX_VERSION}"
+    if _numbers(version) > _numbers(CODEX_VERSION):
+        text += ", and of a newer one all but what is new"
+    return Finding("codex", "ok", text), binary
+
+
+def look_at_home() -> tuple[list[Finding], Home]:
+    """``CODEX_HOME``, its configuration and the file of its login."""
+    given = os.environ.get("CODEX_HOME")
+    name = "CODEX_HOME"
+    try:
+        path = Path(given) if given else Path.home() / ".codex"
+    except (RuntimeError, KeyError):
+        advice = "set HOME, or CODEX_HOME to a directory"
+        return [problem("codex_home", "this user has no home directory", advice)], Home(
+            None, None, False
+        )
+    findings: list[Finding] = []
+    usable = _look_at_folder(findings, path, given is not None, name)
+    config = _look_at_config(findings, path / "config.toml") if usable else None
+    if usable:
+        _look_at_login_file(findings, path / "auth.json")
+    return findings, Home(path, config, usable)
+
+
+def _look_at_folder(findings: list[Finding], path: Path, named: bool, name: str) -> bool:
+    check = "codex_home"
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        if named:
+            advice = f"make it (mkdir -m 700 {path}), or unset {name}"
+            findings.append(problem(check, f"{name} is {path}, which does not exist", advice))
+            return False
+        findings.append(Finding(check, "ok", f"{path} does not exist yet; Codex makes it"))
+        return False
+    except OSError as error:
+        text = f"{path} cannot be looked at: {error.strerror}"
+        findings.append(problem(check, text, f"name another directory with {name}"))
+        return False
+    if not stat.S_ISDIR(found.st_mode):
+        findings.append(problem(check, f"{path} is no directory", f"name one with {name}"))
+        return False
+    missing = [word for word, mode in (("read", os.R_OK | os.X_OK), ("written", os.W_OK))
+               if not os.access(path, mode)]  # fmt: skip
+    owner = _owner(found.st_uid)
+    if missing:
+        text = f"{path} cannot be {' or '.join(missing)}; it belongs to {owner}"
+        findings.append(problem(check, text, f"chown it, or name another one with {name}"))
+        return os.access(path, os.R_OK | os.X_OK)
+    if found.st_uid != os.geteuid():
+        text = f"{path} belongs to {owner}, and this is {_owner(os.geteuid())}"
+        findings.append(warning(check, text, f"use a home of your own: set {name}"))
+    elif found.st_mode & _WRITE_FOR_OTHERS:
+        text = f"others may write to {path}, and so decide what Codex runs"
+        findings.append(warning(check, text, f"chmod go-w {path}"))
+    else:
+        findings.append(Finding(check, "ok", f"{path} can be read and written; it is {owner}'s"))
+    return True
+
+
+def _look_at_config(findings: list[Finding], path: Path) -> bytes | None:
+    check = "config"
+    try:
+        content = read_regular(path)
+    except FileNotFoundError:
+        findings.append(Finding(check, "ok", f"there is no {path}: Codex's defaults hold"))
+        return None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        text = f"{path} cannot be read: {reason}"
+        findings.append(problem(check, text, "make it a file that you may read, or move it away"))
+        return None
+    findings.append(Finding(check, "ok", f"{path} can be read ({len(content)} bytes)"))
+    return content
+
+
+def look_at_syntax(content: bytes | None) -> Iterator[Finding]:
+    """Whether the configuration is TOML, where there is no Codex to say so."""
+    try:
+        tomllib.loads((content or b"").decode())
+    except UnicodeDecodeError:
+        yield problem("config", "config.toml is not UTF-8", "save it as UTF-8")
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        # Python's message names the place; what stands there may be a key, so it is left out.
+        place = str(error).rpartition("(")[2].rstrip(")") or "somewhere"
+        yield problem("config", f"config.toml is no TOML: a mistake {place}", "mend that line")
+
+
+def _look_at_login_file(findings: list[Finding], path: Path) -> None:
+    try:
+        found = path.stat()
+    except OSError:
+        return  # there is none, or Codex will say
+    if found.st_mode & _FOR_OTHERS and stat.S_ISREG(found.st_mode):
+        text = f"others may read {path}, which holds your login"
+        findings.append(warning("login_file", text, f"chmod 600 {path}"))
+
+
+def toml_of(content: bytes | None) -> dict[str, object]:
+    """What a configuration says; nothing if it cannot be read."""
+    try:
+        return tomllib.loads((content or b"").decode())
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _owner(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.partition("-")[0].split(".") if part.isdigit())

@@ -1,0 +1,192 @@
+"""``codex-acp-sdk chat``: prompts that are typed, commands, Ctrl-C, and going on with a session."""
+
+from __future__ import annotations
+
+import signal
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from codex_acp.testing import CodexHome, ModelResponse, ScriptedModel, Text
+from tests.cli.command import COMMAND, WAIT_SECONDS, environment
+from tests.cli.on_terminal import OnTerminal, agent
+
+READY = "Ctrl-D leaves"
+CHOOSE = " to choose; Enter rejects: "
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    """Whose terminal is not asked where its cursor is, since nobody answers here."""
+    return environment(
+        tmp_path,
+        TERM="xterm",
+        NO_COLOR="1",
+        XDG_STATE_HOME=str(tmp_path / "state"),
+        PROMPT_TOOLKIT_NO_CPR="1",
+    )
+
+
+class Chat(OnTerminal):
+    """What is typed before a line is read is not a key that was pressed there."""
+
+    lines = 0
+
+    def line(self, text: str) -> None:
+        """Type a line at the next prompt."""
+        self.lines += 1
+        self.until("\x1b[?2004h", times=self.lines)
+        self.type(text)
+
+
+def chat(env: dict[str, str], *behaviours: str, more: tuple[str, ...] = ()) -> Chat:
+    return Chat(env, *agent(*behaviours), *more, stdout_too=True, command="chat")
+
+
+def test_prompts_are_answered_one_after_the_other_and_kept_for_the_user_alone(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    with chat(env, "echoes", more=("first",)) as terminal:
+        terminal.until("You said 'first'.")
+        terminal.line("second\r")
+        terminal.until("You said 'second'.")
+        terminal.line("\x1b[A\x1b[D\x1b[Dx\r")  # the line before, changed
+        terminal.until("You said 'secoxnd'.")
+        terminal.line("\x04")
+        terminal.until("Go on with it: codex-acp-sdk chat --command ... --resume ")
+        terminal.rest()
+        assert terminal.end()[0] == 0
+    history = tmp_path / "state" / "codex-acp-sdk" / "history"
+    assert "+second\n" in history.read_text()
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+    assert stat.S_IMODE(history.parent.stat().st_mode) == 0o700
+
+
+def test_ctrl_c_cancels_what_runs_and_twice_at_the_prompt_leaves(env: dict[str, str]) -> None:
+    with chat(env, "waits for cancel") as terminal:
+        terminal.until(READY)
+        for times in (1, 2):
+            terminal.line("Go.\r")
+            terminal.until("Hello.", times=times)
+            terminal.process.send_signal(signal.SIGINT)
+            terminal.until("the agent stopped: cancelled", times=times)
+        terminal.line("\x03")
+        terminal.until("Ctrl-C again leaves")
+        terminal.line("\x03")
+        terminal.rest()
+        assert terminal.end()[0] == 0
+
+
+def test_a_second_ctrl_c_ends_an_agent_that_does_not_listen(env: dict[str, str]) -> None:
+    with chat(env, "ignores cancel", more=("Go.",)) as terminal:
+        terminal.until("Hello.")
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.until("Ctrl-C again ends the agent")
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.rest()
+        assert terminal.end()[0] == 130
+
+
+def test_commands_are_completed_done_and_never_taken_for_prompts(env: dict[str, str]) -> None:
+    with chat(env, "echoes", "has commands") as terminal:
+        terminal.until(READY)
+        terminal.line("/help\r")
+        terminal.until("to bake")
+        assert "to exit" not in terminal.screen.partition("of python:")[0]
+        terminal.line("/bak")
+        terminal.until("to bake", times=2)
+        terminal.type("\t now\r")
+        terminal.until("You said '/bake now'.")
+        terminal.line("/bakke\r")
+        terminal.until("there is no command /bakke; did you mean /bake?")
+        terminal.line("/model\r")
+        terminal.until("python has no model to set")
+        terminal.line("/usr/bin is a path\r")
+        terminal.until("You said '/usr/bin is a path'.")
+        terminal.line("/exit\r")  # an agent that offers one of that name does not keep us
+        terminal.rest()
+        assert terminal.end()[0] == 0
+    assert "You said '/bakke" not in terminal.screen
+
+
+def test_7_3_a_question_between_prompts_takes_nothing_that_is_being_typed(
+    env: dict[str, str],
+) -> None:
+    with chat(env, "asks later", "echoes", more=("Go.",)) as terminal:
+        terminal.line("ha")
+        terminal.until(CHOOSE)
+        terminal.type("1\n")
+        terminal.until("That is none of the answers.")
+        terminal.until(CHOOSE, times=2)
+        terminal.choose(1)
+        terminal.line("lf\r")
+        terminal.until("You said 'half'.")
+        assert '"optionId": "y"' in terminal.screen
+
+
+def test_a_question_is_asked_as_run_asks_it(env: dict[str, str]) -> None:
+    with chat(env, "asks", more=("Go.",)) as terminal:
+        terminal.until(CHOOSE)
+        terminal.choose(2)
+        terminal.until('"optionId": "n"')
+        terminal.line("")
+        terminal.process.send_signal(signal.SIGTERM)
+        terminal.rest()
+        assert terminal.end()[0] == 143
+
+
+def test_an_agent_that_dies_is_told_and_started_again(env: dict[str, str]) -> None:
+    with chat(env, "exits in a prompt") as terminal:
+        terminal.until(READY)
+        for times in (1, 2):
+            terminal.line("Go.\r")
+            terminal.until("exited with status 7", times=times)
+        terminal.until("the next prompt starts the agent again", times=2)
+        assert "a new session, since python does not offer session/load" in terminal.screen
+        assert "Traceback" not in terminal.screen
+        terminal.line("\x04")
+        terminal.rest()
+        assert terminal.end()[0] == 0
+
+
+@pytest.mark.parametrize("arguments", [[], ["--resume", "x", "--last"], ["--agent", "fox"]])
+def test_without_a_terminal_or_with_arguments_that_make_no_sense_it_says_so(
+    env: dict[str, str], arguments: list[str]
+) -> None:
+    done = subprocess.run(
+        [*COMMAND, "chat", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=env,
+        timeout=WAIT_SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"error: " in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.e2e
+def test_a_session_of_codex_is_gone_on_with() -> None:
+    said = ModelResponse(Text("I have heard it."), repeat=True)
+    with ScriptedModel([said]) as model, CodexHome(model.base_url) as home:
+        env = home.env | {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1", "NO_COLOR": "1"}
+        where = ("--cwd", str(home.workspace))
+        for more, text in (("one",), "two"), (("--last",), "three"):
+            with Chat(env, *more, *where, command="chat", stdout_too=True) as terminal:
+                terminal.until("I have heard it.")
+                terminal.line(f"{text}\r")
+                terminal.until("I have heard it.", times=2)
+                terminal.line("/mod\t")
+                terminal.until("show the model")
+                terminal.type("\x03\x04")
+                terminal.rest()
+                assert terminal.end()[0] == 0
+        assert "> two" in terminal.screen, "where it was left"
+        assert [t for t in model.requests[-1].user_texts if len(t) < 9] == ["one", "two", "three"]
+        listed = subprocess.run(
+            [*COMMAND, "chat", "--list", *where], env=env, capture_output=True, check=True
+        )
+        assert listed.stdout.count(b"\n") == 1

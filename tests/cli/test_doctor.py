@@ -1,0 +1,331 @@
+"""``codex-acp-sdk doctor`` on broken machines: lines with what to do, no traceback, and an end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from codex_acp.cli.doctor import codex_checks, codex_talk, command, finding, limits, machine
+from codex_acp.cli.doctor.editors import EDITORS, settings_for
+from codex_acp.cli.main import main
+from tests.cli.command import COMMAND, WAIT_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+HANGS = "sleep 1000 & sleep 1000"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty ``CODEX_HOME``, and a ``HOME`` around it."""
+    path = tmp_path / "home" / ".codex"
+    path.mkdir(parents=True, mode=0o700)
+    monkeypatch.setenv("HOME", str(path.parent))
+    monkeypatch.setenv("CODEX_HOME", str(path))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    return path
+
+
+@pytest.fixture
+def codex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Makes a program that stands in for Codex, and names it."""
+
+    def make(app_server: str, *, version: str = "echo codex-cli 0.163.0", login: str = "") -> Path:
+        path = tmp_path / "codex"
+        case = (
+            f"--version) {version};;\nlogin) {login or 'echo Not logged in'};;\n*) {app_server};;"
+        )
+        path.write_text(f'#!/bin/sh\ncase "$1" in\n{case}\nesac\n')
+        path.chmod(0o755)
+        monkeypatch.setenv("CODEX_PATH", str(path))
+        return path
+
+    return make
+
+
+@pytest.fixture
+def look(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """The report; and nothing is left in the temporary folder."""
+
+    def run(*options: str) -> dict[str, Any]:
+        code = main(["doctor", "--json", *options])
+        out, err = capsys.readouterr()
+        report: dict[str, Any] = json.loads(out)
+        assert code == (1 if report["problems"] else 0)
+        assert err == ""
+        assert list((tmp_path / "temporary").iterdir()) == []
+        for check in report["checks"]:
+            assert check.keys() == {"check", "level", "text", "advice"}
+            assert (check["advice"] is None) == (check["level"] == "ok"), check
+        return report
+
+    return run
+
+
+def about(report: dict[str, Any], check: str) -> tuple[str, str]:
+    """Level and text of the only line of a check."""
+    (found,) = [one for one in report["checks"] if one["check"] == check]
+    return found["level"], found["text"]
+
+
+def test_a_missing_codex_is_a_problem_and_the_rest_is_looked_at(
+    home: Path, look: Callable[..., dict[str, Any]]
+) -> None:
+    (home / "config.toml").write_text('a = "zsecret')
+    report = look("--codex", "/none/codex")
+    assert report.keys() == {"version", "problems", "warnings", "checks", "editor"}
+    assert [one["check"] for one in report["checks"]] == [
+        "python", "package", "codex", "codex_home", "config", "config", "start",
+    ]  # fmt: skip
+    level, text = about(report, "codex")
+    assert level == "problem"
+    assert "'/none/codex', which does not exist" in text
+    assert report["checks"][5]["text"] == "config.toml is no TOML: a mistake at end of document"
+    assert "zsecret" not in json.dumps(report)
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("echo codex-cli 0.80.0", "Codex 0.80.0 is too old"),
+        ("echo hello >&2; exit 7", "is not a Codex: --version gave status 7, 'hello'"),
+        (HANGS, "told no version within 0.5 seconds"),
+        ("kill -9 $$", "is not a Codex: --version gave status -9"),
+    ],
+    ids=["old", "other", "hangs", "killed"],
+)
+def test_a_codex_that_cannot_be_used(
+    version: str,
+    expected: str,
+    codex: Callable[..., Path],
+    look: Callable[..., dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if version == HANGS:
+        monkeypatch.setattr(machine, "VERSION_SECONDS", 0.5)
+    codex("exit 1", version=version)
+    level, text = about(look(), "codex")
+    assert level == "problem"
+    assert expected in text
+
+
+@pytest.mark.parametrize(
+    ("app_server", "expected"),
+    [
+        (HANGS, "it said nothing for 0.5 s"),
+        ("echo out of ink >&2; exit 3", "out of ink"),
+        ("echo hello; sleep 1000", "it said nothing for 0.5 s"),
+        ("exec >&-; sleep 1000", "Codex does not start"),
+    ],
+    ids=["hangs", "dies", "talks", "mute"],
+)
+def test_a_codex_that_does_not_start(
+    app_server: str,
+    expected: str,
+    codex: Callable[..., Path],
+    look: Callable[..., dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(codex_talk, "START_SECONDS", 0.5 if "sleep" in app_server else 60)
+    codex(app_server)
+    level, text = about(look(), "start")
+    assert level == "problem"
+    assert expected in text
+
+
+def test_a_login_that_hangs_is_a_warning(
+    codex: Callable[..., Path],
+    look: Callable[..., dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(command, "LOGIN_SECONDS", 0.5)
+    codex("exit 3", login=HANGS)
+    assert about(look(), "start")[0] == "problem"
+
+
+def test_a_named_home_that_is_not_there(
+    home: Path, look: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(home / "none"))
+    level, text = about(look("--codex", "/none"), "codex_home")
+    assert (level, "does not exist" in text) == ("problem", True)
+    monkeypatch.delenv("CODEX_HOME")
+    home.rmdir()
+    level, text = about(look("--codex", "/none"), "codex_home")
+    assert (level, "Codex makes it" in text) == ("ok", True)
+    home.write_text("a file")
+    assert about(look("--codex", "/none"), "codex_home")[0] == "problem"
+
+
+def test_no_home_at_all(
+    look: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CODEX_HOME")
+    monkeypatch.delenv("HOME")
+
+    def nobody(_uid: int) -> None:
+        raise KeyError
+
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    level, text = about(look("--codex", "/none"), "codex_home")
+    assert (level, text) == ("problem", "this user has no home directory")
+
+
+def test_a_home_of_another_and_one_that_others_may_write_to(
+    home: Path, look: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.chmod(0o777)
+    (home / "auth.json").touch(0o644)
+    report = look("--codex", "/none")
+    assert about(report, "codex_home")[0] == about(report, "login_file")[0] == "warning"
+    monkeypatch.setattr(os, "geteuid", lambda: 12345678)
+    level, text = about(look("--codex", "/none"), "codex_home")
+    assert (level, "and this is user 12345678" in text) == ("warning", True)
+    monkeypatch.setattr(os, "access", lambda _path, mode: not mode & os.W_OK)
+    level, text = about(look("--codex", "/none"), "codex_home")
+    assert (level, "cannot be written" in text) == ("problem", True)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "directory", "loop", "large", "bytes", "socket"])
+def test_a_configuration_that_is_no_file(
+    kind: str, home: Path, look: Callable[..., dict[str, Any]]
+) -> None:
+    path = home / "config.toml"
+    match kind:
+        case "fifo":
+            os.mkfifo(path)
+        case "directory":
+            path.mkdir()
+        case "loop":
+            path.symlink_to(path)
+        case "large":
+            path.touch()
+            os.truncate(path, 2_000_000_000)
+        case "socket":
+            os.mknod(path, 0o140600)
+        case _:
+            path.write_bytes(b"\xff\xfe\x00")
+    report = look("--codex", "/none")
+    levels = [one["level"] for one in report["checks"] if one["check"] == "config"]
+    assert levels[-1] == "problem"
+
+
+def test_a_disk_that_has_stopped_is_given_up(
+    look: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(command, "look_at_home", lambda: time.sleep(5))
+    level, text = about(look("--codex", "/none"), "codex_home")
+    assert (level, text) == ("problem", "Codex's home gave no answer for 0.2 s")
+
+
+def test_what_nobody_thought_of_is_a_line_too(
+    codex: Callable[..., Path],
+    look: Callable[..., dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_given: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(codex_talk, "talk", broken)
+    codex("exit 1")
+    assert about(look(), "start") == ("problem", "looking failed: ZeroDivisionError:")
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("unknown variant `zsecret`, expected one of `a`, `b`", "expected one of `a`, `b`"),
+        ('invalid type: string "zsecret 1", expected i64', "expected i64"),
+        ("duplicate key `zsecret-two` in `features`", "in `features`"),
+    ],
+)
+def test_what_is_configured_is_not_repeated(said: str, kept: str) -> None:
+    values = codex_checks.values_in(b"a = 'zsecret-two'\n[broken")
+    told = codex_checks.without_values(said, values)
+    assert "zsecret" not in told
+    assert kept in told
+
+
+def test_a_line_is_visible_short_and_without_secrets() -> None:
+    told = finding.said("a\nb\u202e\x1b[2J token=abcdef " + "x " * 1_000)
+    assert told.isprintable()
+    assert len(told) == 500
+    assert "abcdef" not in told
+
+
+def test_a_program_is_ended_with_what_it_started(tmp_path: Path) -> None:
+    script = f"sleep 1000 & echo $! > {shlex.quote(str(tmp_path / 'pid'))}; sleep 1000"
+    with pytest.raises(limits.TooSlow):
+        limits.run_program(["/bin/sh", "-c", script], os.environ, str(tmp_path), 0.5)
+    pid = int((tmp_path / "pid").read_text())
+    deadline = time.monotonic() + 60
+    while _runs(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_ctrl_c_leaves_nothing_behind(codex: Callable[..., Path], tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    quoted = shlex.quote(str(pids))
+    codex(f"sleep 1000 & echo $! > {quoted}.new; mv {quoted}.new {quoted}; sleep 1000")
+    process = subprocess.Popen(
+        [*COMMAND, "doctor"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not pids.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=WAIT_SECONDS)
+    finally:
+        process.kill()
+    assert process.returncode == 130, out
+    assert b"Traceback" not in out
+    assert not _runs(int(pids.read_text()))
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123
+        return stat.read().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.parametrize("name", EDITORS)
+def test_settings_of_an_editor_name_the_whole_command(name: str) -> None:
+    words = ["/a place/codex-acp-sdk", "--codex", 'a"b']
+    settings = settings_for(name, words)
+    assert settings["name"] == name
+    text = str(settings["settings"])
+    if name in ("zed", "jetbrains"):
+        (agent,) = json.loads(text)["agent_servers"].values()
+        assert [agent["command"], *agent["args"]] == words
+    elif name in ("toad", "acpx"):
+        assert shlex.split(shlex.split(text)[2]) == words
+    else:
+        assert '"/a place/codex-acp-sdk"' in text
+        assert '"a\\"b"' in text
+
+
+def test_an_editor_that_is_not_known(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["doctor", "--editor", "ed"])
+    assert end.value.code == 2
+    assert "codecompanion" in capsys.readouterr().err

@@ -1,0 +1,142 @@
+"""The documentation is true: what it names is there, and what is made of the code is current."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from codex_acp.cli.arguments import serve_parser
+from codex_acp.cli.logs import LEVEL_VARIABLE, LEVELS
+from codex_acp.codex.connection.codex_binary import CODEX_PATH_VARIABLE
+from codex_acp.errors import CodexAcpError
+from docs.make.__main__ import pages
+from docs.make.command_pages import parsers
+from tests.docs.pages import DOCS, PAGES, ROOT, Block, blocks
+
+NOXFILE = (ROOT / "noxfile.py").read_text()
+COMMAND = "codex-acp-sdk"
+OTHER_COMMANDS = (
+    "pip install 'codex-acp-sdk", "python3 -m venv .venv && .venv/bin/pip install -q ",
+    ".venv/bin/nox -s ", "CODEX_ACP_UPDATE_GOLDEN=1 .venv/bin/python -m pytest tests/",
+    "git diff tests/golden/", "towncrier build --draft",
+)  # fmt: skip
+"""How the commands begin that the pages tell somebody to run, besides ours."""
+
+
+@pytest.mark.parametrize("name", sorted(pages()))
+def test_a_page_that_is_made_of_the_code_is_current(name: str) -> None:
+    assert (DOCS / name).read_text() == pages()[name], "run `nox -s docs_pages`"
+
+
+def test_every_page_is_in_the_navigation_and_every_entry_is_there() -> None:
+    lines = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2].splitlines()
+    listed = [line.rpartition(": ")[2] for line in lines if line.endswith(".md")]
+    there = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")]
+    assert sorted(listed) == sorted(there)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_link_leads_somewhere(path: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+        target, _, anchor = link.partition("#")
+        if target.startswith(("http:", "https:")):
+            continue
+        found = (path.parent / target) if target else path
+        assert found.exists(), link
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", found.read_text(), re.MULTILINE)
+            anchors = {re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings}
+            assert anchor in anchors, link
+
+
+def _errors() -> list[str]:
+    """Every public exception."""
+    found = set()
+    for name in ("errors", "codex", "runtime", "acp", "testing", "transcript"):
+        module = importlib.import_module(f"codex_acp.{name}")
+        for public in module.__all__:
+            value = getattr(module, public)
+            if inspect.isclass(value) and issubclass(value, CodexAcpError):
+                found.add(public)
+    return sorted(found - {"CodexAcpError"})
+
+
+@pytest.mark.parametrize("error", _errors())
+def test_every_error_has_its_cause_and_its_cure(error: str) -> None:
+    text = (DOCS / "errors.md").read_text()
+    assert f"\n### `{error}`\n" in text or f"\n| `{error}` |" in text
+    section = text.partition(f"\n### `{error}`\n")[2].partition("\n#")[0]
+    assert "**Cause**" in section
+    assert "**Cure**" in section
+
+
+@pytest.mark.parametrize("block", blocks("json"), ids=str)
+def test_an_editors_settings_are_json_that_starts_the_command(block: Block) -> None:
+    setting = json.loads(block.text)
+    if "agent_servers" in setting:
+        (server,) = setting["agent_servers"].values()
+        if server["command"].endswith(COMMAND):
+            serve_parser().parse_args(server["args"])
+        else:
+            assert server["args"] == ["/path/to/my_agent.py"]
+
+
+def _commands() -> list[str]:
+    """Every line of shell."""
+    lines = {line for b in blocks("sh") for line in b.text.splitlines()}
+    return sorted(line for line in lines if line.strip())
+
+
+@pytest.mark.parametrize("line", _commands())
+def test_a_command_is_one_that_there_is(line: str) -> None:
+    if line.startswith(OTHER_COMMANDS):
+        return
+    (ours,) = [part.strip() for part in line.split("|") if part.strip().startswith(COMMAND)]
+    words = shlex.split(ours.removesuffix("&"), comments=True)
+    if words[1:2] == ["login"]:
+        return  # Codex's own
+    found = parsers().get(" ".join(words[:2]))
+    if found is None:
+        serve_parser().parse_args(words[1:])
+    else:
+        found.parse_args(words[2:])
+
+
+def test_every_variable_and_level_is_named() -> None:
+    text = (DOCS / "command.md").read_text()
+    for name in (CODEX_PATH_VARIABLE, LEVEL_VARIABLE, *LEVELS):
+        assert f"`{name}`" in text, name
+
+
+def test_every_session_of_nox_is_named_and_there() -> None:
+    text = (DOCS / "contributing.md").read_text().partition("\n## Sessions of nox\n")[2]
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| [a-z]", text, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"\w+", row)}
+    there = set(re.findall(r"\ndef (\w+)\(session: nox.Session", NOXFILE))
+    assert there - {"shared", "schema_fixtures"} == named
+
+
+def test_the_workflows_run_sessions_that_there_are() -> None:
+    there = set(re.findall(r"\ndef (\w+)\(session: nox.Session", NOXFILE))
+    for path in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
+        for names in re.findall(r"nox -s ([\w ]+)$", path.read_text(), re.MULTILINE):
+            assert set(names.split()) <= there
+
+
+def test_fragments_of_the_changelog_are_of_a_known_kind_and_short() -> None:
+    for path in sorted((ROOT / "changelog.d").glob("*.md")):
+        kind = path.name.split(".")[-2]
+        assert kind in {"added", "changed", "fixed", "security", "removed"}, path.name
+        assert 10 < len(path.read_text().strip()) < 1200, path.name
+
+
+def test_no_page_fetches_anything_when_it_is_read() -> None:
+    """Nothing is fetched when a page is read: pictures are files, and there is no script."""
+    for path in PAGES:
+        assert "```mermaid" not in path.read_text(), path
