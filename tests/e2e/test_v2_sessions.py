@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from codex_acp.testing import Fail, Gate, Text, add_file, exec_command
-from tests.e2e.v2_bench import V2Bench
+from codex_acp.testing import CodexHome, Fail, Gate, Text, add_file, exec_command
+from tests.e2e.raw_adapter import RawAdapter
+from tests.e2e.v2_bench import INFO, V2Bench
 
 pytestmark = pytest.mark.e2e
 
@@ -169,3 +170,93 @@ def test_one_command_can_be_ended_without_its_turn() -> None:
         assert ended["capabilities"] is None
         again = bench.refused("tool_call/cancel", {**where, "toolCallId": terminal_id})
         assert again["code"] == -32602
+
+
+@pytest.mark.parametrize(
+    ("protocol", "asked", "answered"),
+    [("auto", 2, 2), ("auto", 99, 2), ("auto", 1, 1), ("v1", 2, 1), ("v2", 2, 2), ("v2", 3, 2)],
+)
+def test_the_highest_version_that_both_have_is_spoken(
+    protocol: str, asked: int, answered: int
+) -> None:
+    with CodexHome() as home, RawAdapter(home.env, "--protocol", protocol) as adapter:
+        params = {"protocolVersion": asked, "info": INFO, "clientInfo": INFO}
+        assert adapter.ask("initialize", params)["result"]["protocolVersion"] == answered
+
+
+@pytest.mark.parametrize(
+    ("protocol", "version", "code"),
+    [
+        ("v2", 1, -32022),
+        ("v2", 0, -32022),
+        ("auto", 0, -32022),
+        ("auto", "2", -32602),
+        ("auto", None, -32602),
+    ],
+)
+def test_a_version_that_is_none_of_ours_or_none_at_all_is_refused(
+    protocol: str, version: object, code: int
+) -> None:
+    with CodexHome() as home, RawAdapter(home.env, "--protocol", protocol) as adapter:
+        params = {"protocolVersion": version, "info": INFO}
+        error = adapter.ask("initialize", params)["error"]
+        assert error["code"] == code
+        if code == -32022:
+            assert error["data"]["requested"] == version
+
+
+def test_what_v2_does_not_have_or_know_is_refused_and_the_session_goes_on() -> None:
+    with V2Bench([[Text("Still here.")]]) as bench:
+        where = {"sessionId": bench.session}
+        of_v1 = {
+            "session/load": {**where, "cwd": "/", "mcpServers": []},
+            "session/set_mode": {**where, "modeId": "x"},
+            "authenticate": {"methodId": "api-key"},
+            "logout": {},
+        }
+        for method, params in of_v1.items():
+            assert bench.refused(method, params)["code"] == -32601, method
+        strange = {"type": "_hologram", "beam": 1}
+        for method, params in {
+            "session/prompt": {**where, "prompt": [strange]},
+            "session/new": {"cwd": "/", "mcpServers": [{"type": "sse", "name": "x", "url": "u"}]},
+            "session/set_config_option": {**where, "configId": "mode", "type": "id", "value": 3},
+            "tool_call/cancel": {**where, "toolCallId": "made-up"},
+        }.items():
+            assert bench.refused(method, params)["code"] == -32602, method
+        for wrong in ({"type": "boolean", "value": True}, {"type": "_x", "value": "y"}):
+            params = {**where, "configId": "mode", **wrong}
+            assert bench.refused("session/set_config_option", params)["code"] == -32602
+        foreign = bench.refused("terminal/cancel", {"sessionId": "nobody", "terminalId": "t"})
+        assert foreign["code"] == -32002
+        assert foreign["data"]["sessionId"] == "nobody"
+        assert bench.refused("initialize", {"protocolVersion": 1})["code"] == -32600
+        bench.prompt()
+        assert bench.idle()["stopReason"] == "end_turn"
+        assert bench.text() == "Still here."
+
+
+def test_methods_of_v2_are_unknown_on_a_connection_that_speaks_v1() -> None:
+    with CodexHome() as home, RawAdapter(home.env) as adapter:
+        adapter.initialize()
+        session = adapter.new_session(home.workspace)
+        for method in ("terminal/cancel", "tool_call/cancel", "auth/login", "auth/logout"):
+            answer = adapter.ask(method, {"sessionId": session})
+            assert answer["error"]["code"] == -32601, method
+
+
+def test_an_option_is_set_by_its_tagged_value_and_answered_with_all_of_them() -> None:
+    with V2Bench() as bench:
+        mode = next(o for o in bench.opened["configOptions"] if o["configId"] == "mode")
+        other = next(c["value"] for c in mode["options"] if c["value"] != mode["currentValue"])
+        params = {"sessionId": bench.session, "configId": "mode", "type": "id", "value": other}
+        options = bench.ask("session/set_config_option", params)["configOptions"]
+        assert next(o for o in options if o["configId"] == "mode")["currentValue"] == other
+        listed = bench.ask("session/list", {})
+        assert listed["sessions"] == [], "it has had no prompt"
+        assert bench.ask("session/close", {"sessionId": bench.session}) == {}
+        gone = bench.refused(
+            "session/prompt",
+            {"sessionId": bench.session, "prompt": [{"type": "text", "text": "x"}]},
+        )
+        assert gone["code"] == -32002

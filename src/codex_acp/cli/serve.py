@@ -18,7 +18,7 @@ TYPE_CHECKING = False  # typing itself is not worth its import before a process 
 if TYPE_CHECKING:
     from codex_acp.transport.child import ChildProcess
 
-__all__ = ["serve"]
+__all__ = ["PROTOCOLS", "serve"]
 
 PROGRAM = "codex-acp-sdk"
 
@@ -27,6 +27,9 @@ FAILED = 1
 
 BAD_ARGUMENTS = 2
 """Exit code for options that make no sense; the same as the parser's."""
+
+PROTOCOLS = {"auto": (1, 2), "v1": (1,), "v2": (2,)}
+"""``--protocol`` → the versions of ACP that a client is offered."""
 
 TRANSCRIPT_VARIABLE = "CODEX_ACP_TRANSCRIPT"
 """See `transcript_path`; looked for here, since without one nothing of a transcript is loaded."""
@@ -46,12 +49,13 @@ def serve(
     log_file: str | None = None,
     transcript: str | None = None,
     transcript_wire: bool = False,
+    protocol: str = "auto",
 ) -> int:
     """Serve until stdin ends; the exit code. A Codex that is missing is told to the client.
 
     ``line_limit`` in bytes, None for the default; the log options as in `codex_acp.cli.logs`;
     ``transcript`` names a file, None for what ``CODEX_ACP_TRANSCRIPT`` says; ``transcript_wire``
-    has it hold the messages of both protocols too.
+    has it hold the messages of both protocols too; ``protocol`` is one of `PROTOCOLS`.
     """
     try:
         level = chosen_level(log_level)
@@ -64,7 +68,9 @@ def serve(
     gc.disable()
     try:
         start_logging(level, log)
-        return _serve(options, spawned, line_limit, transcript, transcript_wire)
+        return _serve(
+            options, spawned, line_limit, transcript, transcript_wire, PROTOCOLS[protocol]
+        )
     except MisuseError as error:
         _complain(str(error))
         return BAD_ARGUMENTS
@@ -84,6 +90,7 @@ def _serve(
     line_limit: int | None,
     transcript_file: str | None,
     record_wire: bool,
+    versions: tuple[int, ...],
 ) -> int:
     if os.isatty(0):
         print(TERMINAL_HINT, file=sys.stderr)
@@ -96,15 +103,15 @@ def _serve(
     limit = DEFAULT_LINE_LIMIT if line_limit is None else line_limit
     transcript = Transcript(record_wire=record_wire)
     if transcript_file is None and TRANSCRIPT_VARIABLE not in os.environ:
-        return run_stdio(link, options, spawned, transcript, line_limit=limit)
+        return run_stdio(link, options, spawned, transcript, line_limit=limit, versions=versions)
     from codex_acp.transcript.writer import TranscriptWriter, transcript_path
 
     path = transcript_path(transcript_file, os.environ)
     if path is None:
-        return run_stdio(link, options, spawned, transcript, line_limit=limit)
+        return run_stdio(link, options, spawned, transcript, line_limit=limit, versions=versions)
     with TranscriptWriter(path) as writer:
         transcript.subscribe(writer.write)
-        return run_stdio(link, options, spawned, transcript, line_limit=limit)
+        return run_stdio(link, options, spawned, transcript, line_limit=limit, versions=versions)
 
 
 def _spawn(options: LaunchOptions) -> ChildProcess | LaunchError:
