@@ -77,13 +77,17 @@ class _Clock:
 @contextmanager
 def _still(clock: _Clock) -> Iterator[None]:
     """The adapter's sources of time and chance, in the test's hand."""
-    messages, others = count(1), count(1)
+    messages, others, spoken = count(1), count(1), count(1)
     with (
         patch("codex_acp.adapter.sessions.session.monotonic", clock),
         patch("codex_acp.adapter.sessions.due_timer.monotonic", clock),
         patch(
             "codex_acp.adapter.prompts.prompts.uuid4",
             lambda: SimpleNamespace(hex=f"message-{next(messages)}"),
+        ),
+        patch(
+            "codex_acp.adapter.prompts.queue.uuid4",
+            lambda: SimpleNamespace(hex=f"spoken-{next(spoken)}"),
         ),
         patch(
             "codex_acp.adapter.sessions.session.uuid4",
@@ -117,6 +121,7 @@ async def play(
         if transcript.history:
             played.loaded = await _load(transcript, cwd, client, version)
     text = json.dumps([played.live, played.loaded], ensure_ascii=False).replace(str(cwd), "$CWD")
+    text = text.replace(str(cwd).removeprefix("/"), "$CWD")  # git's names of moved files
     live, loaded = json.loads(text)
     return Played([Line(*line) for line in live], loaded)
 

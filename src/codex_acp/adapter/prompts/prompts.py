@@ -74,6 +74,11 @@ class Prompts:
         """Whether a prompt's turn runs."""
         return self._run is not None
 
+    @property
+    def works(self) -> bool:
+        """Whether a turn runs, a prompt's or one that Codex began by itself."""
+        return self._run is not None or self._active is not None
+
     def answered(self, turn_id: str | None) -> bool:
         """Whether the turn's prompt is answered, so that nothing of the turn may be sent.
 

@@ -6,7 +6,7 @@ Owns the mapping's memory of the session. How prompts run and end is `Prompts`'.
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, assert_never, cast
+from typing import TYPE_CHECKING, assert_never
 from uuid import uuid4
 
 from codex_acp.acp.capabilities import ClientFeatures
@@ -18,6 +18,7 @@ from codex_acp.adapter.prompts.turn_calls import TurnCalls, start_refused
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, turn_of
 from codex_acp.adapter.sessions.activity import SessionActivity
 from codex_acp.adapter.sessions.due_timer import DueTimer
+from codex_acp.adapter.sessions.notification_rows import QUOTES_SECRETS, ROWS, SHOW_FILES
 from codex_acp.adapter.sessions.prompt_message import prompt_message, refused
 from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
 from codex_acp.errors import CodexAcpError, RpcError
@@ -33,11 +34,9 @@ from codex_acp.mapping.calls.tool_calls import (
 from codex_acp.mapping.events.session_events import PromptTaken, TextChunk
 from codex_acp.mapping.messages.compaction import close_compactions
 from codex_acp.mapping.messages.lines import said
-from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
 from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop, end_of_turn
 from codex_acp.mapping.session.usage import turn_usage
 from codex_acp.mapping.state import SessionState
-from codex_acp.mapping.step import Ignored
 from codex_acp.transcript.secrets import scrub_json
 
 if TYPE_CHECKING:
@@ -57,21 +56,8 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvents, ToolCallAnnounced
     from codex_acp.mapping.session.stop_reasons import PromptEnd
 
-    _Row = Callable[[SessionState, Any], SessionEvents]
 
 __all__ = ["Session"]
-
-_ROWS: Final = {
-    method: cast("_Row", row)
-    for method, row in NOTIFICATION_HANDLERS.items()
-    if not isinstance(row, Ignored)
-}
-
-_SHOW_FILES: Final = frozenset({"item/started", "item/completed", "item/fileChange/patchUpdated"})
-"""Notifications that may show the files of an edit whole."""
-
-_QUOTES_SECRETS: Final = "mcpServer/startupStatus/updated"
-"""Its error may quote what the server was given: headers, an environment, a URL."""
 
 
 class Session:
@@ -146,6 +132,11 @@ class Session:
         return process_id is not None and await self._calls.terminate(process_id)
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """What Codex has said of the machine."""
+        return tuple(self._state.remarks)
+
+    @property
     def busy(self) -> bool:
         """Whether a prompt is not answered yet."""
         return self._prompts.busy
@@ -199,15 +190,15 @@ class Session:
     async def _speak(self, command: Says) -> None:
         end: PromptEnd = PromptStop("end_turn")
         try:
-            text = await command.run()
+            with self.activity.speaking():
+                text = await command.run()
             if text:
                 self._outflow.send(self.id, TextChunk(uuid4().hex, text))
         except CodexAcpError as error:
             end = start_refused(error)
             raise refused(error) from error
         finally:
-            if not self._prompts.running:
-                self.activity.ends(end)
+            self.activity.spoken(end, works=self._prompts.works)
 
     # What its prompts need: see `PromptHost`.
 
@@ -320,17 +311,17 @@ class Session:
         about_turns = TURN_EVENTS.get(method)
         if about_turns is not None:
             about_turns(self._prompts, params)
-        row = _ROWS.get(method)
+        row = ROWS.get(method)
         if row is None or not self._may_show(method, params):
             return
-        if method == _QUOTES_SECRETS:
+        if method == QUOTES_SECRETS:
             params = scrub_json(params)
         event = self._codex.decode_notification(method, params)
         if isinstance(event, UnknownNotification):
             if method == "turn/completed":
                 self._turn_end_unreadable(params, event.problem)
             return
-        if method in _SHOW_FILES:
+        if method in SHOW_FILES:
             if wanted := wanted_files(event.params):
                 self._steps.read(wanted, lambda files: self._show_edit(event, params, files))
                 return
@@ -356,7 +347,7 @@ class Session:
         if not self._may_show(event.method, params):
             return
         self._state.now, self._state.files = monotonic(), files
-        self._send(_ROWS[event.method](self._state, event.params))
+        self._send(ROWS[event.method](self._state, event.params))
         self._timer.set()
 
     def on_batch_end(self) -> None:
