@@ -12,6 +12,7 @@ import pytest
 from codex_acp.errors import ErrorReply
 from codex_acp.fleet import Outcome
 from codex_acp.fleet.failures import reason_of
+from codex_acp.fleet.time_limit import TimeLimit
 from tests.fleet.fleet_bench import WAIT, fleet_of, notes, outcomes, repository, runs, spec, task
 
 
@@ -35,16 +36,17 @@ async def test_a_task_that_hangs_is_ended_at_its_limit_with_what_it_did(tmp_path
     assert not any(runs(note["pid"]) for note in notes(store))
 
 
-async def test_a_question_that_waits_does_not_use_up_the_time(tmp_path: Path) -> None:
-    async def slowly(_permission: object) -> str:
-        await asyncio.sleep(1.5)
-        return "y"
-
-    found = await outcomes(
-        fleet_of(None, permissions=slowly),
-        task("a", tmp_path, ask="execute", time_limit=1.2),
-    )
-    assert found["a"].ok, found["a"].message
+async def test_a_question_that_waits_does_not_use_up_the_time() -> None:
+    async with TimeLimit(1.0) as limit:
+        with limit.paused(), limit.paused():
+            await asyncio.sleep(1.5)
+    assert not limit.expired
+    with pytest.raises(TimeoutError):
+        async with TimeLimit(0.2) as limit:
+            with limit.paused():
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(600)
+    assert limit.expired
 
 
 async def test_a_task_is_ended_when_it_has_used_its_tokens(tmp_path: Path) -> None:
