@@ -61,6 +61,13 @@ def test_the_agent_that_waits_for_its_client_has_loaded_no_model() -> None:
     assert [name for name in loaded if _is_heavy(name)] == []
 
 
+def test_the_agent_of_one_client_loads_nothing_of_the_network() -> None:
+    prompts = "codex_acp.adapter.sessions.session, codex_acp.adapter.requests.server_requests"
+    loaded = _loaded(f"import codex_acp.cli.serve, codex_acp.adapter.serve, {prompts}")
+    assert [name for name in loaded if name.startswith("websockets")] == []
+    assert [name for name in loaded if name.startswith("codex_acp.adapter.network")] == []
+
+
 AT_EACH_ANSWER = """
 import os, runpy, sys
 real_write = os.write

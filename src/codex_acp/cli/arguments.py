@@ -9,6 +9,7 @@ import argparse
 from typing import Final, NoReturn
 
 from codex_acp.cli.directories import add_trust
+from codex_acp.cli.listen_arguments import add_listen_arguments
 from codex_acp.cli.logs import DEFAULT_LEVEL, LEVEL_VARIABLE, LEVELS, chosen_level
 
 __all__ = [
@@ -93,6 +94,7 @@ def serve_parser() -> argparse.ArgumentParser:
         help="keep every message of both protocols in the transcript too: the whole conversation, "
         "without secrets and without what is typed into forms",
     )
+    add_listen_arguments(parser)
     return parser
 
 

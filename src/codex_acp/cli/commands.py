@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.cli import arguments
 from codex_acp.cli.arguments import PROGRAM, Parser
+from codex_acp.cli.listen_arguments import network_options
+from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Mapping, Sequence
+
+    from codex_acp.adapter.network.listen import NetworkOptions
 
 __all__ = ["COMMANDS", "Command", "program_parser", "run"]
 
@@ -24,6 +28,7 @@ environment:
   CODEX_PATH     the Codex binary, where --codex does not name one
   CODEX_ACP_LOG  the log level, where --log-level does not name one
   CODEX_ACP_TRANSCRIPT  the transcript, where --transcript does not name one
+  CODEX_ACP_TOKEN  the token of --listen, where --token-file does not name some
   CODEX_HOME     Codex's own: its configuration, login and sessions
 """
 
@@ -80,7 +85,15 @@ def _run_serve(argv: Sequence[str]) -> int:
         log_file=options.log_file,
         transcript=options.transcript,
         transcript_wire=options.transcript_wire,
+        network=_network(parser, options),
     )
+
+
+def _network(parser: argparse.ArgumentParser, options: argparse.Namespace) -> NetworkOptions | None:
+    try:
+        return network_options(options)
+    except MisuseError as error:
+        parser.error(str(error))
 
 
 def _settings(config: Sequence[str]) -> list[str]:
