@@ -301,7 +301,7 @@ def agents(session: nox.Session) -> None:
     )
 
 
-@nox.session
+@nox.session(venv_backend="venv")
 def fleet(session: nox.Session) -> None:
     """Fleets on a Ray cluster of several nodes on this machine; then 200 tasks with the real Codex
     on both engines, while workers, nodes and the driver are killed: -- [--tasks N] [--seed S]."""
