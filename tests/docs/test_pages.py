@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from codex_acp.cli.arguments import serve_parser
+from codex_acp.cli.arguments import demo_parser, serve_parser
 from codex_acp.cli.logs import LEVEL_VARIABLE, LEVELS
 from codex_acp.codex.connection.codex_binary import CODEX_PATH_VARIABLE
 from codex_acp.errors import CodexAcpError
@@ -82,7 +82,11 @@ def test_an_editors_settings_are_json_that_starts_the_command(block: Block) -> N
     if "agent_servers" in setting:
         (server,) = setting["agent_servers"].values()
         if server["command"].endswith(COMMAND):
-            serve_parser().parse_args(server["args"])
+            args = server["args"]
+            if args[:1] == ["demo"]:
+                demo_parser().parse_args(args[1:])
+            else:
+                serve_parser().parse_args(args)
         else:
             assert server["args"] == ["/path/to/my_agent.py"]
 
