@@ -121,6 +121,8 @@ class _Screen(TextOutput):
     def __init__(self, out: TextIO, *, wire: bool) -> None:
         super().__init__(out, out)
         self._wire = wire
+        self.watched = out.isatty()
+        """Whether somebody reads along."""
         self.asked = ""
         """The question that stands there."""
 
@@ -158,7 +160,7 @@ class _Typist(LineReader):
         self._answers = deque(ANSWERS)
 
     async def line(self) -> str | None:
-        await asyncio.sleep(PACE)
+        await asyncio.sleep(PACE if self._screen.watched else 0)
         goes_on = self._screen.asked.endswith(GOES_ON)  # a page of several, on a small terminal
         answer = self._answers.popleft() if self._answers and not goes_on else ""
         keys = [key for key, words in KEY.findall(self._screen.asked) if words.startswith(answer)]
