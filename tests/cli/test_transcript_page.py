@@ -107,6 +107,7 @@ def test_what_is_chosen_keeps_the_wire_behind_it() -> None:
     assert len(asked["wire"]) == 4  # type: ignore[arg-type]
 
 
+@pytest.mark.attack(by="MCP server")
 @pytest.mark.parametrize("text", HOSTILE)
 def test_nothing_that_a_transcript_holds_is_markup(text: str) -> None:
     page = page_text(f"/tmp/{text}", data_of(of_every_kind(text)))
