@@ -25,6 +25,7 @@ DEFAULTS: dict[str, object] = {
     "log_file": None,
     "transcript": None,
     "transcript_wire": False,
+    "network": None,
 }
 PLAIN = LaunchOptions()
 

@@ -6,16 +6,15 @@ a prompt needs are loaded behind the answer, see `Sessions`.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
 from codex_acp.adapter.logins.ways import login_ways
+from codex_acp.adapter.sessions.after_opening import LOAD_AFTER_SECONDS, AfterOpening
 from codex_acp.adapter.sessions.opener import SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
@@ -70,6 +69,7 @@ if TYPE_CHECKING:
     )
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.side import QuickHandler
+    from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.load_ahead import LoadAhead
     from codex_acp.adapter.logins.auth import Authentication
     from codex_acp.adapter.server.app_server import AppServer
@@ -86,9 +86,6 @@ __all__ = ["CodexAgent"]
 
 logger = logging.getLogger(__name__)
 
-
-LOAD_AFTER_SECONDS: Final = 0.002
-"""What is said is written first, then what a prompt needs is loaded."""
 
 IDLE_SECONDS: Final = 0.2
 """After ``initialize``, when no session is opened: Codex has booted, which was more urgent."""
@@ -111,7 +108,6 @@ class CodexAgent:
     ) -> None:
         self._app_server = app_server
         self._spawn = spawn = guarded(spawn)
-        self._when_loaded = when_loaded
         self._ahead = ahead
         transcript = transcript or Transcript()
         self.client = Client(spawn)
@@ -127,12 +123,15 @@ class CodexAgent:
         self._sessions.when_made(self._made)
         app_server.when_started(self._sessions.codex_started)
         app_server.when_refused(self._sessions.refused)
-        self._left = False
-        self._answered: list[Opened] = []
-        """Sessions whose opening is answered, and who have still to hear of it."""
+        self._after = AfterOpening(self._sessions, self._opened, when_loaded, ahead)
 
     def _takes_booleans(self, session_id: str) -> bool:
         return self._sessions.audience(session_id).takes_booleans
+
+    @property
+    def parts(self) -> tuple[Sessions, Config]:
+        """For those who show a session to one client behind the other."""
+        return self._sessions, self._config
 
     def requests(self) -> AgentRequestHandlers:
         """One row a method; None: not offered."""
@@ -169,12 +168,17 @@ class CodexAgent:
 
     # The methods.
 
-    async def initialize(self, request: InitializeRequest) -> InitializeResponse:
-        """Answered at once: a Codex that is missing is reported by what needs it."""
+    async def initialize(
+        self, request: InitializeRequest, client: Client | None = None
+    ) -> InitializeResponse:
+        """Answered at once: a Codex that is missing is reported by what needs it.
+
+        ``client`` is who has sent it, if that is not the one of all sessions.
+        """
         from codex_acp.wire.codec import plain
 
         params = cast("dict[str, JsonValue]", plain(request))
-        result = self._introduced(params)
+        result = self._introduced(params, client or self.client)
         answer = ACP_MODELS.decode("InitializeResponse", result, "the answer to initialize")
         return cast("InitializeResponse", answer)
 
@@ -183,12 +187,12 @@ class CodexAgent:
             return None
 
         async def answer() -> EncodedJson:
-            return encode_json(self._introduced(params))
+            return encode_json(self._introduced(params, self.client))
 
         return answer
 
-    def _introduced(self, params: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        self.client.introduced(params)
+    def _introduced(self, params: dict[str, JsonValue], client: Client) -> dict[str, JsonValue]:
+        client.introduced(params)
         self._app_server.introduce(codex_client_info(params))
         self._spawn(self._app_server.warm_up)
         if self._ahead is not None:
@@ -215,9 +219,14 @@ class CodexAgent:
 
     # Sessions.
 
-    async def new_session(self, request: NewSessionRequest) -> NewSessionResponse:
-        """``session/new``. Raises RpcError: -32602, -32000, -32603."""
-        answer = await self._start(await self._methods.setup(request))
+    async def new_session(
+        self, request: NewSessionRequest, audience: Audience | None = None
+    ) -> NewSessionResponse:
+        """``session/new``; ``audience`` is for a session that has one of its own.
+
+        Raises RpcError: -32602, -32000, -32603.
+        """
+        answer = await self._start(await self._methods.setup(request, audience))
         return cast("NewSessionResponse", _model("NewSessionResponse", answer))
 
     def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
@@ -234,26 +243,32 @@ class CodexAgent:
         try:
             opened = await self._opener.start(setup)
         except RpcError:
-            self._load_soon()
+            self._after.load_soon()
             raise
         self._open(opened)
         return {"sessionId": opened.session_id, **opened.answer}
 
-    async def load_session(self, request: LoadSessionRequest) -> LoadSessionResponse:
+    async def load_session(
+        self, request: LoadSessionRequest, audience: Audience | None = None
+    ) -> LoadSessionResponse:
         """See `SessionMethods.load`."""
-        opened = await self._methods.load(request)
+        opened = await self._methods.load(request, audience)
         self._open(opened)
         return cast("LoadSessionResponse", _model("LoadSessionResponse", opened.answer))
 
-    async def resume_session(self, request: ResumeSessionRequest) -> ResumeSessionResponse:
+    async def resume_session(
+        self, request: ResumeSessionRequest, audience: Audience | None = None
+    ) -> ResumeSessionResponse:
         """See `SessionMethods.resume`."""
-        opened = await self._methods.resume(request)
+        opened = await self._methods.resume(request, audience)
         self._open(opened)
         return cast("ResumeSessionResponse", _model("ResumeSessionResponse", opened.answer))
 
-    async def fork_session(self, request: ForkSessionRequest) -> ForkSessionResponse:
+    async def fork_session(
+        self, request: ForkSessionRequest, audience: Audience | None = None
+    ) -> ForkSessionResponse:
         """See `SessionMethods.fork`."""
-        opened = await self._methods.fork(request)
+        opened = await self._methods.fork(request, audience)
         self._open(opened)
         answer: dict[str, JsonValue] = {"sessionId": opened.session_id, **opened.answer}
         made = ACP_MODELS.decode("ForkSessionResponse", answer, "the new session")
@@ -313,31 +328,12 @@ class CodexAgent:
 
     def _open(self, opened: Opened) -> None:
         """A session is open; what else there is to do, waits until that is answered."""
-        self._answered.append(opened)
         self._record.opened(opened)
-        self._load_soon()
-
-    def _load_soon(self) -> None:
-        load = self._load if self._ahead is None else partial(self._ahead.then, self._load)
-        asyncio.get_running_loop().call_later(LOAD_AFTER_SECONDS, load)
+        self._after.add(opened)
 
     def leave(self) -> None:
         """The client is gone: nothing is begun for it any more."""
-        self._left = True
-
-    def _load(self) -> None:
-        """Import what a prompt needs, while nobody waits for this process."""
-        if self._left:
-            return
-        self._sessions.load()
-        if self._when_loaded is not None:
-            self._when_loaded()
-            self._when_loaded = None
-        answered, self._answered = self._answered, []
-        for opened in answered:
-            session = self._sessions.get(opened.session_id)
-            if session is not None:
-                self._opened(session, opened)
+        self._after.leave()
 
     def _opened(self, session: Session, opened: Opened) -> None:
         """The client knows the session now: what it is told at once, whichever way it opened."""

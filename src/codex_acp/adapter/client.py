@@ -38,6 +38,11 @@ class Client:
         """This is the connection to it."""
         self._side = side
 
+    @property
+    def gone(self) -> bool:
+        """Whether its connection has ended."""
+        return self._connection.closed
+
     def introduced(self, introduction: JsonValue) -> None:
         """It has sent the params of ``initialize``."""
         self._introduction, self._features = introduction, None
