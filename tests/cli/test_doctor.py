@@ -90,7 +90,8 @@ def test_a_missing_codex_is_a_problem_and_the_rest_is_looked_at(
     ]  # fmt: skip
     level, text = about(report, "codex")
     assert level == "problem"
-    assert "'/none/codex', which does not exist" in text
+    assert text.endswith("'/none/codex', which does not exist)")
+    assert report["checks"][3]["advice"].startswith("install it with `pip install")
     assert report["checks"][6]["text"] == "config.toml is no TOML: a mistake at end of document"
     assert "zsecret" not in json.dumps(report)
 
@@ -164,6 +165,10 @@ def test_a_named_home_that_is_not_there(
     home.rmdir()
     level, text = about(look("--codex", "/none"), "codex_home")
     assert (level, "Codex makes it" in text) == ("ok", True)
+    monkeypatch.setenv("HOME", str(home.parent / "none"))
+    level, text = about(look("--codex", "/none"), "codex_home")
+    assert (level, "cannot be made" in text) == ("problem", True)
+    monkeypatch.setenv("HOME", str(home.parent))
     home.write_text("a file")
     assert about(look("--codex", "/none"), "codex_home")[0] == "problem"
 

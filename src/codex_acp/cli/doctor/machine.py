@@ -70,7 +70,8 @@ def look_at_codex(codex: str | None) -> tuple[Finding, CodexBinary | None]:
     try:
         binary = find_codex(codex)
     except LaunchError as error:
-        return problem("codex", str(error), HOW_TO_GET_CODEX), None
+        text = str(error).removesuffix(f"; {HOW_TO_GET_CODEX}")
+        return problem("codex", text, HOW_TO_GET_CODEX), None
     where = f"{binary.path} (from {binary.source})"
     other = "name another Codex with --codex or CODEX_PATH"
     try:
@@ -125,7 +126,12 @@ def _look_at_folder(findings: list[Finding], path: Path, named: bool, name: str)
             advice = f"make it (mkdir -m 700 {path}), or unset {name}"
             findings.append(problem(check, f"{name} is {path}, which does not exist", advice))
             return False
-        findings.append(Finding(check, "ok", f"{path} does not exist yet; Codex makes it"))
+        if os.access(path.parent, os.W_OK | os.X_OK):
+            findings.append(Finding(check, "ok", f"{path} does not exist yet; Codex makes it"))
+        else:
+            text = f"{path} does not exist, and cannot be made"
+            advice = f"set HOME to a directory of yours, or {name}"
+            findings.append(problem(check, text, advice))
         return False
     except OSError as error:
         text = f"{path} cannot be looked at: {error.strerror}"
