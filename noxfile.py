@@ -288,6 +288,12 @@ def page(session: nox.Session) -> None:
 
 
 @nox.session
+def pictures(session: nox.Session) -> None:
+    """Take the documentation's pictures of a transcript's page, in a Chromium of this machine."""
+    session.run(shared(session), "-m", "tests.page.pictures", "docs/images")
+
+
+@nox.session
 def agents(session: nox.Session) -> None:
     """The runtime against agents that are not ours, fetched from npm and PyPI into a temporary
     place; with a node from PyPI where there is none, or one that is too old."""
