@@ -6,7 +6,7 @@ import pytest
 
 from codex_acp.testing import CodexHome, Fail, Gate, Text, add_file, exec_command
 from tests.e2e.raw_adapter import RawAdapter
-from tests.e2e.v2_bench import INFO, V2Bench
+from tests.e2e.v2_bench import INFO, Json, V2Bench
 
 pytestmark = pytest.mark.e2e
 
@@ -208,7 +208,7 @@ def test_a_version_that_is_none_of_ours_or_none_at_all_is_refused(
 def test_what_v2_does_not_have_or_know_is_refused_and_the_session_goes_on() -> None:
     with V2Bench([[Text("Still here.")]]) as bench:
         where = {"sessionId": bench.session}
-        of_v1 = {
+        of_v1: dict[str, Json] = {
             "session/load": {**where, "cwd": "/", "mcpServers": []},
             "session/set_mode": {**where, "modeId": "x"},
             "authenticate": {"methodId": "api-key"},
@@ -217,12 +217,13 @@ def test_what_v2_does_not_have_or_know_is_refused_and_the_session_goes_on() -> N
         for method, params in of_v1.items():
             assert bench.refused(method, params)["code"] == -32601, method
         strange = {"type": "_hologram", "beam": 1}
-        for method, params in {
+        unknown: dict[str, Json] = {
             "session/prompt": {**where, "prompt": [strange]},
             "session/new": {"cwd": "/", "mcpServers": [{"type": "sse", "name": "x", "url": "u"}]},
             "session/set_config_option": {**where, "configId": "mode", "type": "id", "value": 3},
             "tool_call/cancel": {**where, "toolCallId": "made-up"},
-        }.items():
+        }
+        for method, params in unknown.items():
             assert bench.refused(method, params)["code"] == -32602, method
         for wrong in ({"type": "boolean", "value": True}, {"type": "_x", "value": "y"}):
             params = {**where, "configId": "mode", **wrong}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from codex_acp.testing import ModelResponse, Step
     from codex_acp.testing.codex_home import SandboxMode
 
-__all__ = ["ALL", "INFO", "V2Bench"]
+__all__ = ["ALL", "INFO", "Json", "V2Bench"]
 
 Json = dict[str, Any]
 

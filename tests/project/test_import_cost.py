@@ -34,6 +34,7 @@ def _loaded(statement: str) -> set[str]:
         "import codex_acp.mapping",
         "import codex_acp.adapter",
         "import codex_acp.runtime",
+        "import codex_acp.fleet",
         "import codex_acp.codex.connection.launch",
         "import codex_acp.cli.main",
     ],
@@ -58,6 +59,13 @@ def test_a_registry_loads_no_model() -> None:
 def test_the_agent_that_waits_for_its_client_has_loaded_no_model() -> None:
     loaded = _loaded("import codex_acp.cli.serve, codex_acp.adapter.serve")
     assert [name for name in loaded if _is_heavy(name)] == []
+
+
+def test_the_agent_of_one_client_loads_nothing_of_the_network() -> None:
+    prompts = "codex_acp.adapter.sessions.session, codex_acp.adapter.requests.server_requests"
+    loaded = _loaded(f"import codex_acp.cli.serve, codex_acp.adapter.serve, {prompts}")
+    assert [name for name in loaded if name.startswith("websockets")] == []
+    assert [name for name in loaded if name.startswith("codex_acp.adapter.network")] == []
 
 
 AT_EACH_ANSWER = """

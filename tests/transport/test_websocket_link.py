@@ -14,8 +14,9 @@ from websockets.exceptions import ConnectionClosed as Closed
 from websockets.http11 import Request, Response
 
 from codex_acp.errors import ConnectionClosed, MisuseError, TransportError
-from codex_acp.transport import websocket
-from codex_acp.transport.websocket import HIGH_WATER_BYTES, WebSocketLink
+from codex_acp.transport import websocket_messages as websocket
+from codex_acp.transport.websocket import WebSocketLink
+from codex_acp.transport.websocket_messages import HIGH_WATER_BYTES
 
 WAIT_SECONDS = 60
 

@@ -13,20 +13,17 @@ from codex_acp.transport.child import spawn
 from codex_acp.transport.connection import Connection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
+    from typing import TypeAlias
 
+    from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.transport.connection import Direction
     from codex_acp.transport.link import Link
     from codex_acp.wire.registry import MethodInfo
 
-__all__ = [
-    "CANCEL_REQUEST",
-    "acp_connection",
-    "check_known",
-    "check_rows",
-    "spawn",
-    "stable_methods",
-]
+    QuickHandler: TypeAlias = Callable[[JsonValue], Callable[[], Awaitable[EncodedJson]] | None]
+
+__all__ = ["CANCEL_REQUEST", "acp_connection", "check_known", "check_rows", "spawn"]
 
 CANCEL_REQUEST: Final = "$/cancel_request"
 """Either side may send it to give up a request of its own."""
@@ -71,8 +68,3 @@ def check_known(what: str, rows: Mapping[str, object], methods: Mapping[str, Met
     if unknown:
         msg = f"the table of {what} handlers has rows for unknown methods: {', '.join(unknown)}"
         raise MisuseError(msg)
-
-
-def stable_methods(methods: Mapping[str, MethodInfo]) -> dict[str, MethodInfo]:
-    """Those that the stable schema has."""
-    return {method: info for method, info in methods.items() if not info.experimental}

@@ -6,16 +6,15 @@ a prompt needs are loaded behind the answer, see `Sessions`.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
 from codex_acp.adapter.logins.ways import login_ways
+from codex_acp.adapter.sessions.after_opening import LOAD_AFTER_SECONDS, AfterOpening
 from codex_acp.adapter.sessions.opener import SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.side import QuickHandler
+    from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.load_ahead import LoadAhead
     from codex_acp.adapter.logins.auth import Authentication
     from codex_acp.adapter.prompts.host import PromptDone
@@ -56,9 +56,6 @@ __all__ = ["CodexAgent"]
 
 logger = logging.getLogger(__name__)
 
-
-LOAD_AFTER_SECONDS: Final = 0.002
-"""What is said is written first, then what a prompt needs is loaded."""
 
 IDLE_SECONDS: Final = 0.2
 """After ``initialize``, when no session is opened: Codex has booted, which was more urgent."""
@@ -81,7 +78,6 @@ class CodexAgent:
     ) -> None:
         self._app_server = app_server
         self.spawn = spawn = guarded(spawn)
-        self._when_loaded = when_loaded
         self._ahead = ahead
         transcript = transcript or Transcript()
         self.client = Client(spawn)
@@ -97,12 +93,15 @@ class CodexAgent:
         self._sessions.when_made(self._made)
         app_server.when_started(self._sessions.codex_started)
         app_server.when_refused(self._sessions.refused)
-        self._left = False
-        self._answered: list[Opened] = []
-        """Sessions whose opening is answered, and who have still to hear of it."""
+        self._after = AfterOpening(self._sessions, self._opened, when_loaded, ahead)
 
     def _takes_booleans(self, session_id: str) -> bool:
         return self._sessions.audience(session_id).takes_booleans
+
+    @property
+    def parts(self) -> tuple[Sessions, Config]:
+        """For those who show a session to one client behind the other."""
+        return self._sessions, self.config
 
     def requests(self) -> handlers.AgentRequestHandlers:
         """One row a method; None: not offered."""
@@ -139,12 +138,17 @@ class CodexAgent:
 
     # The methods.
 
-    async def initialize(self, request: v1.InitializeRequest) -> v1.InitializeResponse:
-        """Answered at once: a Codex that is missing is reported by what needs it."""
+    async def initialize(
+        self, request: v1.InitializeRequest, client: Client | None = None
+    ) -> v1.InitializeResponse:
+        """Answered at once: a Codex that is missing is reported by what needs it.
+
+        ``client`` is who has sent it, if that is not the one of all sessions.
+        """
         from codex_acp.wire.codec import plain
 
         params = cast("dict[str, JsonValue]", plain(request))
-        result = initialize_result(params, self.introduce(params))
+        result = initialize_result(params, self.introduce(params, client=client))
         answer = ACP_MODELS.decode("InitializeResponse", result, "the answer to initialize")
         return cast("v1.InitializeResponse", answer)
 
@@ -157,9 +161,11 @@ class CodexAgent:
 
         return answer
 
-    def introduce(self, params: dict[str, JsonValue], version: int = 1) -> LoginWays:
+    def introduce(
+        self, params: dict[str, JsonValue], version: int = 1, client: Client | None = None
+    ) -> LoginWays:
         """The client has said who it is, in v1's words; how it may log in."""
-        self.client.introduced(params, version)
+        (client or self.client).introduced(params, version)
         self._app_server.introduce(codex_client_info(params))
         self.spawn(self._app_server.warm_up)
         if self._ahead is not None:
@@ -186,9 +192,14 @@ class CodexAgent:
 
     # Sessions.
 
-    async def new_session(self, request: v1.NewSessionRequest) -> v1.NewSessionResponse:
-        """``session/new``. Raises RpcError: -32602, -32000, -32603."""
-        answer = await self._start(await self._methods.setup(request))
+    async def new_session(
+        self, request: v1.NewSessionRequest, audience: Audience | None = None
+    ) -> v1.NewSessionResponse:
+        """``session/new``; ``audience`` is for a session that has one of its own.
+
+        Raises RpcError: -32602, -32000, -32603.
+        """
+        answer = await self._start(await self._methods.setup(request, audience))
         return cast("v1.NewSessionResponse", _model("NewSessionResponse", answer))
 
     def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
@@ -205,26 +216,32 @@ class CodexAgent:
         try:
             opened = await self._opener.start(setup)
         except RpcError:
-            self._load_soon()
+            self._after.load_soon()
             raise
         self._open(opened)
         return {"sessionId": opened.session_id, **opened.answer}
 
-    async def load_session(self, request: v1.LoadSessionRequest) -> v1.LoadSessionResponse:
+    async def load_session(
+        self, request: v1.LoadSessionRequest, audience: Audience | None = None
+    ) -> v1.LoadSessionResponse:
         """See `SessionMethods.load`."""
-        opened = await self._methods.load(request)
+        opened = await self._methods.load(request, audience)
         self._open(opened)
         return cast("v1.LoadSessionResponse", _model("LoadSessionResponse", opened.answer))
 
-    async def resume_session(self, request: v1.ResumeSessionRequest) -> v1.ResumeSessionResponse:
+    async def resume_session(
+        self, request: v1.ResumeSessionRequest, audience: Audience | None = None
+    ) -> v1.ResumeSessionResponse:
         """See `SessionMethods.resume`."""
-        opened = await self._methods.resume(request)
+        opened = await self._methods.resume(request, audience)
         self._open(opened)
         return cast("v1.ResumeSessionResponse", _model("ResumeSessionResponse", opened.answer))
 
-    async def fork_session(self, request: v1.ForkSessionRequest) -> v1.ForkSessionResponse:
+    async def fork_session(
+        self, request: v1.ForkSessionRequest, audience: Audience | None = None
+    ) -> v1.ForkSessionResponse:
         """See `SessionMethods.fork`."""
-        opened = await self._methods.fork(request)
+        opened = await self._methods.fork(request, audience)
         self._open(opened)
         answer: dict[str, JsonValue] = {"sessionId": opened.session_id, **opened.answer}
         made = ACP_MODELS.decode("ForkSessionResponse", answer, "the new session")
@@ -288,31 +305,12 @@ class CodexAgent:
 
     def _open(self, opened: Opened) -> None:
         """A session is open; what else there is to do, waits until that is answered."""
-        self._answered.append(opened)
         self._record.opened(opened)
-        self._load_soon()
-
-    def _load_soon(self) -> None:
-        load = self._load if self._ahead is None else partial(self._ahead.then, self._load)
-        asyncio.get_running_loop().call_later(LOAD_AFTER_SECONDS, load)
+        self._after.add(opened)
 
     def leave(self) -> None:
         """The client is gone: nothing is begun for it any more."""
-        self._left = True
-
-    def _load(self) -> None:
-        """Import what a prompt needs, while nobody waits for this process."""
-        if self._left:
-            return
-        self._sessions.load()
-        if self._when_loaded is not None:
-            self._when_loaded()
-            self._when_loaded = None
-        answered, self._answered = self._answered, []
-        for opened in answered:
-            session = self._sessions.get(opened.session_id)
-            if session is not None:
-                self._opened(session, opened)
+        self._after.leave()
 
     def _opened(self, session: Session, opened: Opened) -> None:
         """The client knows the session now: what it is told at once, whichever way it opened."""

@@ -39,6 +39,11 @@ class Client:
         """This is the connection to it."""
         self._side = side
 
+    @property
+    def gone(self) -> bool:
+        """Whether its connection has ended."""
+        return self._connection.closed
+
     def introduced(self, introduction: JsonValue, version: int = 1) -> None:
         """It has sent the params of ``initialize``, and ``version`` is spoken."""
         self._introduction, self._features, self._version = introduction, None, version

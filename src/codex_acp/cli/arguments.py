@@ -9,6 +9,7 @@ import argparse
 from typing import Final, NoReturn
 
 from codex_acp.cli.directories import add_trust
+from codex_acp.cli.listen_arguments import add_listen_arguments
 from codex_acp.cli.logs import DEFAULT_LEVEL, LEVEL_VARIABLE, LEVELS, chosen_level
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "completions_parser",
     "demo_parser",
     "doctor_parser",
+    "fleet_parser",
     "login_parser",
     "routes_parser",
     "run_parser",
@@ -99,6 +101,7 @@ def serve_parser() -> argparse.ArgumentParser:
         help="keep every message of both protocols in the transcript too: the whole conversation, "
         "without secrets and without what is typed into forms",
     )
+    add_listen_arguments(parser)
     return parser
 
 
@@ -120,6 +123,15 @@ def run_parser() -> argparse.ArgumentParser:
 
     parser = Parser(prog=f"{PROGRAM} run", allow_abbrev=False)
     add_run_arguments(parser)
+    return parser
+
+
+def fleet_parser() -> argparse.ArgumentParser:
+    """The parser of what follows ``fleet``."""
+    from codex_acp.cli.fleet_arguments import add_fleet_arguments
+
+    parser = Parser(prog=f"{PROGRAM} fleet", allow_abbrev=False)
+    add_fleet_arguments(parser)
     return parser
 
 

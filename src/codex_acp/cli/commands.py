@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.cli import arguments
 from codex_acp.cli.arguments import PROGRAM, Parser
+from codex_acp.cli.listen_arguments import network_options
+from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Mapping, Sequence
+
+    from codex_acp.adapter.network.listen import NetworkOptions
 
 __all__ = ["COMMANDS", "Command", "program_parser", "run"]
 
@@ -24,6 +28,7 @@ environment:
   CODEX_PATH     the Codex binary, where --codex does not name one
   CODEX_ACP_LOG  the log level, where --log-level does not name one
   CODEX_ACP_TRANSCRIPT  the transcript, where --transcript does not name one
+  CODEX_ACP_TOKEN  the token of --listen, where --token-file does not name some
   CODEX_HOME     Codex's own: its configuration, login and sessions
 """
 
@@ -81,7 +86,15 @@ def _run_serve(argv: Sequence[str]) -> int:
         transcript=options.transcript,
         protocol=options.protocol,
         transcript_wire=options.transcript_wire,
+        network=_network(parser, options),
     )
+
+
+def _network(parser: argparse.ArgumentParser, options: argparse.Namespace) -> NetworkOptions | None:
+    try:
+        return network_options(options)
+    except MisuseError as error:
+        parser.error(str(error))
 
 
 def _settings(config: Sequence[str]) -> list[str]:
@@ -114,6 +127,18 @@ def _run_run(argv: Sequence[str]) -> int:
     from codex_acp.cli.run import run as run_prompt
 
     return run_prompt(options)
+
+
+def _run_fleet(argv: Sequence[str]) -> int:
+    parsed = arguments.fleet_parser().parse_args(argv)
+    if parsed.action == "show":
+        from codex_acp.cli.fleet_show import show
+
+        return show(parsed.out, as_json=parsed.json)
+    from codex_acp.cli.fleet import run as run_fleet
+    from codex_acp.cli.fleet_arguments import fleet_options
+
+    return run_fleet(fleet_options(parsed))
 
 
 def _run_chat(argv: Sequence[str]) -> int:
@@ -223,6 +248,10 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "chat": Command(
         "talk with any ACP agent in the terminal",
         "[options] [PROMPT]", arguments.chat_parser, _run_chat,
+    ),
+    "fleet": Command(
+        "run many tasks from a file, and keep what comes of each",
+        "run|show [options]", arguments.fleet_parser, _run_fleet,
     ),
     "login": Command(
         "log in to OpenAI with Codex's own login; what follows goes to `codex login`",

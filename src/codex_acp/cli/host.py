@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.cli.run_arguments import FAILED, USAGE
 from codex_acp.cli.screen.errors import LOG_IN, sentence
 from codex_acp.cli.screen.questions import REJECTING
+from codex_acp.cli.stderr import complain
 from codex_acp.errors import CodexAcpError, MisuseError
 from codex_acp.routing.display import visible
 from codex_acp.runtime import (
@@ -86,12 +87,12 @@ class Host:
             if self._signal is None:
                 raise
             return SIGNALLED + self._signal
-        except MisuseError as error:
-            self.tell(error)
-            return USAGE
         except CodexAcpError as error:
-            self.tell(error)
-            return FAILED
+            try:
+                self.tell(error)
+            except CodexAcpError as lost:  # a full disk
+                complain(f"error: {lost}")
+            return USAGE if isinstance(error, MisuseError) else FAILED
 
     def take_signals(self) -> None:
         """The first Ctrl-C is for the prompt; anything else ends the agent at once."""
@@ -176,16 +177,21 @@ class Host:
         """The policy, whose answers are shown where nobody was asked."""
 
         async def decide(permission: Permission) -> str | None:
+            call_id = permission.tool_call.tool_call_id
             answer: Any = policy(permission)
-            option = await answer if asyncio.iscoroutine(answer) else answer
+            try:
+                option = await answer if asyncio.iscoroutine(answer) else answer
+            except asyncio.CancelledError:  # the question was withdrawn
+                self._screen.rejected(call_id)
+                raise
             if self._json is not None:
                 self._json.asked(permission, None if option is None else option.option_id)
             elif self._questions is None or permission.kind in self._options.allow:
-                title = visible(permission.tool_call.title or permission.tool_call.tool_call_id)
+                title = visible(permission.tool_call.title or call_id)
                 chosen = None if option is None else visible(option.name)
                 self._screen.permission(f"permission for {title}", chosen)
             if option is None or option.kind in REJECTING:
-                self._screen.rejected(permission.tool_call.tool_call_id)
+                self._screen.rejected(call_id)
             return None if option is None else option.option_id
 
         return decide

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.cli.directories import add_trust
+from codex_acp.cli.remote_token import remote_token
 
 if TYPE_CHECKING:
     from codex_acp.runtime import AgentSpec
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EXIT_CODES",
     "FAILED",
+    "KINDS",
     "NOBODY_ASKED",
     "USAGE",
     "AgentOptions",
@@ -22,6 +24,7 @@ __all__ = [
     "add_agent_arguments",
     "add_run_arguments",
     "agent_options",
+    "kinds_of",
     "run_options",
 ]
 
@@ -75,6 +78,9 @@ class AgentOptions:
 
     agent: str = "codex"
     command: str | None = None
+    connect: str | None = None
+    """The URL of one that listens."""
+    token_file: str | None = None
     cwd: str | None = None
     allow: tuple[str, ...] = ()
     model: str | None = None
@@ -87,17 +93,21 @@ class AgentOptions:
     @property
     def is_ours(self) -> bool:
         """Whether it is the agent of this package."""
-        return self.command is None and self.agent == "codex"
+        return self.command is None and self.connect is None and self.agent == "codex"
 
     def spec(self) -> AgentSpec:
         """How it is started. Raises MisuseError for what cannot be meant."""
         from codex_acp.errors import MisuseError
         from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec
 
-        if self.cwd is not None and not Path(self.cwd).is_dir():
+        if self.connect is None and self.token_file is not None:
+            msg = "--token-file is for --connect"
+        elif self.connect is None and self.cwd is not None and not Path(self.cwd).is_dir():
             msg = f"{self.cwd!r} is no directory"
         elif self.trust and not self.is_ours:
             msg = "--trust is for the agent codex; give another agent its own option"
+        elif self.connect is not None:
+            return AgentSpec.remote(self.connect, remote_token(self.token_file))
         elif self.command is not None:
             return AgentSpec.parse(self.command)
         elif self.agent not in BUILT_IN:
@@ -139,6 +149,14 @@ def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--command", metavar="LINE", help="any agent: its command, split into words as a shell does"
     )
+    which.add_argument(
+        "--connect", metavar="URL", help="one that listens, e.g. at ws://127.0.0.1:8765/acp"
+    )
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="the token for --connect (or the environment variable CODEX_ACP_TOKEN)",
+    )
     parser.add_argument("--cwd", metavar="DIR", help="where it works (default: here)")
     add_trust(parser)
     parser.add_argument(
@@ -146,7 +164,7 @@ def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KINDS",
         action="append",
         default=[],
-        type=_kinds,
+        type=kinds_of,
         help="permit tool calls of these kinds once each, without asking; e.g. read,search; "
         f"kinds: {', '.join(KINDS)}, or all",
     )
@@ -163,6 +181,8 @@ def agent_options(parsed: argparse.Namespace) -> AgentOptions:
     return AgentOptions(
         agent=parsed.agent or "codex",  # a default would not count as given beside --command
         command=parsed.command,
+        connect=parsed.connect,
+        token_file=parsed.token_file,
         cwd=parsed.cwd,
         allow=tuple(kind for kinds in parsed.allow for kind in kinds),
         model=parsed.model,
@@ -184,7 +204,7 @@ def run_options(parsed: argparse.Namespace) -> RunOptions:
     )
 
 
-def _kinds(text: str) -> tuple[str, ...]:
+def kinds_of(text: str) -> tuple[str, ...]:
     kinds = tuple(word.strip() for word in text.split(","))
     if kinds == ("all",):
         return KINDS

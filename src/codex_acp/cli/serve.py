@@ -16,6 +16,10 @@ from codex_acp.errors import LaunchError, MisuseError, TransportError
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codex_acp.adapter.network.listen import NetworkOptions
+    from codex_acp.transcript.log import Transcript
     from codex_acp.transport.child import ChildProcess
 
 __all__ = ["PROTOCOLS", "serve"]
@@ -49,13 +53,15 @@ def serve(
     log_file: str | None = None,
     transcript: str | None = None,
     transcript_wire: bool = False,
+    network: NetworkOptions | None = None,
     protocol: str = "auto",
 ) -> int:
     """Serve until stdin ends; the exit code. A Codex that is missing is told to the client.
 
     ``line_limit`` in bytes, None for the default; the log options as in `codex_acp.cli.logs`;
     ``transcript`` names a file, None for what ``CODEX_ACP_TRANSCRIPT`` says; ``transcript_wire``
-    has it hold the messages of both protocols too; ``protocol`` is one of `PROTOCOLS`.
+    has it hold the messages of both protocols too. With ``network`` clients come over that, and a
+    signal is the end. ``protocol`` is one of `PROTOCOLS`, for standard input and output.
     """
     try:
         level = chosen_level(log_level)
@@ -63,14 +69,17 @@ def serve(
     except ValueError as error:
         print(f"{PROGRAM}: error: {error}", file=sys.stderr)
         return BAD_ARGUMENTS
-    spawned = _spawn(options)
+    own_codex = network is not None and not network.shared  # then each connection starts its own
+    spawned = None if own_codex else _spawn(options)
     # Imports make much and leave little; run_stdio enables it again when they are done.
     gc.disable()
     try:
         start_logging(level, log)
-        return _serve(
-            options, spawned, line_limit, transcript, transcript_wire, PROTOCOLS[protocol]
-        )
+        if network is not None:
+            run = _network(network, options, spawned)
+        else:
+            run = _stdio(options, spawned, line_limit, PROTOCOLS[protocol])
+        return _recorded(run, transcript, transcript_wire)
     except MisuseError as error:
         _complain(str(error))
         return BAD_ARGUMENTS
@@ -80,38 +89,61 @@ def serve(
     finally:
         gc.enable()
         # Does nothing to a process that was ended in good order.
-        if not isinstance(spawned, LaunchError):
+        if spawned is not None and not isinstance(spawned, LaunchError):
             spawned.kill_tree()
 
 
-def _serve(
+def _stdio(
     options: LaunchOptions,
-    spawned: ChildProcess | LaunchError,
+    spawned: ChildProcess | LaunchError | None,
     line_limit: int | None,
-    transcript_file: str | None,
-    record_wire: bool,
     versions: tuple[int, ...],
-) -> int:
+) -> Callable[[Transcript], int]:
+    """Serve one client on standard input and output."""
     if os.isatty(0):
         print(TERMINAL_HINT, file=sys.stderr)
     from codex_acp.adapter.serve import run_stdio
     from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
-    from codex_acp.transcript.log import Transcript
     from codex_acp.transport.stdio import StdioLink, claim_stdout
 
     link = StdioLink(stdout_fd=claim_stdout())
     limit = DEFAULT_LINE_LIMIT if line_limit is None else line_limit
+    return lambda transcript: run_stdio(
+        link, options, spawned, transcript, line_limit=limit, versions=versions
+    )
+
+
+def _network(
+    network: NetworkOptions, options: LaunchOptions, spawned: ChildProcess | LaunchError | None
+) -> Callable[[Transcript], int]:
+    """Serve clients of the network."""
+    from codex_acp.adapter.network.listen import run_network
+
+    def say(url: str) -> None:
+        complain(f"{PROGRAM}: listening at {url}")
+        if not network.tokens.needed:
+            complain(f"{PROGRAM}: NO TOKEN IS NEEDED: every program on this machine may come in")
+
+    return lambda transcript: run_network(network, options, spawned, transcript, say)
+
+
+def _recorded(
+    run: Callable[[Transcript], int], transcript_file: str | None, record_wire: bool
+) -> int:
+    """``run`` with the transcript that was asked for."""
+    from codex_acp.transcript.log import Transcript
+
     transcript = Transcript(record_wire=record_wire)
     if transcript_file is None and TRANSCRIPT_VARIABLE not in os.environ:
-        return run_stdio(link, options, spawned, transcript, line_limit=limit, versions=versions)
+        return run(transcript)
     from codex_acp.transcript.writer import TranscriptWriter, transcript_path
 
     path = transcript_path(transcript_file, os.environ)
     if path is None:
-        return run_stdio(link, options, spawned, transcript, line_limit=limit, versions=versions)
+        return run(transcript)
     with TranscriptWriter(path) as writer:
         transcript.subscribe(writer.write)
-        return run_stdio(link, options, spawned, transcript, line_limit=limit, versions=versions)
+        return run(transcript)
 
 
 def _spawn(options: LaunchOptions) -> ChildProcess | LaunchError:

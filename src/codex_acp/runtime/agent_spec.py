@@ -9,23 +9,31 @@ import os
 import shlex
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from codex_acp.errors import MisuseError
+from codex_acp.transport.remote_address import check_remote_url, token_getter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from codex_acp.transport.link import Link
+    from codex_acp.transport.remote_address import Token
 
-__all__ = ["AgentSpec", "BUILT_IN"]
+__all__ = ["AgentSpec", "BUILT_IN", "is_remote"]
 
 START_SECONDS: Final = 60.0
 """From spawn to the answer to ``initialize``: a first start may read a binary of 300 MB."""
 
+REMOTE_SECONDS: Final = 30.0
+"""The same of one that runs already: to connect, and the answer to ``initialize``."""
+
 FETCH_SECONDS: Final = 300.0
 """The same where npx may have to fetch the agent first."""
+
+PING_SECONDS: Final = 60.0
+"""For a remote agent to answer a ping; after that its connection is lost."""
 
 CLAUDE_PACKAGE: Final = "@agentclientprotocol/claude-agent-acp"
 
@@ -55,6 +63,8 @@ class AgentSpec:
     example one end of `codex_acp.transport.memory.memory_pair` in a test. Needs a name."""
     line_limit: int | None = None
     """The largest message accepted from it, in bytes; None for the default, 64 MiB."""
+    version: Literal[1, 2] | None = None
+    """The only version of ACP to speak with it; None: the highest that it has."""
 
     def __post_init__(self) -> None:
         if self.link is not None:
@@ -76,7 +86,7 @@ class AgentSpec:
         """Equal for two specs whose processes are alike and may stand in for each other."""
         env = tuple(sorted(self.env.items()))
         start = (self.command, self.name, self.link, env, self.inherit_env, str(self.cwd))
-        return (*start, self.auth_method, self.start_seconds, self.line_limit)
+        return (*start, self.auth_method, self.start_seconds, self.line_limit, self.version)
 
     @property
     def environment(self) -> dict[str, str] | None:
@@ -96,6 +106,20 @@ class AgentSpec:
         return cls(words, name=name)
 
     @classmethod
+    def remote(
+        cls, url: str, token: Token | None = None, *, name: str = "", shared: bool = False
+    ) -> AgentSpec:
+        """An agent that listens on a websocket, like ``codex-acp-sdk serve --listen``.
+
+        ``token`` is shown as ``Authorization: Bearer``; a function is asked for one each time.
+        ``shared``: one connection serves all sessions. Raises MisuseError for no such URL, and for
+        a token that would travel unencrypted to another machine.
+        """
+        check_remote_url(url, token, "an agent: ws://HOST:PORT/acp or wss://...")
+        link = _RemoteLink(url, token, name or url)
+        return cls(name=name or url, link=link, shared=shared, start_seconds=REMOTE_SECONDS)
+
+    @classmethod
     def codex(
         cls,
         *args: str,
@@ -113,6 +137,32 @@ class AgentSpec:
         """``@agentclientprotocol/claude-agent-acp``, which npx fetches if it is not there."""
         command = ("npx", "--yes", CLAUDE_PACKAGE)
         return cls(command, "claude", env or {}, shared=shared, start_seconds=FETCH_SECONDS)
+
+
+def is_remote(agent: str) -> bool:
+    """Whether what names an agent is the URL of one."""
+    return agent.startswith(("ws://", "wss://"))
+
+
+@dataclass(frozen=True)
+class _RemoteLink:
+    """Connects each time; equal for two that connect alike."""
+
+    url: str
+    token: Token | None = field(repr=False)
+    name: str
+
+    def __call__(self) -> Link:
+        from codex_acp.transport.websocket import WebSocketLink
+
+        return WebSocketLink(
+            self.url,
+            name=self.name,
+            token=token_getter(self.token),
+            ping_seconds=PING_SECONDS,
+            kind="ACP agent",
+            token_hint="see its --token-file",
+        )
 
 
 BUILT_IN: Final[Mapping[str, AgentSpec]] = {

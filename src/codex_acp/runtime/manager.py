@@ -18,7 +18,7 @@ from anyio import to_thread
 from codex_acp.acp.types import DeleteSessionRequest, ListSessionsRequest
 from codex_acp.errors import MisuseError, PeerError
 from codex_acp.runtime.agent_process import AgentProcess
-from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec
+from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec, is_remote
 from codex_acp.runtime.errors import CrashLoop, MethodNotOffered, StoreError
 from codex_acp.runtime.handlers import answering
 from codex_acp.runtime.permissions import reject_all
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from codex_acp.runtime.permissions import PermissionPolicy
     from codex_acp.runtime.session_store import SessionStore
     from codex_acp.runtime.terminals import TerminalAccess
+    from codex_acp.transport.remote_address import Token
 
 __all__ = ["AgentDescription", "AgentRuntime", "RestartLimit"]
 
@@ -124,10 +125,12 @@ class AgentRuntime:
         mcp_servers: Sequence[McpServer] = (),
         additional_directories: Sequence[str | os.PathLike[str]] = (),
         permissions: PermissionPolicy | None = None,
+        token: Token | None = None,
     ) -> _Opening:
         """A session in ``cwd``, by default the current directory: to be awaited, or used at once
         in an ``async with``.
 
+        ``agent`` is a name, a spec, or the URL of one that listens at ``ws://`` or ``wss://``.
         ``session_id`` names an earlier session: it is loaded if the agent can, else resumed; if
         neither works a new one is opened, and `Session.opened` says why, unless ``or_new`` is
         False. ``key`` is the program's own name for the conversation: the session that the store
@@ -147,7 +150,7 @@ class AgentRuntime:
             policy=permissions,
             or_new=or_new,
         )
-        return _Opening(partial(self._open, self._spec(agent), wanted, key))
+        return _Opening(partial(self._open, self._spec(agent, token), wanted, key))
 
     async def describe(self, agent: str | AgentSpec = "codex") -> AgentDescription:
         """What the agent says of itself. Starts it if it does not run."""
@@ -218,8 +221,13 @@ class AgentRuntime:
     async def __aexit__(self, *_exc: object) -> None:
         await self.aclose()
 
-    def _spec(self, agent: str | AgentSpec) -> AgentSpec:
+    def _spec(self, agent: str | AgentSpec, token: Token | None = None) -> AgentSpec:
         self._must_be_open()
+        if isinstance(agent, str) and is_remote(agent):
+            return AgentSpec.remote(agent, token)
+        if token is not None:
+            msg = "a token is for the URL of an agent; give it to AgentSpec.remote otherwise"
+            raise MisuseError(msg)
         if isinstance(agent, AgentSpec):
             return agent
         spec = self.agents.get(agent)

@@ -209,6 +209,31 @@ class Session:
         if not answering.get():  # closing ends that very answer first, so it cannot be waited for
             await finish(self._closing)
 
+    async def detach(self) -> None:
+        """Leave it as it is: nothing is cancelled, answered or closed at the agent.
+
+        For a remote agent that keeps sessions: what runs goes on, its questions wait, and whoever
+        opens it again by its id gets both. Raises MisuseError for an agent that this program has
+        started, or whose connection other sessions share.
+        """
+        self._must_be_open()
+        if self._process.spec.link is None or len(self._process.sessions) > 1:
+            msg = "only a session that has the connection to a remote agent for itself is detached"
+            raise MisuseError(msg)
+        self._closing = asyncio.get_running_loop().create_task(self._detach())
+        await finish(self._closing)
+
+    async def _detach(self) -> None:
+        state, process = self._state, self._process
+        await process.cut()  # before anything is settled, which would be answered
+        state.options.ended()
+        if state.run is not None:
+            state.run.abandon(SessionClosed(f"the session {self.session_id} was detached"))
+        await state.answers.aclose()
+        process.unregister(self.session_id, state)
+        await process.aclose()
+        await self._on_end(self)
+
     async def __aenter__(self) -> Self:
         return self
 

@@ -140,10 +140,7 @@ class Config:
         with anyio.move_on_after(NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS):
             await catalogues.done.wait()
             await place.done.wait()
-        view = self._view(session)
-        modes, options = mode_state(view), config_options(view)
-        session.told(options, modes)
-        return {"modes": modes, "configOptions": options}
+        return self.answer(session_id)
 
     async def moved(self, session_id: str, codex: AppServerConnection, result: JsonValue) -> None:
         """The thread of an open session was resumed on another connection: ``thread/resume``."""
@@ -161,6 +158,16 @@ class Config:
         if session is not None:
             session.leave()
             self._left[session_id] = _Kept(session.settings.tier, session.chosen)
+
+    def answer(self, session_id: str) -> dict[str, JsonValue]:
+        """As `opened`, for one more client of a session that is open."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            return {}
+        view = self._view(session)
+        modes, options = mode_state(view), config_options(view)
+        session.told(options, modes)
+        return {"modes": modes, "configOptions": options}
 
     def unrestored(self, session_id: str) -> str | None:
         """Why a session has not the sandbox that is configured; None: it has it."""

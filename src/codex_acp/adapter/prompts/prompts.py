@@ -75,9 +75,14 @@ class Prompts:
         return self._run is not None
 
     @property
-    def works(self) -> bool:
-        """Whether a turn runs, a prompt's or one that Codex began by itself."""
-        return self._run is not None or self._active is not None
+    def turn(self) -> object | None:
+        """What runs: the same object from its beginning to its end, None for nothing."""
+        return self._run or self._active
+
+    @property
+    def turn_ids(self) -> frozenset[str | None]:
+        """The names of what runs, as far as they are known."""
+        return frozenset([self._active, *(self._run.turn_ids if self._run is not None else ())])
 
     def answered(self, turn_id: str | None) -> bool:
         """Whether the turn's prompt is answered, so that nothing of the turn may be sent.
@@ -120,7 +125,7 @@ class Prompts:
             self._cancel_run(self._run)
         elif self._active is not None:  # a turn that Codex began by itself
             turn_id = self._active
-            self._spawn(lambda: self._interrupt_turn(turn_id))
+            self._spawn(lambda: self._end.interrupt_again(turn_id))
             self._host.prompt_cancelled()
 
     def lost(self, error: TransportError | None) -> None:
@@ -303,9 +308,6 @@ class Prompts:
                 turns = (run.turn_id, run.active_id)
                 self.stale |= {turn for turn in turns if turn is not None}
 
-    async def _interrupt_turn(self, turn_id: str) -> None:
-        await self._calls.interrupt(turn_id)
-
     # What Codex reports.
 
     def heard(self) -> None:
@@ -314,14 +316,14 @@ class Prompts:
 
     @property
     def running_turn(self) -> str | None:
-        """The turn of the prompt that runs, if it is known."""
+        """The turn of the prompt that runs."""
         return None if self._run is None else self._run.turn_id
 
     def turn_began(self, turn_id: str, root_id: str | None) -> None:
         """``turn/started``."""
         self._active = turn_id
         if turn_id in self.stale:
-            self._spawn(lambda: self._interrupt_turn(turn_id))
+            self._spawn(lambda: self._end.interrupt_again(turn_id))
         elif self._run is not None:
             self._run.turn_began(turn_id, root_id)
             self._queue.wake()

@@ -38,11 +38,16 @@ class AppServer:
     """One app-server process at a time.
 
     ``spawned`` is the process that was started before anything was imported, or why it could not
-    be; then the reason is told to whoever needs Codex, and not before.
+    be; then the reason is told to whoever needs Codex, and not before. ``lock`` is shared by those
+    that start one at a time: in a new CODEX_HOME two that start at once fail.
     """
 
     def __init__(
-        self, options: LaunchOptions, spawned: ChildProcess | LaunchError | None = None
+        self,
+        options: LaunchOptions,
+        spawned: ChildProcess | LaunchError | None = None,
+        *,
+        lock: anyio.Lock | None = None,
     ) -> None:
         self.options = options
         self._spawned = spawned
@@ -54,7 +59,7 @@ class AppServer:
         self._on_refused: Callable[[RefusedRequest], None] | None = None
         self._new_tap: Callable[[], Callable[[Direction, bytes], None] | None] = lambda: None
         self._closing = False
-        self._lock = anyio.Lock()
+        self._lock = lock or anyio.Lock()
         self._restarts = Restarts()
         self._end = _End()
 

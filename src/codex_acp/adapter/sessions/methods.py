@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         SessionInfo,
         SetSessionTitleRequest,
     )
+    from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.config.config import Config
     from codex_acp.adapter.sessions.opener import Opened, SessionOpener
     from codex_acp.adapter.sessions.sessions import Sessions
@@ -77,30 +78,34 @@ class SessionMethods:
 
     # Opening.
 
-    async def setup(self, request: NewSessionRequest) -> Setup:
+    async def setup(self, request: NewSessionRequest, audience: Audience | None = None) -> Setup:
         """What a new session is given. Raises RpcError -32602."""
-        return await self._setup(request, stored=False)
+        return await self._setup(request, audience, stored=False)
 
-    async def load(self, request: LoadSessionRequest) -> Opened:
+    async def load(self, request: LoadSessionRequest, audience: Audience | None = None) -> Opened:
         """``session/load``: all of the history is sent before this returns.
 
         Raises RpcError: -32602, -32002, -32600 while a prompt runs in it, -32000, -32603.
         """
-        setup = await self._setup(request, stored=True)
+        setup = await self._setup(request, audience, stored=True)
         return await self._opener.resume(request.session_id, setup, "load")
 
-    async def resume(self, request: ResumeSessionRequest) -> Opened:
+    async def resume(
+        self, request: ResumeSessionRequest, audience: Audience | None = None
+    ) -> Opened:
         """``session/resume``: as `load`, but nothing of the history is sent."""
-        setup = await self._setup(request, stored=True)
+        setup = await self._setup(request, audience, stored=True)
         return await self._opener.resume(request.session_id, setup, "resume")
 
-    async def fork(self, request: ForkSessionRequest) -> Opened:
+    async def fork(self, request: ForkSessionRequest, audience: Audience | None = None) -> Opened:
         """``session/fork`` (unstable): a new session that knows what the old one knows."""
         stable = decode(ResumeSessionRequest, plain(request), "session/fork")
-        setup = await self._setup(stable, stored=True)
+        setup = await self._setup(stable, audience, stored=True)
         return await self._opener.fork(request.session_id, setup)
 
-    async def _setup(self, request: WithServers, *, stored: bool) -> Setup:
+    async def _setup(
+        self, request: WithServers, audience: Audience | None, *, stored: bool
+    ) -> Setup:
         cwd, directories = request.cwd, request.additional_directories
         thread_params(cwd, directories, {}, stored=stored)  # before Codex is asked anything
         servers = server_config(request.mcp_servers)
@@ -111,7 +116,7 @@ class SessionMethods:
             codex = await self._opener.codex()
             kept, said = without_clashes(servers, await _configured(codex, cwd))
         params = thread_params(cwd, directories, kept, stored=stored)
-        return Setup(params, frozenset(kept), tuple(said))
+        return Setup(params, frozenset(kept), tuple(said), audience)
 
     # The others.
 

@@ -275,7 +275,7 @@ class SessionOpener:
 
     def _must_be_idle(self, session_id: str) -> None:
         session = self._sessions.get(session_id)
-        if session is not None and session.busy:
+        if session is not None and session.prompts.busy:
             message = "a prompt runs in this session; wait for its end, or cancel it, to open it"
             raise RpcError(INVALID_REQUEST, message)
 
@@ -325,6 +325,8 @@ class SessionOpener:
 
             with suppress(CodexAcpError):
                 turns += [turn for turn in [await running_turn(codex, session_id)] if turn]
+        if not turns and thread.get("parentThreadId") is None:
+            return None  # there is nothing to learn
         try:
             known: Thread = CODEX_MODELS.decode("Thread", {**thread, "turns": turns}, "a thread")
         except CodexAcpError as error:

@@ -8,13 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codex_acp.adapter.sessions.loading import HistoryReader
-from codex_acp.mapping.events.session_events import TitleChanged
+from codex_acp.mapping.events.session_events import TitleChanged, UserMessage
 from codex_acp.mapping.messages.lines import said
 from codex_acp.mapping.replay import whole_item
 from codex_acp.mapping.session.list import title_of
 from codex_acp.mapping.state import SessionState
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from codex_acp.adapter.audience import Audience
     from codex_acp.codex._generated.models import ThreadItem
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -36,15 +38,24 @@ class Replay:
         self._session_id = session_id
         self._answer = result if isinstance(result, dict) else {}
         self._turn_id: str | None = None
+        self._kept: Callable[[str], bool] = lambda _: False
         self._state = SessionState(self._client)
         self.missing: str | None = None
         """What a person has to know of what could not be shown."""
 
-    async def run(self, codex: AppServerConnection, running: str | None) -> None:
+    async def run(
+        self,
+        codex: AppServerConnection,
+        running: str | None,
+        *,
+        kept: Callable[[str], bool] = lambda _: False,
+    ) -> None:
         """Show all items of the thread, whose turn ``running`` goes on.
 
-        Raises TransportError if Codex or the client is gone.
+        Of turns that are ``kept`` elsewhere only what the person has said. Raises TransportError
+        if Codex or the client is gone.
         """
+        self._kept = kept
         newest = self._answer.get("itemsBackwardsCursor")
         reader = HistoryReader(
             codex,
@@ -71,7 +82,8 @@ class Replay:
         if turn_id != self._turn_id:
             self._turn_id, self._state = turn_id, SessionState(self._client)
         for event in whole_item(self._state, item, turn_running=running):
-            self._send(event)
+            if isinstance(event, UserMessage) or not self._kept(turn_id):
+                self._send(event)
 
     def _send(self, event: SessionEvent) -> None:
         self._outflow.send(self._session_id, event)

@@ -93,8 +93,8 @@ class Session:
         self._timer = DueTimer(self._due_at, self._flush_due)
         self._used_before: TokenUsageBreakdown | None = None
         self._calls = TurnCalls(codex, session_id)
-        self._prompts = Prompts(self._calls, self, spawn)
-        self._stale = self._prompts.stale
+        self.prompts = Prompts(self._calls, self, spawn)
+        self._stale = self.prompts.stale
         codex.subscribe(session_id, self)
 
     # What the client asks for.
@@ -113,7 +113,7 @@ class Session:
         """
         if self.lost is not None:
             raise NotTaken(INTERNAL_ERROR, self.lost)
-        end, usage, untaken = await self._prompts.run(
+        end, usage, untaken = await self.prompts.run(
             lambda: self._work(prompt), lambda taken: self._inserted(taken, prompt, when_inserted)
         )
         self._outflow.flush()
@@ -123,7 +123,7 @@ class Session:
 
     def cancel(self) -> None:
         """End the running prompt and those that wait: interrupt the turn, and wait only so long."""
-        self._prompts.cancel()
+        self.prompts.cancel()
 
     async def stop_command(self, call_id: str) -> bool:
         """End the command of a tool call that runs; whether there was one that could be ended."""
@@ -136,15 +136,14 @@ class Session:
         """What Codex has said of the machine."""
         return tuple(self._state.remarks)
 
-    @property
-    def busy(self) -> bool:
-        """Whether a prompt is not answered yet."""
-        return self._prompts.busy
+    def shown_to(self, features: ClientFeatures) -> None:
+        """From now on it is shown to a client that can do this."""
+        self._state.client = features
 
     async def stop(self) -> None:
         """As `cancel`, and wait until every prompt is answered; bounded as a cancel is."""
         self.cancel()
-        await self._prompts.settled()
+        await self.prompts.settled()
 
     def detach(self) -> None:
         """Hear and send nothing more of the thread."""
@@ -198,7 +197,7 @@ class Session:
             end = start_refused(error)
             raise refused(error) from error
         finally:
-            self.activity.spoken(end, works=self._prompts.works)
+            self.activity.spoken(end, works=self.prompts.turn is not None)
 
     # What its prompts need: see `PromptHost`.
 
@@ -250,7 +249,7 @@ class Session:
     @property
     def cancelling(self) -> bool:
         """See `SessionProtocol`."""
-        return self._prompts.cancelling
+        return self.prompts.cancelling
 
     def given_up(self, thread_id: str, turn_id: str | None) -> bool:
         """See `SessionProtocol`; a sub-agent's turn is given up with the one that it works for.
@@ -259,9 +258,9 @@ class Session:
         """
         if turn_id is None:
             return False
-        if turn_id in self._stale or self._prompts.answered(turn_id):
+        if turn_id in self._stale or self.prompts.answered(turn_id):
             return True
-        return bool(self._stale) and thread_id != self.id and not self._prompts.running
+        return bool(self._stale) and thread_id != self.id and not self.prompts.running
 
     async def caught_up(self) -> None:
         """See `SessionProtocol`."""
@@ -310,7 +309,7 @@ class Session:
         """Show what the table says, and note what it means for turns."""
         about_turns = TURN_EVENTS.get(method)
         if about_turns is not None:
-            about_turns(self._prompts, params)
+            about_turns(self.prompts, params)
         row = ROWS.get(method)
         if row is None or not self._may_show(method, params):
             return
@@ -338,7 +337,7 @@ class Session:
         if self._stale and turn_of(params) in self._stale:
             self._of_stale_turn(method, params)
             return False
-        return not (method.startswith("item/") and self._prompts.answered(turn_of(params)))
+        return not (method.startswith("item/") and self.prompts.answered(turn_of(params)))
 
     def _show_edit(
         self, event: ServerNotification, params: JsonValue, files: Mapping[str, str]
@@ -352,7 +351,7 @@ class Session:
 
     def on_batch_end(self) -> None:
         """See `NotificationSink`."""
-        self._prompts.heard()
+        self.prompts.heard()
         self._timer.set()
 
     def on_closed(self, error: TransportError | None) -> None:
@@ -361,7 +360,7 @@ class Session:
         self.lost = f"the Codex of this session is gone; start a new session ({why})"
         self._steps.catch_up()
         self._close_open()
-        self._prompts.lost(error)
+        self.prompts.lost(error)
 
     def _due_at(self) -> float | None:
         return due(self._state) if self._state.open_calls else None
@@ -372,18 +371,18 @@ class Session:
 
     def _turn_ended(self, turn: Turn) -> None:
         last_error = self._state.turn_errors.pop(turn.id, None)
-        self._prompts.turn_ended(turn.id, end_of_turn(turn, last_error))
+        self.prompts.turn_ended(turn.id, end_of_turn(turn, last_error))
 
     def _turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
         """An end that does not fit the schema is still an end: the prompt must return."""
         turn_id = turn_of(params)
         if turn_id is not None:
             message = f"Codex ended the turn in a way that could not be read: {problem}"
-            self._prompts.turn_ended(turn_id, PromptFailure(INTERNAL_ERROR, message, {}))
+            self.prompts.turn_ended(turn_id, PromptFailure(INTERNAL_ERROR, message, {}))
 
     def _of_stale_turn(self, method: str, params: JsonValue) -> None:
         """Nothing of a turn is shown whose prompt was given up, but its end is noted."""
         turn_id = turn_of(params)
         if method == "turn/completed" and turn_id is not None:
             self._state.turn_errors.pop(turn_id, None)
-            self._prompts.turn_ended(turn_id, PromptStop("cancelled"))
+            self.prompts.turn_ended(turn_id, PromptStop("cancelled"))

@@ -10,23 +10,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import ipaddress
 import json
 import time
-from typing import TYPE_CHECKING, Final, TypeAlias
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Final
 
 from codex_acp.errors import MisuseError
+from codex_acp.transport.remote_address import Token, check_remote_url, token_getter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from codex_acp.transport.websocket import WebSocketLink
 
 __all__ = ["Token", "remote_link", "signed_bearer_token"]
-
-Token: TypeAlias = "str | Callable[[], str]"
-"""A token, or a function that gives one each time a connection is made."""
 
 UNIX_PREFIX: Final = "unix://"
 
@@ -47,21 +41,9 @@ def remote_link(url: str, token: Token | None = None) -> WebSocketLink:
         if not path.startswith("/"):
             message = f"{url!r} must name the socket with its full path: unix:///run/codex.sock"
             raise MisuseError(message)
-        return WebSocketLink("ws://localhost/", unix_path=path, name=url, token=_getter(token))
-    parts = urlsplit(url)
-    if parts.scheme not in ("ws", "wss") or not parts.hostname:
-        message = f"{url!r} is no address of an app-server: ws://HOST:PORT, wss://... or unix://..."
-        raise MisuseError(message)
-    if parts.username or parts.password:
-        message = "put the token into `token`, not into the URL"
-        raise MisuseError(message)
-    if token is not None and parts.scheme == "ws" and not _is_loopback(parts.hostname):
-        message = (
-            f"the token would travel unencrypted to {parts.hostname}; use wss://, or a tunnel that "
-            "ends on this machine (ssh -L)"
-        )
-        raise MisuseError(message)
-    return WebSocketLink(url, name=url, token=_getter(token))
+        return WebSocketLink("ws://localhost/", unix_path=path, name=url, token=token_getter(token))
+    check_remote_url(url, token, "an app-server: ws://HOST:PORT, wss://... or unix://...")
+    return WebSocketLink(url, name=url, token=token_getter(token))
 
 
 def signed_bearer_token(
@@ -97,19 +79,3 @@ def _segment(value: dict[str, object]) -> str:
 
 def _base64(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def _getter(token: Token | None) -> Callable[[], str] | None:
-    if token is None or callable(token):
-        return token
-    fixed = token
-    return lambda: fixed
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -1,0 +1,146 @@
+"""Who is let in: the checks of one HTTP request, before anything of it is believed.
+
+The same for a websocket's handshake and for every request of streamable HTTP. A page in a browser
+cannot come in: it tells its origin, and one whose name was bound to this machine (DNS rebinding)
+tells that name as the host.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import time
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, Protocol
+
+from codex_acp.adapter.network.limits import Limits, Rate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from codex_acp.adapter.network.tokens import Token, Tokens
+
+__all__ = ["Door", "Headers", "Refusal"]
+
+logger = logging.getLogger(__name__)
+
+MAX_SHOWN: Final = 100
+"""Characters of what a stranger sent that are logged."""
+
+LOGGED_AT_ONCE: Final = 20
+"""Refusals that are logged, and then `LOGGED_PER_SECOND`: a stranger must not fill the disk."""
+
+LOGGED_PER_SECOND: Final = 0.2
+
+
+class Headers(Protocol):
+    """Of a request, with names in any case."""
+
+    def get_all(self, key: str, /) -> Sequence[str]:
+        """All values of one name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A request that is answered with an error."""
+
+    status: HTTPStatus
+    reason: str
+    """For the log and for whoever sent it: it has nothing secret in it."""
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """Of the answer."""
+        if self.status is HTTPStatus.UNAUTHORIZED:
+            return [("WWW-Authenticate", 'Bearer realm="acp"')]
+        if self.status is HTTPStatus.TOO_MANY_REQUESTS:
+            return [("Retry-After", "1")]
+        return []
+
+
+class Door:
+    """``path`` is that of the endpoint; ``origins`` and ``hosts`` are let in besides none and
+    addresses."""
+
+    def __init__(
+        self,
+        path: str,
+        tokens: Tokens,
+        limits: Limits | None = None,
+        *,
+        origins: Iterable[str] = (),
+        hosts: Iterable[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.path = path
+        self.limits = limits or Limits()
+        self._tokens = tokens
+        self._origins = frozenset(origins)
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._rate = Rate(self.limits.burst, self.limits.new_connections, clock)
+        self._log_rate = Rate(LOGGED_AT_ONCE, LOGGED_PER_SECOND, clock)
+        self._unlogged = 0
+
+    def check(self, path: str, headers: Headers) -> Token | Refusal:
+        """The token that lets a request in, or why it is refused."""
+        host = _single(headers, "Host")
+        if host is None or not self._may_be(host):
+            return Refusal(HTTPStatus.FORBIDDEN, "the host is not allowed")
+        origins = headers.get_all("Origin")
+        if any(origin not in self._origins for origin in origins):
+            return Refusal(HTTPStatus.FORBIDDEN, "the origin is not allowed")
+        authorization = headers.get_all("Authorization")
+        found = self._tokens.find(authorization[0] if len(authorization) == 1 else None)
+        if isinstance(found, str):
+            return Refusal(HTTPStatus.UNAUTHORIZED, found)
+        if path.partition("?")[0] != self.path:
+            return Refusal(HTTPStatus.NOT_FOUND, "there is nothing at this path")
+        return found
+
+    def enter(self, open_now: int) -> Refusal | None:
+        """Why there is no room for one more connection beside those that are open; None: there
+        is."""
+        if open_now >= self.limits.connections:
+            return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections are open")
+        return self.come()
+
+    def come(self) -> Refusal | None:
+        """Why somebody new may not come just now; None: they may."""
+        if not self._rate.take():
+            return Refusal(HTTPStatus.TOO_MANY_REQUESTS, "too many connections are made")
+        return None
+
+    def log(self, refusal: Refusal, who: str) -> None:
+        """Note that somebody was refused; of very many only how many."""
+        if not self._log_rate.take():
+            self._unlogged += 1
+            return
+        more, self._unlogged = self._unlogged, 0
+        besides = f" ({more} more were not logged)" if more else ""
+        logger.warning(
+            "refused %s: %d, %s%s", who[:MAX_SHOWN], refusal.status, refusal.reason, besides
+        )
+
+    def _may_be(self, host: str) -> bool:
+        name = _host_name(host)
+        if name in self._hosts or name == "localhost":
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True  # no name, so nobody can have bound it to this machine
+
+
+def _single(headers: Headers, name: str) -> str | None:
+    values = headers.get_all(name)
+    return values[0] if len(values) == 1 else None
+
+
+def _host_name(host: str) -> str:
+    """Without the port, and without the brackets of an IPv6 address."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]

@@ -1,0 +1,231 @@
+"""Run the agent for clients of the network: its address, TLS, and the end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import ipaddress
+import socket
+import ssl
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import anyio
+
+from codex_acp.adapter.network.door import Door
+from codex_acp.adapter.network.hub import Hub
+from codex_acp.adapter.network.limits import Limits
+from codex_acp.adapter.network.owners import Owners
+from codex_acp.adapter.serve import ADOPT_SECONDS, END_SIGNALS
+from codex_acp.adapter.server.app_server import AppServer
+from codex_acp.errors import MisuseError, TransportError
+from codex_acp.transport.orphans import adopt_orphans
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codex_acp.adapter.network.tokens import Tokens
+    from codex_acp.codex.connection.launch import LaunchOptions
+    from codex_acp.errors import LaunchError
+    from codex_acp.transcript.log import Transcript
+    from codex_acp.transport.child import ChildProcess
+
+__all__ = ["Address", "NetworkOptions", "listen", "run_network"]
+
+BACKLOG: Final = 128
+"""Connections that the kernel keeps until they are accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server listens."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @classmethod
+    def parse(cls, url: str) -> Address:
+        """From ``ws://HOST:PORT/PATH`` or ``wss://…``. Raises MisuseError."""
+        parts = urlsplit(url)
+        try:
+            port = parts.port
+        except ValueError:
+            port = None
+        if parts.scheme not in ("ws", "wss") or not parts.hostname or port is None:
+            msg = f"{url!r} is no address to listen at, like ws://127.0.0.1:8765/acp"
+            raise MisuseError(msg)
+        if parts.username or parts.password or parts.query or parts.fragment:
+            msg = f"{url!r} has more than a host, a port and a path"
+            raise MisuseError(msg)
+        return cls(parts.scheme, parts.hostname, port, parts.path or "/acp")
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def bound_to(self, port: int) -> str:
+        """Its URL with the port that it was given."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{port}{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkOptions:
+    """How a server is run."""
+
+    address: Address
+    tokens: Tokens
+    limits: Limits = field(default_factory=Limits)
+    origins: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    certificate: str | None = None
+    key: str | None = None
+    shared: bool = True
+    """One Codex for all connections, or one for each."""
+    owners: str | None = None
+    """The file in which it stands whose sessions are."""
+    any_interface: bool = False
+    """Whether it may listen where other machines can reach it."""
+
+    def check(self) -> ssl.SSLContext | None:
+        """The TLS that it speaks, None for none. Raises MisuseError for what is not safe."""
+        address = self.address
+        if not address.is_loopback:
+            if not self.any_interface:
+                msg = (
+                    f"{address.host} can be reached from other machines; say so with --expose, or "
+                    "listen at 127.0.0.1 and put a proxy or a tunnel in front"
+                )
+                raise MisuseError(msg)
+            if not self.tokens.needed:
+                msg = "--no-token is for loopback addresses only"
+                raise MisuseError(msg)
+        if (self.certificate is not None) != (address.scheme == "wss"):
+            msg = "wss:// needs --tls-cert and --tls-key, and these need wss://"
+            raise MisuseError(msg)
+        return None if self.certificate is None else self._tls(self.certificate)
+
+    def _tls(self, certificate: str) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_cert_chain(certificate, self.key)
+        except (OSError, ssl.SSLError) as error:
+            msg = f"the certificate {certificate!r} and its key cannot be used: {error}"
+            raise MisuseError(msg) from error
+        return context
+
+
+def run_network(
+    options: NetworkOptions,
+    launch: LaunchOptions,
+    spawned: ChildProcess | LaunchError | None,
+    transcript: Transcript,
+    say: Callable[[str], None],
+) -> int:
+    """Serve until a signal comes; the exit code. ``say`` tells where it listens.
+
+    Raises MisuseError for options that make no sense, TransportError if it cannot listen there.
+    """
+    tls = options.check()
+    return asyncio.run(_main(options, launch, spawned, transcript, say, tls))
+
+
+async def _main(
+    options: NetworkOptions,
+    launch: LaunchOptions,
+    spawned: ChildProcess | LaunchError | None,
+    transcript: Transcript,
+    say: Callable[[str], None],
+    tls: ssl.SSLContext | None,
+) -> int:
+    loop = asyncio.get_running_loop()
+    first = [spawned]
+    lock = anyio.Lock()
+
+    def new_server() -> AppServer:
+        return AppServer(launch, first.pop() if first else None, lock=lock)
+
+    with anyio.CancelScope() as scope:
+        for number in END_SIGNALS:
+            loop.add_signal_handler(number, scope.cancel)
+        loop.call_later(ADOPT_SECONDS, adopt_orphans, loop)
+        await listen(options, new_server, transcript, say, tls)
+    return 0
+
+
+async def listen(
+    options: NetworkOptions,
+    new_server: Callable[[], AppServer],
+    transcript: Transcript,
+    say: Callable[[str], None],
+    tls: ssl.SSLContext | None = None,
+) -> None:
+    """Serve until cancelled; then end every connection and every Codex."""
+    from codex_acp.adapter.network.websockets import websocket_server
+
+    owners = Owners(options.tokens, options.owners)
+    bound = _bound(options.address)
+    try:
+        async with anyio.create_task_group() as tasks:
+            hub = Hub(
+                new_server,
+                tasks.start_soon,
+                options.tokens,
+                owners,
+                options.limits,
+                transcript,
+                shared=options.shared,
+                when_loaded=gc.freeze,
+            )
+            door = Door(
+                options.address.path,
+                options.tokens,
+                options.limits,
+                origins=options.origins,
+                hosts=options.hosts,
+            )
+            try:
+                async with websocket_server(hub, door, bound, tls):
+                    url = options.address.bound_to(bound.getsockname()[1])
+                    say(url)
+                    if options.shared:
+                        hub.agent()  # whose Codex starts already
+                    await anyio.sleep_forever()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await hub.aclose()
+                tasks.cancel_scope.cancel()
+    finally:
+        bound.close()
+
+
+def _bound(address: Address) -> socket.socket:
+    """A socket that listens there. Raises TransportError."""
+    host = "127.0.0.1" if address.host == "localhost" else address.host
+    try:
+        family, kind, proto, _, where = socket.getaddrinfo(
+            host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        made = socket.socket(family, kind, proto)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(where)
+            made.listen(BACKLOG)
+            made.setblocking(False)
+        except OSError:
+            made.close()
+            raise
+    except OSError as error:
+        message = f"cannot listen at {address.bound_to(address.port)}: {error.strerror or error}"
+        raise TransportError(message) from error
+    return made

@@ -1,0 +1,332 @@
+"""One session for clients that come and go: who hears of it now, and who answers for it.
+
+It is the session's `Audience`: what the adapter sends goes to the connection that shows the session
+at the time, and so does what it asks. A session that is *kept* goes on without one: what it says is
+noted in a journal, and its questions wait. Whoever shows it next gets both. One answer settles a
+question, and only from the connection that was asked last: of those before, the calls are over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+import anyio
+
+from codex_acp.adapter.network.journal import Journal
+from codex_acp.errors import ConnectionClosed, RpcError, TransportError
+from codex_acp.mapping.events.session_events import (
+    CommandsChanged,
+    Notice,
+    StateChanged,
+    UsageChanged,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from codex_acp.acp._generated.v1.models import (
+        CompleteElicitationNotification,
+        CreateElicitationRequest,
+        CreateElicitationResponse,
+        PromptResponse,
+    )
+    from codex_acp.acp.capabilities import ClientFeatures
+    from codex_acp.adapter.agent import CodexAgent
+    from codex_acp.adapter.audience import Asks
+    from codex_acp.adapter.client import Client
+    from codex_acp.adapter.sessions.session import Session
+    from codex_acp.mapping.events.permissions import PermissionQuestion
+    from codex_acp.mapping.events.session_events import SessionEvent, Severity
+    from codex_acp.routing.ledger import OutcomeCancelled, Selected
+
+__all__ = ["Mark", "NetworkSession"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_STATES: Final = (CommandsChanged, StateChanged, UsageChanged)
+"""Events of which the last is all that a client has to know; no answer to a load has them."""
+
+TAKEN_OVER: Final = Notice("info", "This session is now shown on another connection.")
+
+
+class Mark(NamedTuple):
+    """A moment of a session."""
+
+    turn: object | None
+    end: int
+
+
+class NetworkSession:
+    """A session of ``owner`` on ``agent``, shown to ``client``; ``kept`` without one if need be."""
+
+    def __init__(self, owner: str, agent: CodexAgent, client: Client, *, kept: bool) -> None:
+        self.owner = owner
+        self.agent = agent
+        self.kept = kept
+        self.session_id = ""
+        """Set when it is known."""
+        self.client: Client | None = client
+        """The connection that shows it; None: nobody does."""
+        self.questions = 0
+        """How many wait for an answer."""
+        self._last = client
+        self._silent = False
+        """Whether its questions have to wait although somebody shows it."""
+        self._over = False
+        self._changed = asyncio.Event()
+        self._asking: set[anyio.CancelScope] = set()
+        self._prompts: set[asyncio.Task[PromptResponse]] = set()
+        self._journal = Journal()
+        self._states: dict[type, SessionEvent] = {}
+
+    # Audience
+
+    @property
+    def features(self) -> ClientFeatures:
+        """What the client can do that shows it, or showed it last."""
+        return self._last.features
+
+    @property
+    def takes_booleans(self) -> bool:
+        """See `Audience`."""
+        return self._last.takes_booleans
+
+    @property
+    def outflow(self) -> NetworkSession:
+        """This one."""
+        return self
+
+    @property
+    def asks(self) -> NetworkSession:
+        """This one."""
+        return self
+
+    # Outgoing
+
+    @property
+    def client_gone(self) -> bool:
+        """See `Outgoing`: whether nobody will ever hear of it again."""
+        return self._over or (self.client is None and not self.kept)
+
+    def when_full(self, callback: Callable[[bool], None]) -> None:
+        """Never: a client that does not read holds up no Codex, which others use as well."""
+
+    def send(self, session_id: str, event: SessionEvent) -> None:
+        """See `Outgoing`."""
+        client = self.client
+        if self.kept:
+            turn = self._turn
+            if isinstance(event, _STATES):
+                self._states[type(event)] = event
+            elif client is None or turn is not None:
+                self._journal.add(event, turn, sent=client is not None)
+        if client is not None:
+            client.outflow.send(session_id, event)
+
+    def flush(self) -> None:
+        """See `Outgoing`; what was heard of a turn that is over need not be kept."""
+        if self.client is not None:
+            self.client.outflow.flush()
+            if self.kept and self._turn is None:
+                self._journal.clear()
+
+    async def drained(self) -> None:
+        """See `Outgoing`."""
+        if self.client is not None:
+            await self.client.outflow.drained()
+
+    # Asks
+
+    @property
+    def next_request_id(self) -> int | None:
+        """See `Asks`."""
+        return None if self.client is None else self.client.asks.next_request_id
+
+    async def request_permission(self, question: PermissionQuestion) -> Selected | OutcomeCancelled:
+        """See `Asks`; asked again of each connection that shows the session next."""
+        return await self._ask(lambda asks: asks.request_permission(question))
+
+    async def elicitation_create(
+        self, params: CreateElicitationRequest
+    ) -> CreateElicitationResponse:
+        """See `Asks`; a client that cannot show it is not asked, which declines it."""
+        mode = "elicitation_url" if getattr(params, "url", None) else "elicitation_form"
+        return await self._ask(lambda asks: asks.elicitation_create(params), mode)
+
+    def elicitation_complete(self, params: CompleteElicitationNotification) -> None:
+        """See `Asks`."""
+        if self.client is not None:
+            self.client.asks.elicitation_complete(params)
+
+    async def _ask(self, ask: Callable[[Asks], Awaitable[T]], needed: str | None = None) -> T:
+        """The answer of the connection that was asked last."""
+        self.questions += 1
+        try:
+            while True:
+                client = await self._somebody()
+                if needed is not None and not getattr(client.features, needed):
+                    msg = "the client that shows the session now cannot show this question"
+                    raise ConnectionClosed(msg)
+                with anyio.CancelScope() as scope:
+                    self._asking.add(scope)
+                    try:
+                        return await ask(client.asks)
+                    except TransportError:
+                        if not self.kept or not client.gone:
+                            raise
+                    finally:
+                        self._asking.discard(scope)
+                logger.info("a question of session %s has to be asked again", self.session_id)
+        finally:
+            self.questions -= 1
+
+    async def _somebody(self) -> Client:
+        """Whoever shows the session, as soon as somebody does. Raises ConnectionClosed."""
+        while True:
+            client = self.client
+            if client is not None and not client.gone and not self._silent:
+                return client
+            if self._over or not self.kept:
+                msg = "nobody shows this session any more"
+                raise ConnectionClosed(msg)
+            await self._changed.wait()
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def _withdraw(self) -> None:
+        """Nobody is asked any more: what they still say settles nothing."""
+        for scope in tuple(self._asking):
+            scope.cancel()
+
+    # What its connections do.
+
+    async def prompt(
+        self, client: Client, run: Callable[[], Awaitable[PromptResponse]]
+    ) -> PromptResponse:
+        """Run a prompt for ``client``; it goes on if that connection ends, and not if it is given
+        up.
+        """
+        task = asyncio.ensure_future(run())
+        self._prompts.add(task)
+        task.add_done_callback(self._prompts.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if client.gone:
+                task.add_done_callback(self._ended_unanswered)
+            else:
+                task.cancel()
+                await asyncio.wait({task})
+            raise
+
+    def _ended_unanswered(self, task: asyncio.Task[PromptResponse]) -> None:
+        """A prompt has ended that its own connection can no longer be told of."""
+        if task.cancelled() or self._over:
+            return
+        error = task.exception()
+        if error is None:
+            how = f"has ended: {task.result().stop_reason}"
+        else:
+            how = f"has failed: {error.message if isinstance(error, RpcError) else error}"
+        severity: Severity = "info" if error is None else "error"
+        self.send(self.session_id, Notice(severity, f"The prompt of an earlier connection {how}"))
+        self.flush()
+
+    @property
+    def busy(self) -> bool:
+        """Whether something of it goes on, so that it cannot be opened anew."""
+        session = self._session
+        return self.questions > 0 or (
+            session is not None and (session.prompts.busy or session.prompts.turn is not None)
+        )
+
+    @property
+    def turn_ids(self) -> frozenset[str | None]:
+        """What runs, by its names: the journal has what was said in it."""
+        session = self._session
+        return frozenset() if session is None else session.prompts.turn_ids
+
+    def mark(self) -> Mark:
+        """What runs now, and where the journal ends: for a client that is about to be shown it."""
+        return Mark(self._turn, self._journal.end)
+
+    def taken_by(self, client: Client) -> None:
+        """``client`` is about to show it: whoever did so until now is told, and asked no more."""
+        if self.client is not None and self.client is not client:
+            self.client.outflow.send(self.session_id, TAKEN_OVER)
+            self.client.outflow.flush()
+        self._withdraw()
+        self.client = None
+
+    def show_to(self, client: Client, history: Mark | None) -> None:
+        """From now on ``client`` hears of it, and first of what it cannot know yet.
+
+        With the ``history`` until a mark, all of what ran then and what came since; without one
+        what nobody has heard. Its questions are asked when `ask_again` says so.
+        """
+        turn = self._turn
+        if history is None:
+            kept = self._journal.unheard(turn)
+        else:
+            kept = self._journal.since(history.end, history.turn)
+        self.client = self._last = client
+        self._silent = True
+        if self._session is not None:
+            self._session.shown_to(client.features)
+        for event in (*self._lost(), *self._states.values(), *kept):
+            client.outflow.send(self.session_id, event)
+        client.outflow.flush()
+        self._journal.heard(turn)
+
+    def ask_again(self) -> None:
+        """Whoever shows it knows it now, and is asked what waits."""
+        self._silent = False
+        self._wake()
+
+    def opened_by(self, client: Client, *, whole: bool) -> list[SessionEvent]:
+        """It is opened anew for ``client``; gives what that is still to be told, behind a history
+        or without one.
+        """
+        kept = self._journal.unheard_notices() if whole else self._journal.unheard(None)
+        kept = [*self._lost(), *kept]
+        self.client = self._last = client
+        self._silent = False
+        self._journal.clear()
+        self._wake()
+        return kept
+
+    def left(self, client: Client) -> bool:
+        """A connection has ended; whether it was the one that showed the session."""
+        if self.client is not client:
+            return False
+        self.client = None
+        self._withdraw()
+        return True
+
+    def end(self) -> None:
+        """Nobody will come back: what still waits is settled negatively."""
+        self._over = True
+        self._wake()
+
+    def _lost(self) -> Sequence[SessionEvent]:
+        count = self._journal.dropped
+        if not count:
+            return ()
+        title = f"{count} earlier updates were too much to be kept while nobody listened."
+        return (Notice("warning", title),)
+
+    @property
+    def _session(self) -> Session | None:
+        opened = self.agent.parts[0].opened(self.session_id)
+        return None if opened is None else opened.session
+
+    @property
+    def _turn(self) -> object | None:
+        session = self._session
+        return None if session is None else session.prompts.turn

@@ -1,0 +1,73 @@
+"""Whose a stored session is, where the tokens of a server have several owners.
+
+Each session that is made is written down, a JSON object a line, in a file for the server's user
+alone. With one owner nothing is written: all that Codex has stored is theirs.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from codex_acp.errors import MisuseError
+from codex_acp.transcript.private_file import open_private
+
+if TYPE_CHECKING:
+    from codex_acp.adapter.network.tokens import Tokens
+
+__all__ = ["Owners"]
+
+logger = logging.getLogger(__name__)
+
+
+class Owners:
+    """``path`` is the file; without one, what several owners have is forgotten at the end.
+
+    Raises MisuseError if the file cannot be read.
+    """
+
+    def __init__(self, tokens: Tokens, path: str | None = None) -> None:
+        self._tokens = tokens
+        self._path = path
+        self._of: dict[str, str] = {}
+        if path is not None and os.path.exists(path):  # noqa: PTH110
+            self._read(path)
+
+    def owns(self, owner: str, session_id: str) -> bool:
+        """Whether a session that Codex has stored is this owner's."""
+        if not self._tokens.several_owners:
+            return True
+        return self._of.get(session_id) == owner
+
+    def made(self, owner: str, session_id: str) -> None:
+        """A session was made by this owner."""
+        if not self._tokens.several_owners or self._of.get(session_id) == owner:
+            return
+        self._of[session_id] = owner
+        if self._path is None:
+            return
+        line = json.dumps({"sessionId": session_id, "owner": owner}) + "\n"
+        try:
+            file = open_private(self._path, tighten=True)
+            try:
+                os.write(file, line.encode())
+            finally:
+                os.close(file)
+        except OSError as error:
+            logger.warning("whose the session %s is could not be kept: %s", session_id, error)
+
+    def _read(self, path: str) -> None:
+        try:
+            with open(path, encoding="utf-8") as file:  # noqa: PTH123
+                lines = file.read().splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            msg = f"the file of owners {path!r} cannot be read: {error}"
+            raise MisuseError(msg) from error
+        for line in lines:
+            try:
+                entry = json.loads(line)
+                self._of[str(entry["sessionId"])] = str(entry["owner"])
+            except (ValueError, KeyError, TypeError):
+                logger.warning("a line of %s was left out: it cannot be read", path)

@@ -1,0 +1,120 @@
+"""The open sessions of one server, and whose they are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from codex_acp.acp._generated.v1.models import CloseSessionRequest
+from codex_acp.errors import RpcError
+from codex_acp.jsonrpc.message import OVERLOADED
+
+if TYPE_CHECKING:
+    from codex_acp.adapter.agent import CodexAgent
+    from codex_acp.adapter.client import Client
+    from codex_acp.adapter.network.limits import Limits
+    from codex_acp.adapter.network.network_session import NetworkSession
+    from codex_acp.adapter.network.owners import Owners
+    from codex_acp.adapter.side_tasks import Spawn
+
+__all__ = ["Registry"]
+
+logger = logging.getLogger(__name__)
+
+
+class Registry:
+    """``spawn`` runs tasks that outlive connections; ``owners`` remembers whose sessions are."""
+
+    def __init__(self, spawn: Spawn, owners: Owners, limits: Limits) -> None:
+        self.spawn = spawn
+        self.owners = owners
+        self.limits = limits
+        self.sessions: dict[str, NetworkSession] = {}
+        """Those that are open, whoever shows them."""
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._closed = asyncio.Event()
+        self._ends: dict[NetworkSession, asyncio.TimerHandle] = {}
+        """Of those that nobody shows: when they end."""
+
+    def lock(self, session_id: str) -> asyncio.Lock:
+        """Held while a session is opened or closed, so that no two connections do it at once."""
+        return self._locks.setdefault(session_id, asyncio.Lock())
+
+    async def make_room(self) -> None:
+        """End the oldest session that nobody shows and that does nothing, if there are too many.
+
+        Raises RpcError if there is none.
+        """
+        while len(self.sessions) >= self.limits.sessions:
+            idle = (s for s in self.sessions.values() if s.client is None and not s.busy)
+            session = next(idle, None)
+            if session is None:
+                msg = f"{len(self.sessions)} sessions are open on this server; close one first"
+                raise RpcError(OVERLOADED, msg)
+            await self.end(session)
+
+    def opened(self, session_id: str, session: NetworkSession) -> None:
+        """A session is open from now on, and shown."""
+        session.session_id = session_id
+        self.sessions[session_id] = session
+        self.owners.made(session.owner, session_id)
+        self.shown(session)
+
+    def shown(self, session: NetworkSession) -> None:
+        """Somebody shows it: it need not be ended."""
+        timer = self._ends.pop(session, None)
+        if timer is not None:
+            timer.cancel()
+
+    def closed(self, session_id: str, session: NetworkSession) -> None:
+        """It is not any more; again is fine."""
+        if self.sessions.get(session_id) is session:
+            del self.sessions[session_id]
+            self.shown(session)
+            session.end()
+            self._closed.set()
+            self._closed = asyncio.Event()
+
+    async def unused(self, agent: CodexAgent) -> None:
+        """Wait until no session is left on an agent."""
+        while any(session.agent is agent for session in self.sessions.values()):
+            await self._closed.wait()
+
+    def owned(self, owner: str, session_id: str) -> bool:
+        """Whether a session is this owner's, open or only stored."""
+        session = self.sessions.get(session_id)
+        if session is not None:
+            return session.owner == owner
+        return self.owners.owns(owner, session_id)
+
+    def left(self, client: Client) -> None:
+        """A connection has ended: the sessions that it showed end, or are kept for a time."""
+        for session in list(self.sessions.values()):
+            if session.left(client):
+                self.unshown(session)
+
+    def unshown(self, session: NetworkSession) -> None:
+        """Nobody shows it."""
+        if not session.kept:
+            self.spawn(partial(self.end, session))
+            return
+        loop, end = asyncio.get_running_loop(), partial(self.spawn, partial(self.end, session))
+        self.shown(session)
+        self._ends[session] = loop.call_later(self.limits.keep_seconds, end)
+
+    async def end(self, session: NetworkSession) -> None:
+        """Nobody will show it any more: all that is open in it is settled negatively."""
+        session_id = session.session_id
+        async with self.lock(session_id):
+            if self.sessions.get(session_id) is not session or session.client is not None:
+                return
+            session.end()
+            try:
+                await session.agent.close_session(CloseSessionRequest(session_id=session_id))
+            except RpcError as error:
+                logger.info("session %s: %s", session_id, error.message)
+            finally:
+                self.closed(session_id, session)

@@ -1,0 +1,169 @@
+"""The arguments of ``codex-acp-sdk serve --listen``, and what they come to."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.errors import MisuseError
+
+if TYPE_CHECKING:
+    from codex_acp.adapter.network.listen import NetworkOptions
+    from codex_acp.adapter.network.tokens import Tokens
+
+__all__ = ["add_listen_arguments", "network_options"]
+
+_NEEDS_LISTEN: Final = (
+    "token_file", "no_token", "expose", "allow_origin", "allow_host", "tls_cert", "tls_key",
+    "codex_per_connection", "max_connections", "max_sessions", "owners", "keep",
+)  # fmt: skip
+
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+MAX_KEEP: Final = 30 * 86400
+"""Seconds: nobody remembers a question for longer."""
+
+
+def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
+    """Everything about clients of the network."""
+    group = parser.add_argument_group("for clients of the network (see docs/network.md)")
+    group.add_argument(
+        "--listen",
+        metavar="URL",
+        help="accept websockets, e.g. at ws://127.0.0.1:8765/acp, in place of standard input; "
+        "port 0: any that is free, said on standard error",
+    )
+    group.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="the tokens of clients, one a line, for you alone (chmod 600); "
+        "or set CODEX_ACP_TOKEN to one",
+    )
+    group.add_argument(
+        "--no-token", action="store_true", help="let in whoever is on this machine (loopback only)"
+    )
+    group.add_argument(
+        "--expose", action="store_true", help="allow an address that other machines can reach"
+    )
+    group.add_argument("--tls-cert", metavar="FILE", help="the certificate (PEM), for wss://")
+    group.add_argument("--tls-key", metavar="FILE", help="its key, if that is in another file")
+    group.add_argument(
+        "--allow-origin",
+        metavar="ORIGIN",
+        action="append",
+        default=[],
+        help="let in pages of this origin, e.g. https://ide.example; may be repeated",
+    )
+    group.add_argument(
+        "--allow-host",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a name under which clients know this machine; may be repeated",
+    )
+    group.add_argument(
+        "--codex-per-connection",
+        action="store_true",
+        help="start a Codex for each connection, in place of one for all",
+    )
+    group.add_argument(
+        "--owners",
+        metavar="FILE",
+        help="where to remember whose sessions are, if the tokens have several names",
+    )
+    group.add_argument(
+        "--keep",
+        metavar="TIME",
+        type=_seconds,
+        help="keep a session whose connection breaks, with its questions, for so long: e.g. 8h, "
+        "30m, 90s (default: it ends, and its questions are answered no)",
+    )
+    group.add_argument("--max-connections", metavar="N", type=_number, help="at once (default: 64)")
+    group.add_argument("--max-sessions", metavar="N", type=_number, help="at once (default: 256)")
+
+
+def network_options(parsed: argparse.Namespace) -> NetworkOptions | None:
+    """The parsed options; None if it is not to listen. Raises MisuseError."""
+    if parsed.listen is None:
+        for name in _NEEDS_LISTEN:
+            if getattr(parsed, name):
+                msg = f"--{name.replace('_', '-')} is for --listen"
+                raise MisuseError(msg)
+        return None
+    from codex_acp.adapter.network.limits import Limits
+    from codex_acp.adapter.network.listen import Address, NetworkOptions
+
+    usual = Limits()
+    limits = Limits(
+        connections=parsed.max_connections or usual.connections,
+        sessions=parsed.max_sessions or usual.sessions,
+        message_bytes=parsed.line_limit or usual.message_bytes,
+        keep_seconds=parsed.keep or usual.keep_seconds,
+    )
+    options = NetworkOptions(
+        Address.parse(parsed.listen),
+        _tokens(parsed.token_file, no_token=parsed.no_token),
+        limits,
+        origins=tuple(parsed.allow_origin),
+        hosts=tuple(parsed.allow_host),
+        certificate=parsed.tls_cert,
+        key=parsed.tls_key,
+        shared=not parsed.codex_per_connection,
+        owners=parsed.owners,
+        any_interface=parsed.expose,
+    )
+    options.check()
+    return options
+
+
+def _tokens(file: str | None, *, no_token: bool) -> Tokens:
+    from codex_acp.adapter.network.tokens import (
+        TOKEN_VARIABLE,
+        TokenFile,
+        Tokens,
+        fixed_token,
+    )
+    from codex_acp.adapter.network.tokens import (
+        no_token as nobody_needs_one,
+    )
+
+    token = os.environ.pop(TOKEN_VARIABLE, None)  # Codex and its commands shall not have it
+    if no_token:
+        if file is not None:
+            msg = "--no-token and --token-file exclude each other"
+            raise MisuseError(msg)
+        return nobody_needs_one()
+    if file is not None:
+        return Tokens(TokenFile(file).current)
+    if token:
+        return fixed_token(token)
+    msg = (
+        "clients of the network need a token: --token-file FILE, or the environment variable "
+        f"{TOKEN_VARIABLE}; on this machine alone --no-token does without"
+    )
+    raise MisuseError(msg)
+
+
+def _seconds(text: str) -> float:
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
+    try:
+        seconds = float(number) * _UNITS[unit]
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= MAX_KEEP:
+        message = f"{text!r} is no time like 8h, 30m or 90s, of at most 30 days"
+        raise argparse.ArgumentTypeError(message)
+    return seconds
+
+
+def _number(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        message = f"{text!r} is not a positive whole number"
+        raise argparse.ArgumentTypeError(message)
+    return number

@@ -1,0 +1,54 @@
+"""The address of a peer that runs already, and where a token for it may travel."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import urlsplit
+
+from codex_acp.errors import MisuseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Token", "check_remote_url", "token_getter"]
+
+Token: TypeAlias = "str | Callable[[], str]"
+"""A token, or a function that gives one each time a connection is made."""
+
+
+def check_remote_url(url: str, token: Token | None, what: str) -> None:
+    """Raise MisuseError unless ``url`` is that of a websocket to which the token may travel.
+
+    ``what`` says what should be there, and how its addresses look.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("ws", "wss") or not parts.hostname:
+        message = f"{url!r} is no address of {what}"
+        raise MisuseError(message)
+    if parts.username or parts.password:
+        message = "put the token into `token`, not into the URL"
+        raise MisuseError(message)
+    if token is not None and parts.scheme == "ws" and not _is_loopback(parts.hostname):
+        message = (
+            f"the token would travel unencrypted to {parts.hostname}; use wss://, or a tunnel that "
+            "ends on this machine (ssh -L)"
+        )
+        raise MisuseError(message)
+
+
+def token_getter(token: Token | None) -> Callable[[], str] | None:
+    """What is asked for the token each time."""
+    if token is None or callable(token):
+        return token
+    fixed = token
+    return lambda: fixed
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,181 @@
+"""Sessions that outlive their connection: what runs goes on, and its questions wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from codex_acp.adapter.network.limits import Limits
+from tests.network.listening_adapter import WAIT
+from tests.network.served import ALICE, BOB, Served, served, several_tokens, until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.network.listening_adapter import JsonClient
+
+Json = dict[str, Any]
+
+FORMS: Json = {"elicitation": {"form": {}}}
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Served]:
+    limits = Limits(keep_seconds=600)
+    async with served(tmp_path, tokens=several_tokens(), limits=limits) as running:
+        yield running
+
+
+async def asked_and_cut_off(server: Served, text: str = "ask", **more: Any) -> tuple[str, Json]:
+    """A session whose connection broke while it asked, and the question."""
+    async with server.connect(ALICE, **more) as client:
+        session = await client.new_session(server.cwd)
+        await client.prompt(session, text)
+        asked = await client.question()
+        await client.break_off()
+    return session, asked
+
+
+def where(server: Served, session: str) -> Json:
+    return {"sessionId": session, "cwd": str(server.cwd), "mcpServers": []}
+
+
+def kinds(client: JsonClient) -> list[str]:
+    return [each["update"]["sessionUpdate"] for each in client.updates]
+
+
+@pytest.mark.parametrize("method", ["session/load", "session/resume"])
+async def test_a_question_waits_for_whoever_comes_back(server: Served, method: str) -> None:
+    session, asked = await asked_and_cut_off(server)
+    assert server.decisions() == []
+    async with server.connect(ALICE, capabilities={"session": {"notices": {}}}) as client:
+        assert client.initialized["agentCapabilities"]["_meta"]["codex-acp-sdk"]["keepSeconds"]
+        answer = await client.ask(method, where(server, session))
+        assert answer["_meta"]["codex-acp-sdk"] == {"running": True, "questions": 1}
+        assert answer["configOptions"]
+        again = await client.question()
+        assert again["params"] == asked["params"]
+        order = [each.get("method") or each.get("id") for each in client.received]
+        call = asked["params"]["toolCall"]["toolCallId"]
+        announced = [each["update"].get("toolCallId") for each in client.updates]
+        assert announced.count(call) >= 1
+        assert order.index("session/update") < order.index("session/request_permission")
+        await client.choose(again, "allow_once")
+        await client.until(lambda: "notice" in kinds(client))
+        assert client.text(session) == "Heard."
+        (notice,) = [
+            u["update"] for u in client.updates if u["update"]["sessionUpdate"] == "notice"
+        ]
+        assert "has ended: end_turn" in notice["title"]
+        assert len([line for line in server.decisions() if '"accept"' in line]) == 1
+        ended = await client.outcome(await client.prompt(session, "hello"))
+        assert ended["result"]["stopReason"] == "end_turn"
+
+
+@pytest.mark.attack("network")
+async def test_a_late_answer_of_the_connection_before_settles_nothing(server: Served) -> None:
+    async with server.connect(ALICE) as one, server.connect(ALICE) as two:
+        session = await one.new_session(server.cwd)
+        running = await one.prompt(session, "ask")
+        asked = await one.question()
+        await two.ask("session/load", where(server, session))
+        again = await two.question()
+        await one.until(lambda: one.withdrawn == [asked["id"]])
+        await one.choose(asked, "allow_once")
+        assert (
+            "on another connection"
+            in (await one.refused("session/close", {"sessionId": session}))["message"]
+        )
+        assert server.decisions() == []
+        await two.choose(again, "reject_once")
+        await two.choose(again, "allow_once")
+        assert (await one.outcome(running))["result"]["stopReason"] == "end_turn"
+        await two.ask("session/list", {})
+        assert [("decline" in line, "accept" in line) for line in server.decisions()] == [
+            (True, False)
+        ]
+        assert "Heard." in two.text(session)
+        assert "Heard." not in one.text(session)
+
+
+@pytest.mark.attack("network")
+async def test_only_its_owner_comes_back(server: Served) -> None:
+    session, _ = await asked_and_cut_off(server)
+    async with server.connect(BOB) as bob:
+        for method in ("session/load", "session/resume", "session/close", "session/delete"):
+            error = await bob.refused(method, where(server, session))
+            assert error["code"] == -32002
+        assert bob.asked == bob.updates == []
+    assert server.decisions() == []
+
+
+async def test_a_question_is_asked_as_often_as_a_connection_breaks(server: Served) -> None:
+    session, asked = await asked_and_cut_off(server)
+    for _ in range(3):
+        async with server.connect(ALICE) as client:
+            await client.ask("session/load", where(server, session))
+            assert (await client.question())["params"] == asked["params"]
+            await client.break_off()
+    async with server.connect(ALICE) as client:
+        await client.ask("session/load", where(server, session))
+        await client.send({"method": "session/cancel", "params": {"sessionId": session}})
+        await client.until(lambda: any("has ended: cancelled" in str(u) for u in client.updates))
+    assert '"accept"' not in "".join(server.decisions())
+
+
+async def test_a_form_waits_too_and_a_client_without_forms_declines_it(server: Served) -> None:
+    session, asked = await asked_and_cut_off(server, "form", capabilities=FORMS)
+    assert asked["method"] == "elicitation/create"
+    async with server.connect(ALICE, capabilities=FORMS) as client:
+        await client.ask("session/load", where(server, session))
+        again = await client.question()
+        assert again["params"] == asked["params"]
+        await client.break_off()
+    async with server.connect(ALICE) as poor:
+        await poor.ask("session/load", where(server, session))
+        await until(server.decisions)
+        assert '"decline"' in server.decisions()[0]
+        assert poor.asked == []
+
+
+async def test_two_questions_of_two_sessions_go_to_two_connections(server: Served) -> None:
+    first, _ = await asked_and_cut_off(server)
+    second, _ = await asked_and_cut_off(server)
+    async with server.connect(ALICE) as one, server.connect(ALICE) as two:
+        await one.ask("session/load", where(server, first))
+        await two.ask("session/load", where(server, second))
+        assert (await one.question())["params"]["sessionId"] == first
+        assert (await two.question())["params"]["sessionId"] == second
+        assert len(one.asked) == len(two.asked) == 1
+
+
+@pytest.mark.attack("network")
+async def test_a_question_that_nobody_comes_back_for_is_answered_no(tmp_path: Path) -> None:
+    limits = Limits(keep_seconds=0.1)
+    async with served(tmp_path, tokens=several_tokens(), limits=limits) as server:
+        session, _ = await asked_and_cut_off(server)
+        await until(server.decisions)
+        assert '"accept"' not in "".join(server.decisions())
+        async with server.connect(ALICE) as client:
+            await client.ask("session/load", where(server, session))
+            ended = await client.outcome(await client.prompt(session, "hello"))
+            assert ended["result"]["stopReason"] == "end_turn"
+            assert client.asked == []
+
+
+async def test_a_session_at_rest_makes_room_for_others(tmp_path: Path) -> None:
+    limits = Limits(keep_seconds=600, sessions=1)
+    async with served(tmp_path, tokens=several_tokens(), limits=limits) as server:
+        async with server.connect(ALICE) as client:
+            await client.new_session(server.cwd)
+        async with server.connect(ALICE) as client:
+            with anyio.fail_after(WAIT):
+                await client.new_session(server.cwd)
+            await client.break_off()
+        await asked_and_cut_off(server)
+        async with server.connect(ALICE) as client:
+            params = {"cwd": str(server.cwd), "mcpServers": []}
+            assert "sessions are open" in (await client.refused("session/new", params))["message"]

@@ -1,0 +1,101 @@
+"""Sessions that outlive their connection, with the real Codex."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from anyio import to_thread
+
+from codex_acp.testing import CodexHome, Gate, ScriptedModel, Text, exec_command
+from tests.network.listening_adapter import WAIT, ListeningAdapter
+from tests.network.served import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codex_acp.testing import Step
+    from tests.network.listening_adapter import JsonClient
+
+pytestmark = pytest.mark.e2e
+
+ASK = exec_command("touch made && echo hi", justification="May I?")
+
+LOG = ("--log-level", "INFO")
+
+TURNS: list[list[Step]] = [
+    [Text("Hello.")],
+    [Text("I ask. "), ASK],
+    [Text("Done.")],
+    [Text("One"), Gate("two"), Text("two"), Gate("three"), Text("three.")],
+]
+
+
+@pytest.fixture(scope="module")
+def world(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[ScriptedModel, CodexHome, ListeningAdapter]]:
+    with (
+        ScriptedModel(TURNS) as model,
+        CodexHome(model.base_url) as home,
+        ListeningAdapter(home.env, tmp_path_factory.mktemp("net"), "--keep", "1h", *LOG) as adapter,
+    ):
+        yield model, home, adapter
+
+
+def said(client: JsonClient) -> list[str]:
+    """What was said by whom, in the order of the first piece of each message."""
+    found: dict[tuple[str, str], str] = {}
+    for each in client.updates:
+        update = each["update"]
+        if update["sessionUpdate"] in ("agent_message_chunk", "user_message_chunk"):
+            key = (update["sessionUpdate"], str(update.get("messageId")))
+            found[key] = found.get(key, "") + update["content"]["text"]
+    return list(found.values())
+
+
+async def test_a_session_goes_on_without_its_connection(
+    world: tuple[ScriptedModel, CodexHome, ListeningAdapter],
+) -> None:
+    model, home, adapter = world
+    where: dict[str, Any] = {"cwd": str(home.workspace), "mcpServers": []}
+    async with adapter.connect() as client:
+        session = where["sessionId"] = await client.new_session(home.workspace)
+        await client.outcome(await client.prompt(session, "First."))
+        await client.prompt(session, "Second.")
+        asked = await client.question()
+        await client.break_off()
+    assert not (home.workspace / "made").exists()
+
+    # The history, what runs, and the question: on whichever connection comes next.
+    async with adapter.connect() as client:
+        await client.ask("session/load", where)
+        again = await client.question()
+        assert again["params"] == asked["params"]
+        assert said(client) == ["First.", "Hello.", "Second.", "I ask. "]
+        calls = [u["update"] for u in client.updates if u["update"]["sessionUpdate"] == "tool_call"]
+        assert [call["toolCallId"] for call in calls] == [asked["params"]["toolCall"]["toolCallId"]]
+        await client.choose(again, "allow_once")
+        await client.until(lambda: "has ended: end_turn" in str(client.updates[-1]))
+        assert said(client)[-1] == "Done."
+        assert (home.workspace / "made").exists()
+
+        # It runs while nobody listens, and what it said is told.
+        await client.prompt(session, "Third.")
+        await client.until(lambda: said(client)[-1] == "One")
+        await client.break_off()
+    await until(lambda: adapter.text.count("is gone") == 2)
+    model.open("two")
+    await to_thread.run_sync(model.wait_for_gate, "three", WAIT)
+    async with adapter.connect() as client:
+        await client.ask("session/resume", where)
+        await client.until(lambda: said(client) == ["two"])
+        model.open("three")
+        await client.until(lambda: "has ended" in str(client.updates[-1]))
+        assert said(client) == ["two", "three."]
+    async with adapter.connect() as client:
+        await client.ask("session/load", where)
+        everything = ["First.", "Hello.", "Second.", "I ask. ", "Done.", "Third."]
+        assert said(client) == [*everything, "One", "two", "three."]
+    shutil.rmtree(home.workspace / "made", ignore_errors=True)

@@ -1,0 +1,84 @@
+"""`AgentRuntime` with an agent that listens on the network."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from codex_acp.errors import MisuseError, TransportError
+from codex_acp.runtime import AgentRuntime, AgentSpec, Permission
+from tests.network.listening_adapter import TOKEN, WAIT
+from tests.network.served import served
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def allow(permission: Permission) -> str:
+    """The first option that allows."""
+    return next(o.option_id for o in permission.options if o.kind == "allow_once")
+
+
+async def test_a_remote_agent_is_opened_by_its_url(tmp_path: Path) -> None:
+    async with served(tmp_path) as server, AgentRuntime(permissions=allow) as runtime:
+        async with runtime.open(server.url, token=TOKEN, cwd=tmp_path) as session:
+            result = await session.run("hello")
+            assert (result.text, result.stop_reason) == ("Hello.", "end_turn")
+            assert (await session.run("ask")).text == "Heard."
+            assert session.agent == server.url
+        assert '"accept"' in server.decisions()[-1]
+
+
+async def test_sessions_can_share_a_connection(tmp_path: Path) -> None:
+    async with served(tmp_path) as server, AgentRuntime() as runtime:
+        spec = AgentSpec.remote(server.url, lambda: TOKEN, name="there", shared=True)
+        one = await runtime.open(spec, cwd=tmp_path)
+        two = await runtime.open(AgentSpec.remote(server.url, TOKEN, shared=True), cwd=tmp_path)
+        three = await runtime.open(spec, cwd=tmp_path)
+        assert one.agent == "there"
+        assert (await three.run("hello")).text == "Hello."
+        with pytest.raises(MisuseError, match="for itself"):
+            await three.detach()
+        await two.detach()
+        assert (await one.run("hello")).text == "Hello."
+
+
+async def test_a_wrong_token_is_said(tmp_path: Path) -> None:
+    async with served(tmp_path) as server, AgentRuntime() as runtime:
+        with pytest.raises(TransportError, match="refused the token: 401 a wrong token"):
+            await runtime.open(server.url, token="x" * 20, cwd=tmp_path)
+        with pytest.raises(TransportError, match="401 no token"):
+            await runtime.open(server.url, cwd=tmp_path)
+
+
+async def test_nobody_there_is_said() -> None:
+    async with AgentRuntime() as runtime:
+        with pytest.raises(TransportError, match="nobody can be reached"):
+            await runtime.open("ws://127.0.0.1:9/acp", token=TOKEN)
+
+
+async def test_a_server_that_ends_fails_the_prompt(tmp_path: Path) -> None:
+    async with AgentRuntime() as runtime:
+        async with served(tmp_path) as server:
+            session = await runtime.open(server.url, token=TOKEN, cwd=tmp_path)
+            prompt = session.prompt("wait")
+            task = prompt.result()
+        with anyio.fail_after(WAIT), pytest.raises(TransportError, match="closed the connection"):
+            await task
+        assert session.closed
+
+
+@pytest.mark.attack("network")
+async def test_a_token_of_the_runtime_never_travels_unencrypted() -> None:
+    with pytest.raises(MisuseError, match="unencrypted"):
+        AgentSpec.remote("ws://example.com/acp", TOKEN)
+    with pytest.raises(MisuseError, match="no address of an agent"):
+        AgentSpec.remote("http://127.0.0.1/acp", TOKEN)
+    with pytest.raises(MisuseError, match="not into the URL"):
+        AgentSpec.remote("wss://me:secret@example.com/acp")
+    assert TOKEN not in repr(AgentSpec.remote("wss://example.com/acp", TOKEN))
+    async with AgentRuntime() as runtime:
+        with pytest.raises(MisuseError, match="for the URL"):
+            runtime.open("codex", token=TOKEN)

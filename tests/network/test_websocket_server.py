@@ -1,0 +1,45 @@
+"""The command as a server on a websocket, with the real Codex behind it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from codex_acp.testing import CodexHome, ScriptedModel, Text, exec_command
+from tests.network.listening_adapter import ListeningAdapter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.mark.parametrize("options", [(), ("--codex-per-connection",)], ids=["shared", "own"])
+async def test_two_connections_have_a_turn_each(tmp_path: Path, options: tuple[str, ...]) -> None:
+    ask = exec_command("touch made && echo hi", justification="May I?")
+    with (
+        ScriptedModel([[Text("Hello.")], [ask], [Text("Done.")]]) as model,
+        CodexHome(model.base_url) as home,
+        ListeningAdapter(home.env, tmp_path, *options) as adapter,
+    ):
+        async with adapter.connect() as one, adapter.connect() as two:
+            named = one.socket.response
+            assert named is not None
+            assert len(named.headers["Acp-Connection-Id"]) == 32
+            assert one.initialized["authMethods"] == []
+            first, second = (
+                await one.new_session(home.workspace),
+                await two.new_session(home.workspace),
+            )
+            ended = await one.outcome(await one.prompt(first))
+            assert ended["result"]["stopReason"] == "end_turn"
+            assert one.text(first) == "Hello."
+            running = await two.prompt(second)
+            await two.choose(await two.question(), "allow_once")
+            assert (await two.outcome(running))["result"]["stopReason"] == "end_turn"
+            assert two.text(second) == "Done."
+            assert (home.workspace / "made").exists()
+            assert {each["sessionId"] for each in one.updates} == {first}
+            assert {each["sessionId"] for each in two.updates} == {second}
+            assert one.asked == []
