@@ -299,3 +299,13 @@ def agents(session: nox.Session) -> None:
         *(python, "-m", "pytest", "-m", "agents", *session.posargs),
         env={"CODEX_ACP_AGENTS": place},
     )
+
+
+@nox.session
+def fleet(session: nox.Session) -> None:
+    """Fleets on a Ray cluster of several nodes on this machine; then 200 tasks with the real Codex
+    on both engines, while workers, nodes and the driver are killed: -- [--tasks N] [--seed S]."""
+    session.install("-e", ".[codex,dev,ray]")
+    session.run("python", "-m", "pytest", "-m", "ray", "tests/fleet", "tests/examples")
+    for engine in ("local", "ray"):
+        session.run("python", "-m", "tests.fleet.chaos", "--engine", engine, *session.posargs)

@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from websockets.exceptions import InvalidStatus
 

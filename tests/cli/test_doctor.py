@@ -86,12 +86,12 @@ def test_a_missing_codex_is_a_problem_and_the_rest_is_looked_at(
     report = look("--codex", "/none/codex")
     assert report.keys() == {"version", "problems", "warnings", "checks", "editor"}
     assert [one["check"] for one in report["checks"]] == [
-        "python", "package", "codex", "codex_home", "config", "config", "start",
+        "python", "package", "command", "codex", "codex_home", "config", "config", "start",
     ]  # fmt: skip
     level, text = about(report, "codex")
     assert level == "problem"
     assert "'/none/codex', which does not exist" in text
-    assert report["checks"][5]["text"] == "config.toml is no TOML: a mistake at end of document"
+    assert report["checks"][6]["text"] == "config.toml is no TOML: a mistake at end of document"
     assert "zsecret" not in json.dumps(report)
 
 

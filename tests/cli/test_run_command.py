@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -194,9 +195,16 @@ def test_arguments_that_make_no_sense_are_exit_code_2(
 def test_the_help_has_the_exit_codes_and_the_lines_of_json(run: Run) -> None:
     done = run(["run", "--help"])
     assert done.returncode == 0
-    for word in ("--allow", "130 cancelled", "3 refusal", "stopReason", "Ctrl-C"):
+    for word in (
+        "--allow",
+        "130 cancelled",
+        "3 refusal",
+        "nobody could be asked",
+        "stopReason",
+        "Ctrl-C",
+    ):
         assert word in done.stdout
-    assert "run      send one prompt" in run(["--help"]).stdout
+    assert re.search(r"^  run +send one prompt", run(["--help"]).stdout, re.MULTILINE)
 
 
 def test_a_permission_is_asked_in_full_and_what_was_typed_before_does_not_answer_it(

@@ -187,6 +187,17 @@ def test_several_changes_of_a_file_are_one_in_the_summary() -> None:
     assert list(summary(calls)) == [("a", 2, 1, ""), ("b", 1, 0, "new"), ("c", 0, 1, "deleted")]
 
 
+@pytest.mark.attack("agent")
+@pytest.mark.parametrize(("key", "times"), [("command", 1), ("other", 2)])
+def test_what_is_huge_takes_no_pains_to_be_found_elsewhere(key: str, times: int) -> None:
+    words = "a /b c" * 1_000_000
+    call = ToolCall("t", title="x", content=(text(words),), raw_input={key: words, "b": "abcd"})
+    shown = "\n".join(rows(call))
+    assert shown.count(words) == times
+    assert "  | b: abcd" in shown
+    assert max(len(line.text) for line in outcome(call)) < 2_000
+
+
 def test_an_outcome_is_cut_in_the_middle_unless_all_of_it_is_wanted() -> None:
     content = (text("```\n" + "\n".join(map(str, range(100))) + "\n```"), text("Exit code: 0"))
     call = ToolCall("t", status="completed", content=content)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import re
+import struct
 import subprocess
+import termios
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -46,6 +52,30 @@ def test_everything_is_one_row_with_time_way_and_word(shown: Callable[..., list[
     ]
     assert "DECLINED" in rows[11]
     assert "nobody was asked: it asks for a secret" in rows[11]
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_row_of_a_terminal_is_one_row(written: Path, tmp_path: Path, columns: int) -> None:
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    env = environment(tmp_path, TERM="xterm")
+    env.pop("NO_COLOR", None)
+    process = subprocess.Popen(
+        [*COMMAND, "transcript", str(written)],
+        stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.DEVNULL, env=env,
+    )  # fmt: skip
+    os.close(theirs)
+    out = b""
+    with suppress(OSError):  # the end of a terminal
+        while data := os.read(ours, 4096):
+            out += data
+    os.close(ours)
+    assert process.wait(WAIT_SECONDS) == 0
+    rows = re.sub(r"\x1b\[[0-9;]*m", "", out.decode()).splitlines()
+    assert len(rows) == 18
+    assert max(map(len, rows)) < columns
+    assert b"\x1b[1;33m" in out
+    assert ("Codex > client" in rows[3]) == (columns == 120)
 
 
 @pytest.mark.parametrize(

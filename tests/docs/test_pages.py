@@ -82,9 +82,20 @@ def test_an_editors_settings_are_json_that_starts_the_command(block: Block) -> N
     if "agent_servers" in setting:
         (server,) = setting["agent_servers"].values()
         if server["command"].endswith(COMMAND):
-            serve_parser().parse_args(server["args"])
+            parse(server["args"])
         else:
             assert server["args"] == ["/path/to/my_agent.py"]
+
+
+def parse(words: list[str]) -> None:
+    """Raises SystemExit for what the command would not take."""
+    if words[:1] == ["login"]:
+        return  # Codex's own
+    found = parsers().get(f"{COMMAND} {words[0]}" if words else "")
+    if found is None:
+        serve_parser().parse_args(words)
+    else:
+        found.parse_args(words[1:])
 
 
 def _commands() -> list[str]:
@@ -97,15 +108,10 @@ def _commands() -> list[str]:
 def test_a_command_is_one_that_there_is(line: str) -> None:
     if line.startswith(OTHER_COMMANDS):
         return
-    (ours,) = [part.strip() for part in line.split("|") if part.strip().startswith(COMMAND)]
-    words = shlex.split(ours.removesuffix("&"), comments=True)
-    if words[1:2] == ["login"]:
-        return  # Codex's own
-    found = parsers().get(" ".join(words[:2]))
-    if found is None:
-        serve_parser().parse_args(words[1:])
-    else:
-        found.parse_args(words[2:])
+    found = re.findall(rf"(?<![\w/]){COMMAND} ?([^|)>]*)", line)
+    assert found
+    for ours in found:
+        parse(shlex.split(ours, comments=True))
 
 
 def test_every_variable_and_level_is_named() -> None:

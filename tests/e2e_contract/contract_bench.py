@@ -176,7 +176,9 @@ class ContractBench:
             async with anyio.create_task_group() as tasks:
                 agent = CodexAgent(self.app_server, tasks.start_soon, transcript)
                 connection = acp_connection(agent_end, name="the client")
-                side = AgentSide(connection, agent.requests(), agent.notifications())
+                side = AgentSide(
+                    connection, agent.requests(), agent.notifications(), unstable=agent.unstable()
+                )
                 agent.join(side)
                 tasks.start_soon(side.run)
                 await self._be_client(client_end)

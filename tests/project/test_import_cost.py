@@ -34,6 +34,7 @@ def _loaded(statement: str) -> set[str]:
         "import codex_acp.mapping",
         "import codex_acp.adapter",
         "import codex_acp.runtime",
+        "import codex_acp.fleet",
         "import codex_acp.codex.connection.launch",
         "import codex_acp.cli.main",
     ],

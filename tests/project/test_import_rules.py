@@ -41,10 +41,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         "codex.threads.trust",
     },
     "runtime": {"acp", "transport", "jsonrpc"},
+    "fleet": {
+        "runtime", "acp", "jsonrpc.message", "transport.shielding", "wire", "transcript.secrets",
+    },
     "testing": {"acp", "jsonrpc", "transport"},
     "cli": {
         "adapter", "acp", "codex", "jsonrpc", "transport", "testing", "transcript", "routing",
-        "runtime", "wire",
+        "runtime", "wire", "fleet",
     },
 }  # fmt: skip
 """Package → what of ours it may import besides itself. A dotted entry is one module or package."""

@@ -23,6 +23,7 @@ PUBLIC = (
     "codex_acp.codex.sync",
     "codex_acp.codex.types",
     "codex_acp.errors",
+    "codex_acp.fleet",
     "codex_acp.runtime",
     "codex_acp.testing",
     "codex_acp.transcript",

@@ -230,7 +230,7 @@ async def test_an_agent_that_never_answers_initialize_is_given_up_and_ended(
 
 async def test_a_version_that_is_not_spoken_here_is_a_typed_error() -> None:
     async with AgentRuntime() as runtime:
-        with anyio.fail_after(WAIT), pytest.raises(AgentStartError, match="speaks version 99"):
+        with anyio.fail_after(WAIT), pytest.raises(AgentStartError, match="protocol version 99"):
             await runtime.open(raw("other version"))
 
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
         UnstableAgentNotificationHandlers,
         UnstableAgentRequestHandlers,
     )
-    from codex_acp.acp.dialects import Dialect, QuickHandler
+    from codex_acp.acp.conventions import QuickHandler
+    from codex_acp.acp.dialects import Dialect
     from codex_acp.acp.side import InvalidNotificationCallback
     from codex_acp.acp.v2_calls import ClientCallsV2
     from codex_acp.acp.v2_handlers import AgentHandlers

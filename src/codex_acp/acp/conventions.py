@@ -13,11 +13,15 @@ from codex_acp.transport.child import spawn
 from codex_acp.transport.connection import Connection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
+    from typing import TypeAlias
 
+    from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.transport.connection import Direction
     from codex_acp.transport.link import Link
     from codex_acp.wire.registry import MethodInfo
+
+    QuickHandler: TypeAlias = Callable[[JsonValue], Callable[[], Awaitable[EncodedJson]] | None]
 
 __all__ = ["CANCEL_REQUEST", "acp_connection", "check_known", "check_rows", "spawn"]
 

@@ -17,15 +17,14 @@ from codex_acp.errors import MisuseError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from codex_acp.acp.conventions import QuickHandler
     from codex_acp.acp.v2_handlers import AgentHandlers, ClientHandlers
-    from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.wire.registry import MethodInfo, ModelRegistry
 
     RequestHandler: TypeAlias = Callable[[Any], Awaitable[object]]
     NotificationHandler: TypeAlias = Callable[[Any], None]
     V2: TypeAlias = AgentHandlers | ClientHandlers
     SideName: TypeAlias = Literal["agent", "client"]
-    QuickHandler: TypeAlias = Callable[[JsonValue], Callable[[], Awaitable[EncodedJson]] | None]
 
 __all__ = ["Dialect", "Handlers", "dialect", "dialects", "methods_of"]
 

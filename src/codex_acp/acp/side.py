@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
+    from codex_acp.acp.conventions import QuickHandler as QuickHandler  # noqa: PLC0414
     from codex_acp.acp.dialects import Dialect, RequestHandler
-    from codex_acp.acp.dialects import QuickHandler as QuickHandler  # noqa: PLC0414
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import (
         EncodedJson,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         UnstableClientNotificationHandlers,
         UnstableClientRequestHandlers,
     )
-    from codex_acp.acp.dialects import QuickHandler
+    from codex_acp.acp.conventions import QuickHandler
 
 __all__ = ["AgentHandlers", "ClientHandlers"]
 

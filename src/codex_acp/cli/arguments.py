@@ -19,6 +19,7 @@ __all__ = [
     "completions_parser",
     "demo_parser",
     "doctor_parser",
+    "fleet_parser",
     "login_parser",
     "routes_parser",
     "run_parser",
@@ -115,6 +116,15 @@ def run_parser() -> argparse.ArgumentParser:
 
     parser = Parser(prog=f"{PROGRAM} run", allow_abbrev=False)
     add_run_arguments(parser)
+    return parser
+
+
+def fleet_parser() -> argparse.ArgumentParser:
+    """The parser of what follows ``fleet``."""
+    from codex_acp.cli.fleet_arguments import add_fleet_arguments
+
+    parser = Parser(prog=f"{PROGRAM} fleet", allow_abbrev=False)
+    add_fleet_arguments(parser)
     return parser
 
 

@@ -128,6 +128,18 @@ def _run_run(argv: Sequence[str]) -> int:
     return run_prompt(options)
 
 
+def _run_fleet(argv: Sequence[str]) -> int:
+    parsed = arguments.fleet_parser().parse_args(argv)
+    if parsed.action == "show":
+        from codex_acp.cli.fleet_show import show
+
+        return show(parsed.out, as_json=parsed.json)
+    from codex_acp.cli.fleet import run as run_fleet
+    from codex_acp.cli.fleet_arguments import fleet_options
+
+    return run_fleet(fleet_options(parsed))
+
+
 def _run_chat(argv: Sequence[str]) -> int:
     from codex_acp.cli.chat_arguments import chat_options
 
@@ -235,6 +247,10 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "chat": Command(
         "talk with any ACP agent in the terminal",
         "[options] [PROMPT]", arguments.chat_parser, _run_chat,
+    ),
+    "fleet": Command(
+        "run many tasks from a file, and keep what comes of each",
+        "run|show [options]", arguments.fleet_parser, _run_fleet,
     ),
     "login": Command(
         "log in to OpenAI with Codex's own login; what follows goes to `codex login`",

@@ -176,16 +176,21 @@ class Host:
         """The policy, whose answers are shown where nobody was asked."""
 
         async def decide(permission: Permission) -> str | None:
+            call_id = permission.tool_call.tool_call_id
             answer: Any = policy(permission)
-            option = await answer if asyncio.iscoroutine(answer) else answer
+            try:
+                option = await answer if asyncio.iscoroutine(answer) else answer
+            except asyncio.CancelledError:  # the question was withdrawn
+                self._screen.rejected(call_id)
+                raise
             if self._json is not None:
                 self._json.asked(permission, None if option is None else option.option_id)
             elif self._questions is None or permission.kind in self._options.allow:
-                title = visible(permission.tool_call.title or permission.tool_call.tool_call_id)
+                title = visible(permission.tool_call.title or call_id)
                 chosen = None if option is None else visible(option.name)
                 self._screen.permission(f"permission for {title}", chosen)
             if option is None or option.kind in REJECTING:
-                self._screen.rejected(permission.tool_call.tool_call_id)
+                self._screen.rejected(call_id)
             return None if option is None else option.option_id
 
         return decide

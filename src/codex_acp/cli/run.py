@@ -42,7 +42,13 @@ def run(options: RunOptions) -> int:
         return USAGE
     asks = not options.json and is_terminal(sys.stdin) and is_terminal(sys.stderr)
     out, err = opened(sys.stdout), opened(sys.stderr)
-    screen = TextOutput(out, err, guarded=asks and not is_file(out), verbose=options.verbose)
+    screen = TextOutput(
+        out,
+        err,
+        guarded=asks and not is_file(out),
+        verbose=options.verbose,
+        live=not options.json,
+    )
     start_logging(level, screen.logged)
     questions = Questions(screen, LineReader(), spec.name) if asks else None
     json = JsonOutput(out) if options.json else None

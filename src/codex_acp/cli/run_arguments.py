@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EXIT_CODES",
     "FAILED",
+    "KINDS",
     "NOBODY_ASKED",
     "USAGE",
     "AgentOptions",
@@ -23,6 +24,7 @@ __all__ = [
     "add_agent_arguments",
     "add_run_arguments",
     "agent_options",
+    "kinds_of",
     "run_options",
 ]
 
@@ -162,7 +164,7 @@ def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KINDS",
         action="append",
         default=[],
-        type=_kinds,
+        type=kinds_of,
         help="permit tool calls of these kinds once each, without asking; e.g. read,search; "
         f"kinds: {', '.join(KINDS)}, or all",
     )
@@ -202,7 +204,7 @@ def run_options(parsed: argparse.Namespace) -> RunOptions:
     )
 
 
-def _kinds(text: str) -> tuple[str, ...]:
+def kinds_of(text: str) -> tuple[str, ...]:
     kinds = tuple(word.strip() for word in text.split(","))
     if kinds == ("all",):
         return KINDS

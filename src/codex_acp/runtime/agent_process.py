@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import anyio
 
-from codex_acp._version import __version__
 from codex_acp.acp import (
-    PROTOCOL_VERSION,
     ClientSide,
     acp_connection,
     agent_features,
-    is_supported_version,
+    agent_features_v2,
 )
-from codex_acp.acp.types import Implementation, InitializeRequest
-from codex_acp.errors import ConnectionClosed, ErrorReply, TransportError
+from codex_acp.acp.types import InitializeResponse
+from codex_acp.errors import ConnectionClosed, ErrorReply, TransportError, UnsupportedVersion
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, METHOD_NOT_FOUND
 from codex_acp.runtime.errors import (
@@ -43,12 +41,14 @@ if TYPE_CHECKING:
     from typing import Self
 
     from codex_acp.acp import AgentFeatures
-    from codex_acp.acp.types import AuthMethod, InitializeResponse, SessionNotification
+    from codex_acp.acp.types import AuthMethod, SessionNotification
+    from codex_acp.acp.v2 import ClientHandlers
     from codex_acp.errors import InvalidPayload
     from codex_acp.jsonrpc.message import Notification
     from codex_acp.runtime.agent_spec import AgentSpec
     from codex_acp.runtime.services import Services
     from codex_acp.runtime.updates import Update
+    from codex_acp.runtime.v2_agent import AgentOfVersion2
     from codex_acp.transport.connection import Direction
     from codex_acp.transport.link import Link
 
@@ -113,6 +113,7 @@ class AgentProcess:
         self._host: asyncio.Task[None] | None = None
         self.on_ended: Callable[[TransportError], None] | None = None
         """Called once when it ends without having been asked to."""
+        self._agent: AgentOfVersion2 | None = None
         self.failure: TransportError | None = None
         """Why it can no longer be used; None while it can."""
 
@@ -151,6 +152,11 @@ class AgentProcess:
     def auth_methods(self) -> tuple[AuthMethod, ...]:
         """How one can log in, as the agent said."""
         return tuple(self.response.auth_methods)
+
+    @property
+    def client(self) -> ClientSide | AgentOfVersion2:
+        """The agent's methods, those of version 1; an agent of version 2 is called by its own."""
+        return self._side if self._agent is None else self._agent
 
     @property
     def sessions(self) -> tuple[SessionSink, ...]:
@@ -258,23 +264,32 @@ class AgentProcess:
         self._connection = connection
         self.gate = ReadingGate(connection.pause_reading, connection.resume_reading)
         handlers = Handlers(self.services, self._sessions.get, self._take, connection.drain)
-        self.client = _Client(
+        requests, notifications = handlers.requests(), handlers.notifications()
+
+        def version_2() -> ClientHandlers:
+            from codex_acp.runtime.v2_agent import AgentOfVersion2
+
+            self._agent = AgentOfVersion2(self._side, requests, notifications, self._give)
+            return self._agent.handlers()
+
+        self._side = _Client(
             connection,
-            handlers.requests(),
-            handlers.notifications(),
+            requests,
+            notifications,
             on_invalid_notification=self._take_invalid,
+            v2=version_2,
         )
-        self.client.on_end = self._note_end
+        self._side.on_end = self._note_end
         self._host = asyncio.get_running_loop().create_task(self._run(), name=f"agent {self.agent}")
 
     async def _run(self) -> None:
         """The process's whole life; a task of its own, so that anybody may close it."""
         try:
-            async with self.client:
+            async with self._side:
                 await self._until_stopped(self._initialize)
                 if not self._stop.is_set():
                     self._started.set_result(None)
-                    await self._until_stopped(self.client.wait_closed)
+                    await self._until_stopped(self._side.wait_closed)
         except Exception as error:
             if self._started.done():
                 logger.exception("the agent %s was ended by an error", self.agent)
@@ -304,25 +319,29 @@ class AgentProcess:
             raise error
 
     async def _initialize(self) -> None:
-        request = InitializeRequest(
-            protocol_version=PROTOCOL_VERSION,
-            client_capabilities=self.services.capabilities(),
-            client_info=Implementation(name="codex-acp-sdk", version=__version__),
-        )
+        only = self.spec.version
+        v1, v2 = self.services.introduction(), self.services.introduction_v2()
         seconds = self.spec.start_seconds
         try:
             with anyio.fail_after(seconds):
-                self.response = await self.client.initialize(request)
+                response = await self._side.negotiate(
+                    None if only == 2 else v1, None if only == 1 else v2
+                )
         except TimeoutError:
             why = f"it did not answer initialize within {seconds:g} seconds"
             if self._first_garbage is not None:
                 why += f"; its stdout is not the protocol's, it began with {self._first_garbage!r}"
             raise AgentStartError(self.agent, why, self.stderr_tail) from None
-        version = self.response.protocol_version
-        if not is_supported_version(version):
-            why = f"it speaks version {version} of ACP; this library speaks {PROTOCOL_VERSION}"
-            raise AgentStartError(self.agent, why)
-        self.features = agent_features(self.response.agent_capabilities)
+        except UnsupportedVersion as error:
+            raise AgentStartError(self.agent, str(error)) from error
+        if isinstance(response, InitializeResponse):
+            self.response = response
+            self.features = agent_features(response.agent_capabilities)
+        elif self._agent is not None:
+            self.response = self._agent.introduced(response)
+            self.features = agent_features_v2(
+                response.capabilities, has_logins=bool(self.response.auth_methods)
+            )
 
     def _note_end(self) -> None:
         """It can no longer be used: everybody who has to do with it is told, once."""
@@ -333,6 +352,8 @@ class AgentProcess:
         self.failure = closed_here if asked else self._connection.why_closed or closed_here
         for sink in self.sessions:
             sink.agent_ended(self.failure)
+        if self._agent is not None:
+            self._agent.ended(self.failure)
         if not asked and self._started.done() and self.on_ended is not None:
             logger.warning("the agent %s has ended: %s", self.agent, self.failure)
             self.on_ended(self.failure)

@@ -9,7 +9,7 @@ import os
 import shlex
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from codex_acp.errors import MisuseError
 from codex_acp.transport.remote_address import check_remote_url, token_getter
@@ -63,6 +63,8 @@ class AgentSpec:
     example one end of `codex_acp.transport.memory.memory_pair` in a test. Needs a name."""
     line_limit: int | None = None
     """The largest message accepted from it, in bytes; None for the default, 64 MiB."""
+    version: Literal[1, 2] | None = None
+    """The only version of ACP to speak with it; None: the highest that it has."""
 
     def __post_init__(self) -> None:
         if self.link is not None:
@@ -84,7 +86,7 @@ class AgentSpec:
         """Equal for two specs whose processes are alike and may stand in for each other."""
         env = tuple(sorted(self.env.items()))
         start = (self.command, self.name, self.link, env, self.inherit_env, str(self.cwd))
-        return (*start, self.auth_method, self.start_seconds, self.line_limit)
+        return (*start, self.auth_method, self.start_seconds, self.line_limit, self.version)
 
     @property
     def environment(self) -> dict[str, str] | None:

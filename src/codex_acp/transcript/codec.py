@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from types import NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -132,7 +133,7 @@ def _plain(value: object) -> JsonValue:
 
 def _read(hint: object, value: JsonValue) -> object:
     """``value`` as what ``hint`` says. Knows the types that the events use, and no others."""
-    origin, args = get_origin(hint), get_args(hint)
+    origin, args = _parts(hint)
     if origin is Annotated:
         return _read_text(args[1], value)
     if origin in (Union, UnionType):
@@ -148,6 +149,11 @@ def _read(hint: object, value: JsonValue) -> object:
     if type(value) is hint:
         return value
     raise _Mismatch(_OTHER_TYPE)
+
+
+@cache
+def _parts(hint: object) -> tuple[object, tuple[object, ...]]:
+    return get_origin(hint), get_args(hint)
 
 
 def _read_text(pattern: object, value: JsonValue) -> str:

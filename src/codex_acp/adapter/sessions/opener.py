@@ -325,6 +325,8 @@ class SessionOpener:
 
             with suppress(CodexAcpError):
                 turns += [turn for turn in [await running_turn(codex, session_id)] if turn]
+        if not turns and thread.get("parentThreadId") is None:
+            return None  # there is nothing to learn
         try:
             known: Thread = CODEX_MODELS.decode("Thread", {**thread, "turns": turns}, "a thread")
         except CodexAcpError as error:

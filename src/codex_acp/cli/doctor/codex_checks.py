@@ -142,7 +142,7 @@ def _sandbox(answers: Answers, expected: Mapping[str, list[str]]) -> Iterator[Fi
             failed.append(f"{name}: a command could write {where} the directory")
     if failed:
         advice = (
-            "install bubblewrap, and allow user namespaces (on Ubuntu: sysctl "
+            "on Linux: install bubblewrap, and allow user namespaces (on Ubuntu: sysctl "
             "kernel.apparmor_restrict_unprivileged_userns=0; in a container: its seccomp profile)"
         )
         yield problem("sandbox", f"Codex's sandbox does not work: {'; '.join(failed)}", advice)

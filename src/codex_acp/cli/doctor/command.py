@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -75,6 +76,7 @@ def doctor(options: DoctorOptions) -> int:
 
 def _findings(options: DoctorOptions) -> Iterator[Finding]:
     yield from look_at_python()
+    yield _look_at_command()
     with HomeCopy(None) as nowhere:
         found, binary = look_at_codex(options.codex, str(nowhere.workspace))
     yield found
@@ -167,6 +169,16 @@ def _secrets_in(value: object, *, given: bool = False) -> Iterator[str]:
             yield from _secrets_in(one, given=given)
     elif isinstance(value, str) and given:
         yield value
+
+
+def _look_at_command() -> Finding:
+    from codex_acp.cli.arguments import PROGRAM
+
+    found = shutil.which(PROGRAM)
+    if found is not None:
+        return Finding("command", "ok", f"{PROGRAM} is found at {found}")
+    text = f"{PROGRAM} is not on PATH, so an editor does not find it by its name"
+    return warning("command", text, f"name it in full: {shlex.join(_command(PROGRAM))}")
 
 
 def _command(program: str) -> list[str]:

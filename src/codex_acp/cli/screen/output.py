@@ -51,10 +51,17 @@ class TextOutput:
 
     ``guarded`` unless nobody sees ``out`` beside the questions: the agent's text is then written
     without the mark of their frame. ``verbose``: outputs whole, thoughts, and raw input.
+    ``live`` unless somebody else writes to ``out``.
     """
 
     def __init__(
-        self, out: TextIO, err: TextIO, *, guarded: bool = True, verbose: bool = False
+        self,
+        out: TextIO,
+        err: TextIO,
+        *,
+        guarded: bool = True,
+        verbose: bool = False,
+        live: bool = True,
     ) -> None:
         self._out = out
         self._err = err
@@ -70,7 +77,7 @@ class TextOutput:
         self._log_left_out = 0
         self._lock = threading.RLock()  # the log may be written by another thread
         # What another program passes on to this terminal could stand in the same line.
-        self._has_live = LiveLine.possible(err) and not is_pipe(out)
+        self._has_live = live and LiveLine.possible(err) and not is_pipe(out)
         self._live = LiveLine(err, self._busy, self._put_live)
         self._working = ""
         self._running: dict[str, ToolCall] = {}

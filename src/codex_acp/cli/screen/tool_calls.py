@@ -57,6 +57,9 @@ ROWS_OF_OUTPUT: Final = (4, 8)
 
 ROWS_OF_DIFF: Final = 40
 
+LINE_LIMIT: Final = 1_000
+"""Characters of one of these lines."""
+
 MAX_LEAVES: Final = 500
 """Values of a tool call's input that are shown one by one; of more the JSON is shown."""
 
@@ -68,6 +71,9 @@ MOST_EMPTY: Final = 2
 
 SHOWN_BY_DIFF: Final = ("edit", "delete", "move")
 """Kinds of tool calls whose input is the changes that are shown."""
+
+MOST_KNOWN: Final = 100_000
+"""And to which it is looked for: a longer one is too long to be allowed, wherever it stands."""
 
 NOT_ASKED_ABOUT: Final = {
     "commandActions", "environmentId", "kind", "parsed_cmd", "proposedExecpolicyAmendment",
@@ -84,8 +90,9 @@ _SCRIPT_LIMIT: Final = 64 * 1024
 _BEFORE: Final = ("", "`", "Run: `", "Run: ")
 """What agents write before a command in a title."""
 
-_APART: Final = (r"(?<![\w/.~-])", r"(?![\w/~-]|\.\w)")
-"""Before and after a text that is no part of a longer word or path."""
+_GOES_ON_BEFORE: Final = re.compile(r"[\w/.~-]").match
+_GOES_ON_AFTER: Final = re.compile(r"[\w/~-]|\.\w").match
+"""What makes of a text a part of a longer word or path."""
 
 _ALIKE: Final = 200
 """Characters by which a title that was cut is known to be the command."""
@@ -151,12 +158,15 @@ def outcome(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
             yield Line(f"{content.path} +{added} -{removed}", "  ")
             lines = diff_lines(content.old_text, content.new_text)
             diff = [Line(text, "  ", style) for text, style in lines]
-            yield from diff if verbose else _cut(diff, ROWS_OF_DIFF, 0)
+            for line in diff if verbose else _cut(diff, ROWS_OF_DIFF, 0):
+                yield line if verbose else line._replace(text=shortened(line.text, LINE_LIMIT))
         else:
             text = _text_of(content)
             if not (text == "Exit code: 0" and call.status == "completed"):
+                limit = len(text) if verbose else LINE_LIMIT
                 output = [Line(line, "  ", "dim") for line in _unfenced(text) if line]
-                yield from output if verbose else _cut(output, *ROWS_OF_OUTPUT)
+                for line in output if verbose else _cut(output, *ROWS_OF_OUTPUT):
+                    yield line._replace(text=shortened(line.text, limit))
 
 
 def _script(script: str) -> Iterator[Line]:
@@ -280,8 +290,18 @@ def _is_said(path: str, value: object, said: str) -> bool:
     as_json = json.dumps(value, ensure_ascii=False, default=str)
     if f"{key}: {as_json}" in said:
         return True
-    if not isinstance(value, str) or len(value) < LEAST_KNOWN:
+    if not isinstance(value, str) or not LEAST_KNOWN <= len(value) <= MOST_KNOWN:
         return False
     forms = (value, as_json[1:-1], visible(value, multiline=True), visible(as_json[1:-1]))
-    # As a whole: a path that only begins like one that is shown is another.
-    return any(re.search(f"{_APART[0]}{re.escape(form)}{_APART[1]}", said) for form in forms)
+    return any(_stands_in(said, form) for form in forms)
+
+
+def _stands_in(said: str, form: str) -> bool:
+    """Whether it does as a whole: a path that only begins like one that is shown is another."""
+    at = said.find(form)
+    while at >= 0:
+        end = at + len(form)
+        if not _GOES_ON_BEFORE(said[at - 1 : at]) and not _GOES_ON_AFTER(said[end : end + 2]):
+            return True
+        at = said.find(form, end)
+    return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import isfinite
@@ -65,14 +66,14 @@ def page_data(lines: Iterable[Line], selection: Selection) -> PageData:
         if line.entry is None:
             data.unread += 1
             data.rows.append(_unread_row(line))
-            data.details.append(_detail({"line": line.text}))
+            data.details.append(_detail({"line": line.text}, len(line.text)))
             continue
         told = tell(line.entry.event)
         if not selection.fits(line.entry, told, wire=True):
             continue
         links.add(len(data.rows), line.entry.event)
         data.rows.append(_row(line.entry))
-        data.details.append(_detail(json.loads(line.text)))
+        data.details.append(_detail(json.loads(line.text), len(line.text)))
     links.join(data.rows)
     return data
 
@@ -112,12 +113,17 @@ def _milliseconds(time: str) -> int | None:
 
 
 def _title(event: TranscriptEvent) -> str | None:
-    """What a permission was called, or what Codex wanted of a person, if the wire has it."""
-    if not isinstance(event, WireMessage) or event.kind != "request" or event.message is None:
+    """Of a message of the wire: what is asked for, or the kind of what is told."""
+    if not isinstance(event, WireMessage) or event.message is None:
         return None
     params = event.message.get("params")
     if not isinstance(params, dict):
         return None
+    if event.kind != "request":
+        update, item = params.get("update"), params.get("item")
+        kind = update.get("sessionUpdate") if isinstance(update, dict) else None
+        kind = item.get("type") if isinstance(item, dict) else kind
+        return kind if isinstance(kind, str) else None
     call, questions = params.get("toolCall"), params.get("questions")
     title = call.get("title") if isinstance(call, dict) else None
     if event.peer == "codex":
@@ -230,8 +236,11 @@ def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit]}\u2026 [{len(text) - limit} more]"
 
 
-def _detail(value: JsonValue) -> str:
-    """One line of JSON in ASCII, of a size that a page can show."""
+def _detail(value: JsonValue, size: int) -> str:
+    """One line of JSON in ASCII, of a size that a page can show; it was ``size`` characters."""
+    if size <= MAX_TEXT:
+        with suppress(ValueError, RecursionError):  # a number that is none; the other way does it
+            return json.dumps(value, separators=(",", ":"), allow_nan=False)
     try:
         for limit in (MAX_TEXT, MAX_SHORT_TEXT):
             text = json.dumps(_cut_texts(value, limit), separators=(",", ":"))

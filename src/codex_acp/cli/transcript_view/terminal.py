@@ -20,6 +20,9 @@ __all__ = ["Rows"]
 MAX_TEXT: Final = 2_000
 """Characters of a row in a pipe, where no terminal's width bounds it."""
 
+WIDE: Final = 110
+"""Columns from which a row has room for its session and its way."""
+
 MAX_RAW: Final = 10_000
 """Characters that are looked at for a text of a row: what is longer would not be seen anyway."""
 
@@ -62,15 +65,17 @@ class Rows:
             self._put(self._style(f"{date} (UTC)", "2"))
         name = _NAMES[told.kind]
         self._counts[f"{told.kind} {told.verb}"] += 1
-        owner = _short(entry.event.ref.session_id or entry.event.ref.thread_id)
-        way = f"{_PARTIES[told.start]} > {_PARTIES[told.end]}"
         kind = f"{self._encodable(_MARKS[told.kind])} {name:{_WIDTH}}"
-        plain_start = f"{clock}  {owner}  {way:16}  {kind}  "
+        start = clock
+        if self._columns() >= WIDE:
+            owner = _short(entry.event.ref.session_id or entry.event.ref.thread_id)
+            way = f"{_PARTIES[told.start]} > {_PARTIES[told.end]}"
+            start = f"{clock}  {owner}  {way:16}"
         text = " ".join(part for part in (told.about, told.detail) if part)
-        room = self._room(len(plain_start) + 16)
+        room = self._room(len(start) + 2 + len(kind) + 2 + 16)
         shown = self._cut(visible(text[:MAX_RAW]), room)
         self._put(
-            f"{self._style(f'{clock}  {owner}  {way:16}', '2')}  "
+            f"{self._style(start, '2')}  "
             f"{self._style(kind, _KIND_STYLES[told.kind])}  "
             f"{self._style(f'{told.verb:14}', _TONE_STYLES[told.tone])}  {self._encodable(shown)}"
         )
@@ -89,9 +94,10 @@ class Rows:
 
     def _room(self, taken: int) -> int:
         """Columns for the text; a row of a terminal is one row."""
-        if not self._out.isatty():
-            return MAX_TEXT
-        return max(20, size_of(self._out).columns - taken - 1)
+        return max(20, self._columns() - taken - 1)
+
+    def _columns(self) -> int:
+        return size_of(self._out).columns if self._out.isatty() else MAX_TEXT
 
     def _cut(self, text: str, room: int) -> str:
         return text if len(text) <= room else f"{text[: room - 1]}\u2026"

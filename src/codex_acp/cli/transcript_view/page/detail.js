@@ -39,7 +39,8 @@ class Detail {
     this.pane.append(this.facts(row, record));
     this.addPair(row);
     this.addWire(row);
-    this.pane.append(element('h3', '', 'The line of the transcript'), this.message(element('b', '', 'as it was recorded'), record, row.kind === 'wire' || row.kind === 'unread'));
+    const whole = row.kind === 'unread' || (row.kind === 'wire' && !record.message);
+    this.pane.append(element('h3', '', 'The line of the transcript'), this.message(element('b', '', 'as it was recorded'), record, whole));
     this.pane.hidden = false;
     this.pane.scrollTop = 0;
   }
@@ -76,14 +77,15 @@ class Detail {
   }
 
   addWire(row) {
-    if (row.kind === 'wire' || row.kind === 'unread') return;
+    if (row.kind === 'unread') return;
     this.pane.append(element('h3', '', 'The wire'));
-    if (!row.wire) {
+    const behind = row.kind === 'wire' ? [this.number] : row.wire;
+    if (!behind) {
       const recorded = this.timeline.rows.some((other) => other.kind === 'wire');
       this.pane.append(element('p', 'said', recorded ? 'No message of the wire belongs to this event.' : 'The wire was not recorded. Start the agent with --transcript-wire to have it here.'));
       return;
     }
-    for (const number of row.wire) {
+    for (const number of behind) {
       const wire = this.timeline.rows[number];
       const record = JSON.parse(this.timeline.details[number]);
       const head = [element('b', '', `${PARTS[wire.from]} \u2192 ${PARTS[wire.to]}`), element('span', '', ` ${visible(wire.verb)} `), visible(wire.about), element('span', '', ` \u00b7 ${clock(wire.t)} \u00b7 ${visible(wire.detail)}`)];

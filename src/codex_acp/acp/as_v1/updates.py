@@ -1,0 +1,145 @@
+"""PURE: the updates of one session of version 2, in order, as those of version 1.
+
+A message that is given as a whole becomes the pieces that are new in it. What version 1 lacks is
+an `UnknownVariant`: the state of the session, terminals, and kinds that are not known here.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from codex_acp.acp._generated.v1.models import (
+    AgentMessageChunkSessionUpdate,
+    AgentThoughtChunkSessionUpdate,
+    TextContentBlock,
+)
+from codex_acp.acp._generated.v2.models import (
+    AgentMessageChunkSessionUpdate as AgentMessageChunkV2,
+)
+from codex_acp.acp._generated.v2.models import (
+    AgentThoughtChunkSessionUpdate as AgentThoughtChunkV2,
+)
+from codex_acp.acp._generated.v2.models import TextContentBlock as TextContentBlockV2
+from codex_acp.acp.as_v1.tool_calls import ToolCalls
+from codex_acp.acp.as_v1.values import command, config_option, each, fitting, plan
+from codex_acp.wire.codec import plain
+from codex_acp.wire.model import UnknownVariant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from codex_acp.acp._generated.v1.models import SessionUpdate
+    from codex_acp.acp._generated.v2.models import SessionUpdate as SessionUpdateV2
+
+    Update: TypeAlias = SessionUpdate | UnknownVariant
+
+__all__ = ["Updates"]
+
+Json = dict[str, Any]
+
+MESSAGES: Final = 64
+"""Messages of a session of which is remembered what was said: the last ones may still change."""
+
+_WHOLE: Final = {
+    "user_message": "user_message_chunk",
+    "agent_message": "agent_message_chunk",
+    "agent_thought": "agent_thought_chunk",
+}
+
+
+class Updates:
+    """Of one session. ``calls`` are its tool calls, to which permission requests refer."""
+
+    def __init__(self) -> None:
+        self.calls = ToolCalls()
+        self._said: OrderedDict[str, list[str]] = OrderedDict()
+        self._replaced = 0
+        self._makers: dict[str, Callable[[Json], list[Json] | None]] = {
+            "tool_call_update": lambda update: [self.calls.updated(update)],
+            "tool_call_content_chunk": lambda update: [self.calls.appended(update)],
+            "terminal_update": self.calls.terminal,
+            "terminal_output_chunk": self.calls.terminal,
+            "plan_update": _plan,
+            "available_commands_update": _commands,
+            "config_option_update": _options,
+        }
+
+    def translated(self, update: SessionUpdateV2) -> list[Update]:
+        """The same in version 1: nothing, one or several."""
+        if (
+            isinstance(update, AgentMessageChunkV2 | AgentThoughtChunkV2)
+            and isinstance(update.content, TextContentBlockV2)
+            and update.content.model_fields_set <= {"type", "text"}
+        ):
+            return [self._text(update, update.content.text)]
+        wire = plain(update)
+        assert isinstance(wire, dict)
+        made = self._translated(wire)
+        if made is None:
+            return [UnknownVariant.model_validate(wire)]
+        known = [fitting("SessionUpdate", each) for each in made]
+        found: list[Update] = [each for each in known if each is not None]
+        if wire["sessionUpdate"].startswith("terminal_"):
+            return [UnknownVariant.model_validate(wire), *found]
+        return found if found or not made else [UnknownVariant.model_validate(wire)]
+
+    def _translated(self, update: Json) -> list[Json] | None:
+        """None: version 1 has nothing like it."""
+        kind: str = update["sessionUpdate"]
+        if kind in ("state_update", "plan_removed"):
+            return None
+        if kind in _WHOLE:
+            return self._message(update, _WHOLE[kind])
+        if kind in _WHOLE.values():
+            self._note(update["messageId"], [update["content"]])
+        make = self._makers.get(kind)
+        return [update] if make is None else make(update)
+
+    def _text(self, update: AgentMessageChunkV2 | AgentThoughtChunkV2, text: str) -> Update:
+        """The one kind of which there are thousands."""
+        self._note(update.message_id, [{"type": "text", "text": text}])
+        content = TextContentBlock(text=text)
+        if isinstance(update, AgentMessageChunkV2):
+            return AgentMessageChunkSessionUpdate(content=content, message_id=update.message_id)
+        return AgentThoughtChunkSessionUpdate(content=content, message_id=update.message_id)
+
+    def _message(self, update: Json, kind: str) -> list[Json]:
+        """What is new in a message that is given as a whole."""
+        message_id, content = update["messageId"], update.get("content") or []
+        said = "".join(self._said.get(message_id, ()))
+        text = _text_of(content)
+        if said and text.startswith(said):
+            rest = text[len(said) :]
+            content = [{"type": "text", "text": rest}] if rest else []
+            self._note(message_id, content)
+        elif said and content:
+            # Version 1 cannot take back what was said: the new text is a message of its own.
+            self._replaced += 1
+            self._said[message_id] = [text]
+            message_id = f"{message_id}#{self._replaced}"
+        else:
+            self._note(message_id, content)
+        return [{"sessionUpdate": kind, "messageId": message_id, "content": c} for c in content]
+
+    def _note(self, message_id: str, content: Sequence[Json]) -> None:
+        self._said.setdefault(message_id, []).append(_text_of(content))
+        if len(self._said) > MESSAGES:
+            self._said.popitem(last=False)
+
+
+def _plan(update: Json) -> list[Json] | None:
+    entries = plan(update.get("plan"))
+    return None if entries is None else [{"sessionUpdate": "plan", "entries": entries}]
+
+
+def _commands(update: Json) -> list[Json]:
+    return [{**update, "availableCommands": each(command, update["availableCommands"])}]
+
+
+def _options(update: Json) -> list[Json]:
+    return [{**update, "configOptions": each(config_option, update["configOptions"])}]
+
+
+def _text_of(content: Sequence[Json]) -> str:
+    return "".join(str(block["text"]) for block in content if block.get("type") == "text")

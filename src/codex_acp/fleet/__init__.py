@@ -1,0 +1,72 @@
+"""Many tasks for agents, run on an engine: each with one outcome, whatever is lost meanwhile.
+
+::
+
+    tasks = [Task(id=name, prompt="Add type hints.", repository=url) for name, url in projects]
+    async with Fleet(out="results").map(tasks) as outcomes:
+        async for outcome in outcomes:
+            print(outcome.id, outcome.status, outcome.reason)
+
+`Task` is one prompt, or several, and where its agent works; `Fleet` runs tasks on a `LocalEngine`
+or a `RayEngine`; an `Outcome` is what came of one. The command is ``codex-acp-sdk fleet``.
+
+The names load when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codex_acp._lazy import lazy
+
+if TYPE_CHECKING:
+    from codex_acp.fleet.engines.local import LocalEngine as LocalEngine
+    from codex_acp.fleet.engines.ray import RayEngine as RayEngine
+    from codex_acp.fleet.errors import CheckoutError as CheckoutError
+    from codex_acp.fleet.errors import EngineError as EngineError
+    from codex_acp.fleet.errors import EngineNotInstalled as EngineNotInstalled
+    from codex_acp.fleet.errors import FleetError as FleetError
+    from codex_acp.fleet.errors import OutcomeNotWritten as OutcomeNotWritten
+    from codex_acp.fleet.errors import OutDirectoryError as OutDirectoryError
+    from codex_acp.fleet.errors import OutDirectoryInUse as OutDirectoryInUse
+    from codex_acp.fleet.errors import TaskFileError as TaskFileError
+    from codex_acp.fleet.errors import WorkerLost as WorkerLost
+    from codex_acp.fleet.fleet import Fleet as Fleet
+    from codex_acp.fleet.fleet import deny_all as deny_all
+    from codex_acp.fleet.fleet_run import FleetRun as FleetRun
+    from codex_acp.fleet.jobs import Usage as Usage
+    from codex_acp.fleet.out_directory import read_outcomes as read_outcomes
+    from codex_acp.fleet.outcome import Attempt as Attempt
+    from codex_acp.fleet.outcome import Outcome as Outcome
+    from codex_acp.fleet.questions import TaskPermission as TaskPermission
+    from codex_acp.fleet.retries import Retries as Retries
+    from codex_acp.fleet.task import Task as Task
+    from codex_acp.fleet.task_file import read_tasks as read_tasks
+else:
+    _NAMES_OF = {
+        "engines.local": ("LocalEngine",),
+        "engines.ray": ("RayEngine",),
+        "errors": (
+            "CheckoutError",
+            "EngineError",
+            "EngineNotInstalled",
+            "FleetError",
+            "OutDirectoryError",
+            "OutDirectoryInUse",
+            "OutcomeNotWritten",
+            "TaskFileError",
+            "WorkerLost",
+        ),
+        "fleet": ("Fleet", "deny_all"),
+        "fleet_run": ("FleetRun",),
+        "jobs": ("Usage",),
+        "out_directory": ("read_outcomes",),
+        "outcome": ("Attempt", "Outcome"),
+        "questions": ("TaskPermission",),
+        "retries": ("Retries",),
+        "task": ("Task",),
+        "task_file": ("read_tasks",),
+    }
+    """The module below this package → its public names; a test compares it with the imports."""
+
+    __all__, __getattr__, __dir__ = lazy(__name__, _NAMES_OF)

@@ -1,0 +1,74 @@
+"""The agents of one worker: which tasks share a process, and when one is not given out any more.
+
+Tasks share a process where the agent's `AgentSpec` says ``shared``, their specs are alike, and
+nothing has gone wrong in it. One whose task was ended by force ends with the last of its tasks:
+what that task had started may still run in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.fleet.worker_questions import WorkerQuestions
+from codex_acp.runtime import AgentRuntime
+
+if TYPE_CHECKING:
+    from codex_acp.runtime import AgentSpec
+
+__all__ = ["AgentPool", "Lease", "TASKS_PER_AGENT"]
+
+TASKS_PER_AGENT: Final = 8
+"""Tasks of one agent's process at once: what one loss of it costs at most."""
+
+
+@dataclass(eq=False, slots=True)
+class Lease:
+    """A place in an agent's process."""
+
+    runtime: AgentRuntime
+    questions: WorkerQuestions
+    tasks: int = 0
+    spoiled: bool = False
+
+
+@dataclass(slots=True)
+class AgentPool:
+    """Every agent of a worker. ``tasks_per_agent`` bounds what shares one."""
+
+    tasks_per_agent: int = TASKS_PER_AGENT
+    _leases: dict[tuple[object, ...], list[Lease]] = field(default_factory=dict)
+    _closing: bool = False
+
+    def take(self, spec: AgentSpec, *, forms: bool, urls: bool) -> Lease:
+        """A place for one session of ``spec``; its process is started when that is opened."""
+        key = (spec.key, forms, urls)
+        if spec.shared:
+            for lease in self._leases.get(key, ()):
+                if not lease.spoiled and lease.tasks < self.tasks_per_agent:
+                    lease.tasks += 1
+                    return lease
+        questions = WorkerQuestions()
+        runtime = AgentRuntime(
+            on_form=questions.form if forms else None, on_url=questions.url if urls else None
+        )
+        lease = Lease(runtime, questions, tasks=1, spoiled=not spec.shared)
+        self._leases.setdefault(key, []).append(lease)
+        return lease
+
+    async def give_back(self, lease: Lease, *, clean: bool) -> None:
+        """The task has ended; ``clean`` unless something of it may still run in the process."""
+        lease.tasks -= 1
+        lease.spoiled = lease.spoiled or not clean
+        if lease.spoiled and not lease.tasks:
+            for leases in self._leases.values():
+                if lease in leases:
+                    leases.remove(lease)
+            await lease.runtime.aclose()
+
+    async def aclose(self) -> None:
+        """End every agent."""
+        leases = [lease for leases in self._leases.values() for lease in leases]
+        self._leases.clear()
+        await asyncio.gather(*(lease.runtime.aclose() for lease in leases))

@@ -1,0 +1,264 @@
+"""A worktree for one task: its repository is fetched once on a machine, and checked out for it.
+
+The repository is a copy without a configuration, hooks or submodules of anybody's; nothing that a
+revision holds is trusted for that it was checked out. Where a worktree was left by an attempt that
+was interrupted, the next one of the same task finds it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.fleet.changes import Baseline, new_baseline
+from codex_acp.fleet.errors import CheckoutError
+from codex_acp.fleet.git_commands import GitFailed, git
+from codex_acp.fleet.private_files import FileLock, make_private, remove_tree
+from codex_acp.fleet.repository_names import problem_of_repository, problem_of_revision
+from codex_acp.transcript.secrets import scrub
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from codex_acp.fleet.jobs import Job
+
+__all__ = ["Checkout", "Checkouts"]
+
+LOCK_POLL_SECONDS: Final = 0.05
+
+MOST_TREES: Final = 100
+"""Of one task on one machine: one for each attempt whose worker still has it."""
+
+_FETCH: Final = ("--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--force")
+_HEADS: Final = "+refs/heads/*:refs/remotes/origin/*"
+_TAGS: Final = "+refs/tags/*:refs/tags/*"
+_HEAD: Final = "+HEAD:refs/remotes/origin/HEAD"
+
+
+@dataclass(slots=True)
+class Checkout:
+    """A worktree that a task has for itself."""
+
+    path: Path
+    commit: str
+    baseline: Baseline
+    administration: Path
+    """Where the repository keeps what it knows of the worktree."""
+    left_over: bool
+    """Whether an earlier attempt has worked in it."""
+    lock: FileLock
+
+
+class Checkouts:
+    """The repositories and worktrees below ``root``, a directory of this user on this machine.
+
+    Several processes may use it.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    async def make(self, job: Job, *, again: bool) -> Checkout:
+        """The worktree of a job; ``again``: that of an earlier attempt, if it is still here.
+
+        Raises CheckoutError.
+        """
+        assert job.repository is not None
+        problem = problem_of_repository(job.repository)
+        problem = problem or (problem_of_revision(job.revision) if job.revision else None)
+        if problem is not None:
+            raise CheckoutError(problem)
+        place = self._root / job.fleet_id
+        try:
+            trees = make_private(place / "trees")
+            repositories = make_private(place / "repositories")
+            tree, lock = await self._free_tree(trees, job.name)
+        except OSError as error:
+            msg = f"{place} cannot be used: {error.strerror or error}"
+            raise CheckoutError(msg) from error
+        try:
+            wanted = {"repository": scrub(job.repository), "revision": job.revision}
+            found = self._left(tree, wanted, lock) if again else None
+            if found is not None:
+                return found
+            repository = repositories / f"{_digest(job.repository)}.git"
+            return await self._fresh(job, repository, tree, lock, wanted)
+        except OSError as error:
+            lock.release()
+            why = error.strerror or str(error)
+            msg = f"the worktree of {job.task_id!r} cannot be made: {why}"
+            raise CheckoutError(msg) from error
+        except BaseException:
+            lock.release()
+            raise
+
+    async def remove(self, checkout: Checkout) -> None:
+        """The task has its outcome: nobody needs the worktree any more."""
+        await asyncio.to_thread(_remove, checkout.path, checkout.administration)
+        checkout.lock.release(remove=True)
+
+    async def _free_tree(self, trees: Path, name: str) -> tuple[Path, FileLock]:
+        """One that no worker has; usually the first."""
+        for number in range(1, MOST_TREES):
+            tree = trees / (name if number == 1 else f"{name}@{number}")
+            lock = FileLock(trees / f"{tree.name}.lock")
+            if lock.acquire():
+                return tree, lock
+        msg = f"{MOST_TREES} workers have a worktree of {name!r} already"
+        raise CheckoutError(msg)
+
+    def _left(self, tree: Path, wanted: dict[str, str | None], lock: FileLock) -> Checkout | None:
+        try:
+            noted = json.loads(_note(tree).read_bytes())
+        except (OSError, ValueError):
+            return None
+        if not tree.is_dir() or {key: noted.get(key) for key in wanted} != wanted:
+            return None
+        scratch, commit = _scratch(tree), noted["commit"]
+        baseline = Baseline(tree, scratch, commit)
+        administration = tree.parent.parent / "repositories" / noted["administration"]
+        return Checkout(tree, commit, baseline, administration, True, lock)
+
+    async def _fresh(
+        self,
+        job: Job,
+        repository: Path,
+        tree: Path,
+        lock: FileLock,
+        wanted: dict[str, str | None],
+    ) -> Checkout:
+        assert job.repository is not None
+        async with _Locked(repository.with_suffix(".lock")):
+            await asyncio.to_thread(_remove, tree, None)
+            commit = await self._commit(job, repository)
+            try:
+                await self._add_worktree(repository, tree, commit)
+            except BaseException:
+                await asyncio.to_thread(_remove, tree, None)
+                raise
+        # Read before anybody else could write it.
+        pointer = (tree / ".git").read_text(encoding="utf-8", errors="surrogateescape")
+        name = pointer.removeprefix("gitdir:").strip().rsplit("/", 1)[-1]
+        administration = repository / "worktrees" / name
+        baseline = await asyncio.to_thread(
+            new_baseline,
+            tree,
+            _scratch(tree),
+            repository / "objects",
+            administration / "index",
+            commit,
+            "sha256" if len(commit) == 64 else "sha1",
+        )
+        under = str(administration.relative_to(repository.parent))
+        note = json.dumps(wanted | {"commit": commit, "administration": under})
+        _note(tree).write_text(note, encoding="utf-8")
+        return Checkout(tree, commit, baseline, administration, False, lock)
+
+    async def _commit(self, job: Job, repository: Path) -> str:
+        """The commit that is meant; fetches what is not here yet."""
+        assert job.repository is not None
+        fetched = repository / "fetched-for"
+        if not (repository / "HEAD").exists():
+            make_private(repository)
+            await git("init", "--bare", "--quiet", "--template=", "--", str(repository))
+        known = fetched.read_text(encoding="utf-8") if fetched.exists() else ""
+        revision = job.revision or "HEAD"
+        if _is_commit(revision) or known == job.run_id:
+            commit = await _resolved(repository, revision)
+            if commit is not None:
+                return commit
+        if known != job.run_id:
+            await _fetch_all(repository, job.repository)
+            fetched.write_text(job.run_id, encoding="utf-8")
+            commit = await _resolved(repository, revision)
+            if commit is not None:
+                return commit
+        if _is_commit(revision):  # one that no branch leads to
+            await _fetch(repository, job.repository, revision)
+            commit = await _resolved(repository, revision)
+            if commit is not None:
+                return commit
+        where = scrub(job.repository)
+        msg = f"{where} has no revision {revision!r}; name a branch, tag or commit"
+        raise CheckoutError(msg)
+
+    async def _add_worktree(self, repository: Path, tree: Path, commit: str) -> None:
+        await git(
+            "worktree",
+            *("add", "--quiet", "--force", "--detach", "--", str(tree), commit),
+            env={"GIT_DIR": str(repository)},
+        )
+
+
+def _digest(repository: str) -> str:
+    return hashlib.sha256(repository.encode("utf-8", "surrogateescape")).hexdigest()[:20]
+
+
+def _is_commit(revision: str) -> bool:
+    return len(revision) in (40, 64) and not set(revision) - set("0123456789abcdef")
+
+
+def _note(tree: Path) -> Path:
+    return tree.with_name(f"{tree.name}.json")
+
+
+def _scratch(tree: Path) -> Path:
+    return tree.with_name(f"{tree.name}.git")
+
+
+def _remove(tree: Path, administration: Path | None) -> None:
+    _note(tree).unlink(missing_ok=True)
+    for folder in (tree, _scratch(tree), administration):
+        if folder is not None and folder.exists():
+            remove_tree(folder)
+
+
+async def _resolved(repository: Path, revision: str) -> str | None:
+    names = [revision] if _is_commit(revision) else []
+    names = names or [f"refs/remotes/origin/{revision}", f"refs/tags/{revision}", revision]
+    words = ("--verify", "--quiet", "--end-of-options")
+    for name in names:
+        try:
+            found = await git(
+                "rev-parse", *words, f"{name}^{{commit}}", env={"GIT_DIR": str(repository)}
+            )
+        except GitFailed:
+            continue
+        commit = found.decode().split()[-1]
+        if _is_commit(commit):
+            return commit
+    return None
+
+
+async def _fetch_all(repository: Path, url: str) -> None:
+    try:
+        await _fetch(repository, url, _HEADS, _TAGS, _HEAD)
+    except GitFailed:
+        # One whose HEAD names no branch that is there; or it is not there at all.
+        await _fetch(repository, url, _HEADS, _TAGS)
+
+
+async def _fetch(repository: Path, url: str, *what: str) -> None:
+    await git(
+        "fetch",
+        *(*_FETCH, "--end-of-options", url, *what),
+        env={"GIT_DIR": str(repository)},
+        users_own=True,
+    )
+
+
+class _Locked:
+    """Alone with a repository, among all processes of this machine."""
+
+    def __init__(self, path: Path) -> None:
+        self._lock = FileLock(path)
+
+    async def __aenter__(self) -> None:
+        while not self._lock.acquire():  # noqa: ASYNC110 - it is of other processes, too
+            await asyncio.sleep(LOCK_POLL_SECONDS)
+
+    async def __aexit__(self, *_exc: object) -> None:
+        self._lock.release()

@@ -1,0 +1,73 @@
+"""The engine that is always there: one worker, in this process."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.errors import MisuseError
+from codex_acp.fleet.agent_pool import TASKS_PER_AGENT
+from codex_acp.fleet.private_files import make_private, remove_tree
+from codex_acp.fleet.worker import Worker
+
+if TYPE_CHECKING:
+    from codex_acp.fleet.jobs import Job, Post, Report
+
+__all__ = ["LocalEngine"]
+
+TASKS_PER_CPU: Final = 4
+"""A task mostly waits for its model."""
+
+
+class LocalEngine:
+    """Runs tasks in this process; their agents are its children.
+
+    ``tasks_per_agent`` bounds how many tasks share a process of an agent that can be shared; 1
+    gives each its own.
+    """
+
+    def __init__(self, *, tasks_per_agent: int = TASKS_PER_AGENT) -> None:
+        if tasks_per_agent < 1:
+            raise MisuseError("tasks_per_agent is at least 1")
+        self._tasks_per_agent = tasks_per_agent
+        self._worker: Worker | None = None
+        self._fleet_id = ""
+        self._temporary: Path | None = None
+        self._work: Path | None = None
+
+    async def open(self, fleet_id: str, work: Path | None) -> int:
+        """See `Engine`."""
+        if work is None:
+            self._temporary = Path(tempfile.mkdtemp(prefix="codex-acp-fleet-"))
+        self._work = self._temporary or make_private(work or Path())
+        self._fleet_id = fleet_id
+        self._worker = Worker(self._work, tasks_per_agent=self._tasks_per_agent)
+        return TASKS_PER_CPU * (os.cpu_count() or 1)
+
+    async def run(self, job: Job, post: Post) -> Report:
+        """See `Engine`."""
+        post.event({"type": "worker", "worker": f"{socket.gethostname()}/{os.getpid()}"})
+        return await self._its().run(job, post)
+
+    async def settle(self, job: Job, *, written: bool) -> None:
+        """See `Engine`."""
+        await self._its().settle(job.attempt_id, written=written)
+
+    async def aclose(self, *, done: bool) -> None:
+        """See `Engine`."""
+        if self._worker is not None:
+            await self._worker.aclose([self._fleet_id] if done else [])
+            self._worker = None
+        if self._temporary is not None:
+            remove_tree(self._temporary)
+        elif self._work is not None and not any(self._work.iterdir()):
+            self._work.rmdir()
+        self._temporary = self._work = None
+
+    def _its(self) -> Worker:
+        if self._worker is None:
+            raise MisuseError("the engine is not open; a Fleet opens it")
+        return self._worker

@@ -1,0 +1,332 @@
+"""The engine Ray: workers are actors, placed by the resources that each needs.
+
+The agents run where their worker is, next to its worktrees; jobs, events, questions and reports
+travel. Owns the actors, and that one that is gone is told to whoever waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import logging
+import os
+import socket
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from codex_acp.errors import MisuseError
+from codex_acp.fleet.engines.ray_worker import RayWorker, for_a_worker
+from codex_acp.fleet.errors import EngineError, EngineNotInstalled, WorkerLost
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from codex_acp.fleet.engines.ray_worker import Message
+    from codex_acp.fleet.jobs import Event, Job, Post, Report
+
+__all__ = ["RayEngine"]
+
+logger = logging.getLogger(__name__)
+
+TASKS_PER_WORKER: Final = 4
+
+CLOSE_SECONDS: Final = 20.0
+"""For a worker to end its agents; then Ray kills it, and they end because their pipes close."""
+
+REACH_SECONDS: Final = 10.0
+"""For a cluster to take a connection."""
+
+CANCEL_SECONDS: Final = 30.0
+"""For a worker to end one job, whose agent may take ten to stop; then the worker is killed."""
+
+MOST_FAILED_STARTS: Final = 3
+"""Workers, one after the other, that did not come up; more will not either."""
+
+
+@dataclass(eq=False)
+class _Actor:
+    """A worker as the driver knows it."""
+
+    handle: Any
+    name: str = ""
+    ready: bool = False
+    dead: str | None = None
+    active: int = 0
+    """Jobs that do not wait for an answer."""
+    jobs: dict[str, tuple[Post, asyncio.Future[Report]]] = field(default_factory=dict)
+
+
+class RayEngine:
+    """``address`` is that of a cluster, ``auto`` or ``ray://HOST:PORT``; None starts Ray on this
+    machine, or uses the one that this program is connected to.
+
+    A worker takes ``num_cpus``, ``memory`` (bytes) and ``resources`` of a node, and does
+    ``tasks_per_worker`` tasks at once, which may share one process of an agent. So a node has as
+    many workers as its resources allow; declare a resource of your own to bound them.
+    ``root`` is for worktrees on a node, by default below the user's cache directory;
+    ``runtime_env`` goes to Ray.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        num_cpus: float = 1.0,
+        memory: int | None = None,
+        resources: Mapping[str, float] | None = None,
+        tasks_per_worker: int = TASKS_PER_WORKER,
+        root: str | None = None,
+        runtime_env: Mapping[str, Any] | None = None,
+    ) -> None:
+        if tasks_per_worker < 1:
+            raise MisuseError("tasks_per_worker is at least 1")
+        if importlib.util.find_spec("ray") is None:
+            msg = "the engine ray needs Ray: pip install 'codex-acp-sdk[ray]'"
+            raise EngineNotInstalled(msg)
+        self._address = address
+        self._needs: dict[str, float] = {"CPU": num_cpus, **(resources or {})}
+        if memory is not None:
+            self._needs["memory"] = memory
+        self._tasks_per_worker = tasks_per_worker
+        self._root = root
+        self._runtime_env = runtime_env
+        self._ray: Any = None
+        self._ours = False
+        self._fleet_id = ""
+        self._actors: list[_Actor] = []
+        self._side: set[asyncio.Task[None]] = set()
+        self._news = asyncio.Event()
+        self._wanted = 0
+        self._failed_starts = 0
+        self._closing = False
+
+    async def open(self, fleet_id: str, work: Path | None) -> int:
+        """See `Engine`. Worktrees are on the nodes, not in ``work``."""
+        del work
+        import ray  # type: ignore[import-not-found, unused-ignore] # an extra
+
+        self._ray, self._fleet_id, self._closing = ray, fleet_id, False
+        self._failed_starts = 0
+        if not ray.is_initialized():
+            self._connect()
+        workers = sum(self._workers_of(node) for node in ray.nodes() if node.get("Alive"))
+        if not workers:
+            needs = ", ".join(f"{name}: {value:g}" for name, value in self._needs.items())
+            msg = f"no node of the cluster has what a worker needs ({needs})"
+            raise EngineError(msg)
+        return workers * self._tasks_per_worker
+
+    async def run(self, job: Job, post: Post) -> Report:
+        """See `Engine`."""
+        if job.agent.link is not None:
+            raise MisuseError("an agent with a link cannot run on a cluster; give it a command")
+        actor = await self._free_actor()
+        future: asyncio.Future[Report] = asyncio.get_running_loop().create_future()
+        actor.jobs[job.attempt_id] = (post, future)
+        try:
+            post.event({"type": "worker", "worker": actor.name})
+            await self._begin(actor, replace(job, agent=for_a_worker(job.agent)))
+            return await future
+        except asyncio.CancelledError:
+            await self._cancel(actor, job.attempt_id)
+            raise
+        finally:
+            actor.jobs.pop(job.attempt_id, None)
+            actor.active -= 1
+            self._news.set()
+
+    async def settle(self, job: Job, *, written: bool) -> None:
+        """See `Engine`. The actor that has the worktree knows the attempt, the others do not."""
+        for actor in self._actors:
+            if actor.ready and actor.dead is None:
+                actor.handle.settle.remote(job.attempt_id, written)
+
+    async def aclose(self, *, done: bool) -> None:
+        """See `Engine`."""
+        self._closing = True
+        alive = [actor for actor in self._actors if actor.dead is None]
+        ends = [actor.handle.aclose.remote([self._fleet_id] if done else []) for actor in alive]
+        if ends:
+            waits = [asyncio.ensure_future(_result(end)) for end in ends]
+            await asyncio.wait(waits, timeout=CLOSE_SECONDS)
+            for wait in waits:
+                wait.cancel()
+        for actor in alive:
+            with suppress(Exception):
+                self._ray.kill(actor.handle)
+        for task in tuple(self._side):
+            task.cancel()
+        if self._side:
+            await asyncio.wait(self._side)
+        self._actors.clear()
+        if self._ours:
+            self._ours = False
+            self._ray.shutdown()
+
+    def _connect(self) -> None:
+        self._reach()
+        options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+        if self._runtime_env is not None:
+            options["runtime_env"] = dict(self._runtime_env)
+        if self._address is None:
+            # What is started here tells nobody on the network of it.
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            options["include_dashboard"] = False
+        try:
+            self._ray.init(self._address, **options)
+        except Exception as error:
+            where = "on this machine" if self._address is None else f"at {self._address}"
+            msg = f"Ray could not be reached {where}: {error}"
+            raise EngineError(msg) from error
+        self._ours = True
+
+    def _reach(self) -> None:
+        """Ray itself waits for minutes for a cluster that is not there, and then exits."""
+        host, _, port = (self._address or "").removeprefix("ray://").rpartition(":")
+        if not host or not port.isdigit():
+            return
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
+        except OSError as error:
+            why = error.strerror or str(error)
+            msg = f"Ray could not be reached at {self._address}: {why}; is the cluster started?"
+            raise EngineError(msg) from error
+
+    def _workers_of(self, node: Mapping[str, Any]) -> int:
+        has: Mapping[str, float] = node.get("Resources") or {}
+        return min(
+            (int(has.get(name, 0) // need) for name, need in self._needs.items() if need), default=1
+        )
+
+    # Workers.
+
+    async def _free_actor(self) -> _Actor:
+        """One with room, counted as taken; more are started while somebody waits for one."""
+        self._wanted += 1
+        try:
+            while True:
+                if self._failed_starts >= MOST_FAILED_STARTS:
+                    msg = f"no worker could be started: {self._last_failure}"
+                    raise EngineError(msg)
+                usable = [a for a in self._actors if a.ready and a.dead is None]
+                actor = min(usable, key=lambda a: a.active, default=None)
+                if actor is not None and actor.active < self._tasks_per_worker:
+                    actor.active += 1
+                    return actor
+                coming = sum(not a.ready and a.dead is None for a in self._actors)
+                if coming * self._tasks_per_worker < self._wanted:
+                    self._start()
+                self._news.clear()
+                await self._news.wait()
+        finally:
+            self._wanted -= 1
+
+    def _start(self) -> None:
+        needs = dict(self._needs)
+        options: dict[str, Any] = {"num_cpus": needs.pop("CPU")}
+        if "memory" in needs:
+            options["memory"] = needs.pop("memory")
+        make = self._ray.remote(RayWorker).options(
+            **options,
+            resources=needs,
+            max_concurrency=1000,
+            max_restarts=0,
+            max_task_retries=0,
+            scheduling_strategy="SPREAD",
+        )
+        actor = _Actor(make.remote(self._root, self._tasks_per_worker))
+        self._actors.append(actor)
+        task = asyncio.get_running_loop().create_task(self._serve(actor))
+        self._side.add(task)
+        task.add_done_callback(self._side.discard)
+
+    async def _serve(self, actor: _Actor) -> None:
+        """From its start to its end: hand on what it says."""
+        try:
+            actor.name = await actor.handle.hello.remote()
+            actor.ready = True
+            self._failed_starts = 0
+            self._news.set()
+            while True:
+                for message in await actor.handle.fetch.remote():
+                    self._take(actor, message)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever Ray raises, the worker cannot be had
+            self._lost(actor, _first_line(error))
+
+    def _lost(self, actor: _Actor, why: str) -> None:
+        actor.dead = why
+        if not actor.ready:
+            self._failed_starts += 1
+            self._last_failure = why
+        if not self._closing:
+            logger.warning("the worker %s is lost: %s", actor.name or "that was started", why)
+        for _, future in actor.jobs.values():
+            if not future.done():
+                future.set_exception(WorkerLost(f"the worker {actor.name} is lost: {why}"))
+        self._actors.remove(actor)
+        with suppress(Exception):  # so that it cannot go on unheard
+            self._ray.kill(actor.handle)
+        self._news.set()
+
+    async def _begin(self, actor: _Actor, job: Job) -> None:
+        try:
+            await actor.handle.begin.remote(job)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            msg = f"the worker {actor.name} is lost: {_first_line(error)}"
+            raise WorkerLost(msg) from error
+
+    async def _cancel(self, actor: _Actor, attempt_id: str) -> None:
+        """End it there; a worker that does not is killed, with all it runs."""
+        if actor.dead is not None:
+            return
+        ending = asyncio.ensure_future(_result(actor.handle.cancel.remote(attempt_id)))
+        done, _ = await asyncio.wait({ending}, timeout=CANCEL_SECONDS)
+        if not done and actor in self._actors:
+            ending.cancel()
+            self._lost(actor, f"it did not end a task within {CANCEL_SECONDS:g} seconds")
+
+    def _take(self, actor: _Actor, message: Message) -> None:
+        job = actor.jobs.get(message.attempt_id)
+        if job is None:
+            return
+        post, future = job
+        content: Any = message.content
+        if message.kind == "event":
+            post.event(content)
+        elif message.kind == "question":
+            task = asyncio.get_running_loop().create_task(
+                self._ask(actor, post, content, message.question_id)
+            )
+            self._side.add(task)
+            task.add_done_callback(self._side.discard)
+        elif not future.done():
+            future.set_result(content)
+
+    async def _ask(self, actor: _Actor, post: Post, question: Event, question_id: str) -> None:
+        """While it waits, the job holds no place in its worker."""
+        actor.active -= 1
+        self._news.set()
+        try:
+            answer = await post.ask(question)
+        finally:
+            actor.active += 1
+        with suppress(Exception):  # a worker that is lost is told by `_serve`
+            await actor.handle.answer.remote(question_id, answer)
+
+    _last_failure = ""
+
+
+async def _result(reference: Any) -> None:
+    with suppress(Exception):
+        await reference
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,165 @@
+"""The worker as a Ray actor: jobs in, messages out, in batches that the driver fetches.
+
+Runs on a node. It is loaded there by this module's name: codex-acp-sdk has to be installed on it.
+Must not know Ray beyond the name of the node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+import uuid
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+
+from codex_acp.fleet.private_files import make_private
+from codex_acp.fleet.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codex_acp.fleet.jobs import Event, Job, Report
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.runtime import AgentSpec
+
+__all__ = ["Message", "RayWorker", "for_a_worker"]
+
+THIS_PYTHON: Final = "{python of the worker}"
+"""Stands for the interpreter: the driver's may be elsewhere on a node, or not be there."""
+
+FETCH_SECONDS: Final = 30.0
+"""A fetch without news returns after this, so that none is open for ever."""
+
+
+class Message(NamedTuple):
+    """Of a job, to the driver."""
+
+    kind: Literal["event", "question", "report"]
+    attempt_id: str
+    content: Event | Report
+    question_id: str = ""
+
+
+Answer: TypeAlias = "Mapping[str, JsonValue]"
+
+
+def for_a_worker(spec: AgentSpec) -> AgentSpec:
+    """The spec as it travels: started with this Python means with the worker's there."""
+    if spec.command and spec.command[0] == sys.executable:
+        return replace(spec, command=(THIS_PYTHON, *spec.command[1:]))
+    return spec
+
+
+def _here(spec: AgentSpec) -> AgentSpec:
+    if spec.command and spec.command[0] == THIS_PYTHON:
+        return replace(spec, command=(sys.executable, *spec.command[1:]))
+    return spec
+
+
+def default_root() -> Path:
+    """For worktrees on a node: the user's alone, and no memory-backed /tmp."""
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "codex-acp-sdk" / "fleet"
+
+
+class RayWorker:
+    """Its methods are called by the driver alone. Nothing here outlives the actor."""
+
+    def __init__(self, root: str | None, tasks_per_agent: int) -> None:
+        self._root = make_private(default_root() if root is None else Path(root))
+        self._worker = Worker(self._root, tasks_per_agent=tasks_per_agent)
+        self._messages: list[Message] = []
+        self._news = asyncio.Event()
+        self._jobs: dict[str, asyncio.Task[None]] = {}
+        self._questions: dict[str, asyncio.Future[Answer]] = {}
+
+    async def hello(self) -> str:
+        """Who this is."""
+        return f"{socket.gethostname()}/{os.getpid()}"
+
+    async def begin(self, job: Job) -> None:
+        """Start a job; what becomes of it is told by `fetch`."""
+        job = replace(job, agent=_here(job.agent))
+        self._jobs[job.attempt_id] = asyncio.ensure_future(self._run(job))
+
+    async def fetch(self) -> list[Message]:
+        """What has happened since the last time; waits for something."""
+        if not self._messages:
+            self._news.clear()
+            try:
+                async with asyncio.timeout(FETCH_SECONDS):
+                    await self._news.wait()
+            except TimeoutError:
+                pass
+        messages, self._messages = self._messages, []
+        return messages
+
+    async def answer(self, question_id: str, answer: Answer | None) -> None:
+        """The answer to a question that still waits; to any other it is nothing. None: nobody can
+        answer, and so it is cancelled with its job."""
+        future = self._questions.pop(question_id, None)
+        if future is not None and not future.done():
+            if answer is None:
+                future.cancel()
+            else:
+                future.set_result(answer)
+
+    async def cancel(self, attempt_id: str) -> None:
+        """End a job; returns when nothing of it runs any more."""
+        task = self._jobs.get(attempt_id)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+
+    async def settle(self, attempt_id: str, written: bool) -> None:
+        """See `Worker.settle`."""
+        await self._worker.settle(attempt_id, written=written)
+
+    async def aclose(self, remove: list[str]) -> None:
+        """End all jobs and agents."""
+        tasks = list(self._jobs.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await self._worker.aclose(remove)
+
+    def post(self, message: Message) -> None:
+        """To the driver, with the next fetch."""
+        self._messages.append(message)
+        self._news.set()
+
+    async def ask(self, attempt_id: str, question: Mapping[str, JsonValue]) -> Answer:
+        """Of the driver. The id of a question is never used twice: no other answer fits it."""
+        question_id = uuid.uuid4().hex
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._questions[question_id] = future
+        self.post(Message("question", attempt_id, question, question_id))
+        try:
+            return await future
+        finally:
+            self._questions.pop(question_id, None)
+
+    async def _run(self, job: Job) -> None:
+        try:
+            report = await self._worker.run(job, _RemotePost(self, job.attempt_id))
+            self.post(Message("report", job.attempt_id, report))
+        finally:
+            self._jobs.pop(job.attempt_id, None)
+
+
+class _RemotePost:
+    """See `codex_acp.fleet.jobs.Post`."""
+
+    def __init__(self, worker: RayWorker, attempt_id: str) -> None:
+        self._worker = worker
+        self._attempt_id = attempt_id
+
+    def event(self, event: Event) -> None:
+        self._worker.post(Message("event", self._attempt_id, event))
+
+    async def ask(self, question: Mapping[str, JsonValue]) -> Answer:
+        return await self._worker.ask(self._attempt_id, question)

@@ -1,0 +1,96 @@
+"""A fleet: many tasks on an engine, each with one outcome.
+
+Owns the life of a run: what is started, what stops it, and that everything is over when it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.errors import MisuseError
+from codex_acp.fleet.engines.local import LocalEngine
+from codex_acp.fleet.fleet_run import FleetRun
+from codex_acp.fleet.retries import Retries
+from codex_acp.fleet.settings import FleetSettings
+from codex_acp.runtime import reject_all
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable
+
+    from codex_acp.fleet.engines import Engine
+    from codex_acp.fleet.jobs import Event
+    from codex_acp.fleet.questions import FleetFormCallback, FleetPolicy, FleetUrlCallback
+    from codex_acp.fleet.task import Task
+
+__all__ = ["Fleet", "deny_all"]
+
+TASK_SECONDS: Final = 3600.0
+"""For one task that names no limit: one that hangs must not hold its slot for ever."""
+
+deny_all: FleetPolicy = reject_all
+"""The policy by default: nothing that an agent asks for is permitted."""
+
+
+class Fleet:
+    """Settings of a fleet; `map` runs one.
+
+    * ``engine``: where tasks run; by default a `LocalEngine`.
+    * ``out``: the directory for outcomes; None keeps them in memory alone. With ``resume`` one that
+      was used before is gone on with: what has an outcome is not run again.
+    * ``concurrency``: tasks at once; by default what the engine thinks good.
+    * ``permissions``, ``on_form``, ``on_url`` answer the questions of every task's agent, here. A
+      question that waits holds no slot.
+    * ``max_tokens`` and ``time_limit`` (seconds) are for all tasks together: when one is used up
+      the fleet stops, running tasks included. ``task_time_limit`` is for each that names none.
+    * ``retries``: how often an overloaded model, a lost agent or a lost worker is tried again.
+    * ``on_event`` hears what happens to a task: its id, and a mapping with a ``type``.
+    """
+
+    def __init__(
+        self,
+        engine: Engine | None = None,
+        *,
+        out: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        concurrency: int | None = None,
+        permissions: FleetPolicy = deny_all,
+        on_form: FleetFormCallback | None = None,
+        on_url: FleetUrlCallback | None = None,
+        max_tokens: int | None = None,
+        time_limit: float | None = None,
+        task_time_limit: float | None = TASK_SECONDS,
+        retries: Retries | None = None,
+        on_event: Callable[[str, Event], None] | None = None,
+    ) -> None:
+        if concurrency is not None and concurrency < 1:
+            raise MisuseError("concurrency is at least 1")
+        if resume and out is None:
+            raise MisuseError("only a fleet with an output directory can be resumed")
+        self._settings = FleetSettings(
+            engine=engine or LocalEngine(),
+            out=out,
+            resume=resume,
+            concurrency=concurrency,
+            permissions=permissions,
+            on_form=on_form,
+            on_url=on_url,
+            max_tokens=max_tokens,
+            time_limit=time_limit,
+            task_time_limit=task_time_limit,
+            retries=retries or Retries(),
+            on_event=on_event,
+        )
+
+    def map(self, tasks: Iterable[Task]) -> FleetRun:
+        """Run them; an async iterator of their outcomes, as they come.
+
+        ::
+
+            async with Fleet(out="results").map(tasks) as outcomes:
+                async for outcome in outcomes:
+                    print(outcome.id, outcome.status, outcome.text)
+
+        Raises MisuseError for tasks that cannot be told apart.
+        """
+        return FleetRun(self._settings, tuple(tasks))

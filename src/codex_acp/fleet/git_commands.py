@@ -1,0 +1,156 @@
+"""git, run so that nothing that a repository brings can make it run anything else.
+
+No hook, file-system monitor, filter, external diff, submodule or transport helper: none of them is
+started, whatever a repository's configuration or attributes say. The user's own configuration is
+used where a repository is fetched, for its logins and proxies, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.fleet.errors import CheckoutError
+from codex_acp.transcript.secrets import scrub
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+__all__ = ["GitFailed", "git", "null_environment"]
+
+PROTOCOLS: Final = "file:https:ssh"
+"""How a repository may be fetched. ``ext::`` and the like run what the URL says."""
+
+GIT_SECONDS: Final = 600.0
+"""For one command: a first fetch of a large repository takes minutes."""
+
+SHOWN: Final = 2000
+"""Characters of git's complaint that are passed on."""
+
+_OFF: Final = (
+    *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"),
+    *("-c", "core.untrackedCache=false", "-c", "core.attributesFile=/dev/null"),
+    *("-c", "core.excludesFile=/dev/null", "-c", "diff.ignoreSubmodules=all"),
+    *("-c", "submodule.recurse=false", "-c", "fetch.recurseSubmodules=false"),
+    *("-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "advice.detachedHead=false"),
+)
+
+_KEPT: Final = frozenset(
+    (
+        "GIT_SSH",
+        "GIT_SSH_COMMAND",
+        "GIT_SSL_CAINFO",
+        "GIT_SSL_CAPATH",
+        "GIT_SSL_CERT",
+        "GIT_SSL_KEY",
+    )
+)
+"""Of the user's ``GIT_*``, what a fetch may need; the others redirect git to somewhere else."""
+
+
+class GitFailed(CheckoutError):
+    """git could not do it; ``code`` is its exit status."""
+
+    def __init__(self, command: str, code: int | None, complaint: str) -> None:
+        why = scrub(complaint.strip()[-SHOWN:]) or f"exit status {code}"
+        super().__init__(f"git {command} failed: {why}")
+        self.code = code
+
+
+def null_environment() -> dict[str, str]:
+    """This process's, with nobody's configuration of git."""
+    env = _environment()
+    env |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1"}
+    return env
+
+
+def _environment() -> dict[str, str]:
+    env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k in _KEPT}
+    env.setdefault("GIT_SSH_COMMAND", "ssh -oBatchMode=yes")
+    return env | {
+        "GIT_ALLOW_PROTOCOL": PROTOCOLS,
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_PAGER": "cat",
+        "LC_ALL": "C",
+    }
+
+
+async def git(
+    command: str,
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    before: Sequence[str] = (),
+    cwd: str | Path | None = None,
+    given: bytes | None = None,
+    users_own: bool = False,
+    limit: int | None = None,
+    seconds: float = GIT_SECONDS,
+) -> bytes:
+    """What ``git COMMAND ARGUMENTS`` writes, at most ``limit`` bytes and one more.
+
+    ``before`` stands before the command; ``env`` is added to the environment; ``given`` is its
+    input, for commands that answer nothing; ``users_own`` leaves the user's configuration in.
+    Raises GitFailed, also when it takes longer than ``seconds``; what it started is killed then,
+    and when this is cancelled.
+    """
+    environment = (_environment() if users_own else null_environment()) | dict(env or {})
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *("git", *_OFF, *before, command, *arguments),
+            cwd=cwd,
+            env=environment,
+            stdin=asyncio.subprocess.DEVNULL if given is None else asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise GitFailed(command, None, f"git cannot be run: {error}; install git") from error
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(seconds):
+            complaining = asyncio.ensure_future(_end_of(process.stderr))
+            if given is not None and process.stdin is not None:
+                process.stdin.write(given)
+                process.stdin.close()
+            out = await _read(process.stdout, limit)
+            if limit is not None and len(out) > limit:
+                complaining.cancel()
+                return out
+            complaint = await complaining
+            await process.wait()
+    except TimeoutError:
+        raise GitFailed(command, None, f"it took longer than {seconds:g} seconds") from None
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    if process.returncode:
+        raise GitFailed(command, process.returncode, complaint.decode(errors="replace"))
+    return out
+
+
+async def _read(stream: asyncio.StreamReader, limit: int | None) -> bytes:
+    """All of it; with a limit no more than one byte over it, the rest is left unread."""
+    if limit is None:
+        return await stream.read()
+    parts: list[bytes] = []
+    left = limit + 1
+    while left > 0 and (part := await stream.read(min(left, 1 << 16))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+async def _end_of(stream: asyncio.StreamReader) -> bytes:
+    end = b""
+    while part := await stream.read(1 << 16):
+        end = (end + part)[-SHOWN:]
+    return end

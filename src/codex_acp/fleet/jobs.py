@@ -1,0 +1,140 @@
+"""What travels between the driver and a worker: a job there, its events and its report back.
+
+Plain data only, so that any engine can carry it. Must not know how it is carried.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.runtime import AgentSpec
+
+__all__ = ["CONTINUE", "RETRIED", "Event", "Job", "Post", "Reason", "Report", "Usage"]
+
+Event: TypeAlias = "Mapping[str, JsonValue]"
+"""Something that happened to a task, by its ``type``: ``place``, ``opened``, ``prompt``,
+``prompt_ended``, ``tool``, ``usage``."""
+
+Reason: TypeAlias = Literal[
+    "end_turn",
+    "refusal",
+    "max_tokens",
+    "max_turn_requests",
+    "cancelled",
+    "time_limit",
+    "token_limit",
+    "output_invalid",
+    "checkout",
+    "directory",
+    "settings",
+    "authentication",
+    "agent_error",
+    "agent_not_started",
+    "agent_lost",
+    "overloaded",
+    "worker_lost",
+    "stopped",
+]
+"""Why a task ended: a stop reason of ACP, or what came in its way. ``max_tokens`` is the model's
+limit, ``token_limit`` the task's."""
+
+RETRIED: Final[frozenset[Reason]] = frozenset(("agent_lost", "overloaded", "worker_lost"))
+"""What may go better another time. Nothing that somebody or something refused."""
+
+CONTINUE: Final = (
+    "You were interrupted while you worked on the task below. Look at what is there already, "
+    "then go on and finish it.\n\n"
+)
+"""Goes before a prompt that an earlier attempt had sent, in the session of that attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens, as the agent counted them; ``counted`` is False where some were estimated from how
+    full the context was."""
+
+    total: int = 0
+    input: int = 0
+    output: int = 0
+    counted: bool = True
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.total + other.total,
+            self.input + other.input,
+            self.output + other.output,
+            self.counted and other.counted,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One attempt of a task, with all that a worker needs for it."""
+
+    attempt_id: str
+    """Of no other attempt: answers and reports of another one do not fit."""
+    fleet_id: str
+    """Of the output directory: later runs find the worktrees of earlier ones by it."""
+    run_id: str
+    """Of this run: a repository is fetched once in it."""
+    task_id: str
+    name: str
+    """The task's id as a file name."""
+    prompts: tuple[str, ...]
+    agent: AgentSpec
+    cwd: str | None = None
+    repository: str | None = None
+    revision: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """``model``, ``mode`` and ``effort``, where they are set."""
+    options: Mapping[str, str | bool] = field(default_factory=dict)
+    schema: Mapping[str, JsonValue] | None = None
+    """What the answer must fit; the driver checks it."""
+    time_limit: float | None = None
+    max_tokens: int | None = None
+    forms: bool = False
+    urls: bool = False
+    session_id: str | None = None
+    """The session of an earlier attempt, to go on with."""
+    first_prompt: int = 0
+    """The first prompt that no earlier attempt has finished."""
+    begun: bool = False
+    """Whether an earlier attempt had sent that one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What became of a job."""
+
+    reason: Reason
+    message: str | None = None
+    text: str = ""
+    """The agent's last message of the last prompt."""
+    output: JsonValue = None
+    usage: Usage = field(default_factory=Usage)
+    session_id: str | None = None
+    resumed: bool = False
+    """Whether it went on with the session of an earlier attempt."""
+    seconds: float = 0.0
+    commit: str | None = None
+    """What was checked out."""
+    changes: bytes | None = None
+    """What the task changed in its worktree, as git writes it; None where that is not known."""
+    changes_note: str | None = None
+    transcript: bytes = b""
+
+
+class Post(Protocol):
+    """The driver, as the worker of one job sees it."""
+
+    def event(self, event: Event) -> None:
+        """Tell something. Never blocks."""
+
+    async def ask(self, question: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        """Have a question answered. An answer that never comes is no consent: whoever waits is
+        cancelled with the job."""

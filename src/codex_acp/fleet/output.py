@@ -1,0 +1,106 @@
+"""What the last answer of a task must be: a Python type or a JSON Schema, checked at the driver.
+
+The agent is told the schema in its prompt, since ACP has no field for it; what it answers is
+checked here, where the type is known, so that no type has to travel.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from codex_acp.errors import InvalidPayload, MisuseError
+
+if TYPE_CHECKING:
+    from codex_acp.jsonrpc.message import JsonValue
+
+__all__ = ["OutputCheck", "OutputType"]
+
+OutputType: TypeAlias = "type[Any] | Mapping[str, Any]"
+"""A type that pydantic knows, or a JSON Schema."""
+
+MAX_PROBLEMS: Final = 5
+
+_FENCED: Final = re.compile(r"\s*```[\w-]*\n(.*?)\n?```\s*", re.DOTALL)
+"""An answer in a code fence, which models like although they are asked not to."""
+
+
+class OutputCheck:
+    """Made of what a task wants. Raises MisuseError if no answer can be held to it."""
+
+    def __init__(self, wanted: OutputType) -> None:
+        self._adapter: Any = None
+        self._validator: Any = None
+        if isinstance(wanted, Mapping):
+            self.schema: Mapping[str, JsonValue] = dict(wanted)
+            self._validator = _validator(self.schema)
+            return
+        from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+
+        try:
+            self._adapter = TypeAdapter(wanted)
+            self.schema = self._adapter.json_schema()
+        except (PydanticSchemaGenerationError, PydanticUserError) as error:
+            first = str(error).split("\n", 1)[0]
+            name = getattr(wanted, "__name__", wanted)
+            msg = f"{name} cannot be an output type: {first}"
+            raise MisuseError(msg) from error
+
+    def check(self, text: str) -> tuple[JsonValue, list[str]]:
+        """The answer as plain JSON, and what is wrong with it."""
+        fenced = _FENCED.fullmatch(text)
+        try:
+            value: JsonValue = json.loads(fenced[1] if fenced else text)
+        except (ValueError, RecursionError) as error:
+            return None, [f"it is not JSON: {error}"]
+        if self._adapter is None:
+            found = sorted(self._validator.iter_errors(value), key=lambda e: list(map(str, e.path)))
+            problems = [f"{e.json_path}: {e.message}"[:300] for e in found[:MAX_PROBLEMS]]
+            return value, problems
+        from pydantic import ValidationError
+
+        from codex_acp.wire.codec import problems_of
+
+        try:
+            read = self._adapter.validate_json(fenced[1] if fenced else text)
+        except ValidationError as error:
+            return None, list(problems_of(error, value))[:MAX_PROBLEMS]
+        return self._adapter.dump_python(read, mode="json", by_alias=True), []
+
+    def read(self, output: JsonValue) -> object:
+        """The plain JSON as the type that was wanted; of a JSON Schema, as it is."""
+        if self._adapter is None:
+            return output
+        return self._adapter.validate_json(json.dumps(output))
+
+
+def _validator(schema: Mapping[str, JsonValue]) -> Any:
+    try:
+        from jsonschema import SchemaError
+        from jsonschema.validators import validator_for
+    except ImportError:
+        msg = "an output given as a JSON Schema needs jsonschema: pip install jsonschema"
+        raise MisuseError(msg) from None
+    cls = validator_for(schema)
+    try:
+        cls.check_schema(dict(schema))
+    except SchemaError as error:
+        msg_0 = f"the output is no JSON Schema: {error.message}"
+        raise MisuseError(msg_0) from None
+    return cls(schema)
+
+
+def checked_answer(
+    check: OutputCheck | None, question: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """The answer to a worker that asks whether a text is what is wanted."""
+    text = question.get("text")
+    if check is None or not isinstance(text, str):
+        return {"problems": ["nothing was wanted"]}
+    try:
+        output, problems = check.check(text)
+    except (InvalidPayload, RecursionError) as error:
+        return {"problems": [str(error)]}
+    return {"output": output, "problems": list(problems)}

@@ -1,0 +1,110 @@
+"""Directories and files that are the user's alone, locks on them, and how they are removed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+__all__ = ["FileLock", "make_private", "remove_tree", "sync_folder", "write_private"]
+
+
+def make_private(folder: Path) -> Path:
+    """Make it, with its parents; what is made is for its owner alone."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """A new file with ``data``, on the disk when this returns. Raises OSError; then it is none."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        with suppress(OSError):
+            path.unlink()
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """The names in it survive a loss of power."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove it as far as that can be done; what was made unwritable is made writable first."""
+
+    def again(function: Callable[[str], object], name: str, _error: object) -> None:
+        with suppress(OSError):
+            for path in (os.path.dirname(name), name):  # noqa: PTH120 - as shutil gives it
+                if stat.S_ISDIR(os.lstat(path).st_mode):
+                    os.chmod(path, 0o700)  # noqa: PTH101
+            if function is os.unlink or function is os.rmdir:
+                function(name)
+            else:
+                shutil.rmtree(name, ignore_errors=True)
+
+    shutil.rmtree(folder, onerror=again)  # `onexc` is not in Python 3.11
+
+
+class FileLock:
+    """A lock on a file of its own, held by this process until `release` or its end.
+
+    What this process starts does not inherit it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd: int | None = None
+
+    def acquire(self) -> bool:
+        """Whether it was had; never waits. Raises OSError."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        while self._fd is None:
+            fd = os.open(self._path, flags, 0o600)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(fd).st_nlink:
+                    self._fd = fd
+                else:  # whoever had it has removed it
+                    os.close(fd)
+            except BaseException as error:
+                os.close(fd)
+                if isinstance(error, BlockingIOError):
+                    return False
+                raise
+        return True
+
+    def note(self, text: str) -> None:
+        """Write who holds it, for whoever does not get it."""
+        if self._fd is not None:
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, text.encode(), 0)
+
+    def noted(self) -> str:
+        """What the one who holds it wrote."""
+        with suppress(OSError):
+            return self._path.read_text(encoding="utf-8", errors="replace").strip()
+        return ""
+
+    def release(self, *, remove: bool = False) -> None:
+        """Give it back; ``remove``: with its file."""
+        if self._fd is not None:
+            if remove:
+                self._path.unlink(missing_ok=True)
+            os.close(self._fd)
+            self._fd = None

@@ -1,0 +1,125 @@
+"""The questions of an agent on their way from the worker to the driver, and the answers back.
+
+Owns their form as plain data. What comes back is checked where it is used: by the runtime in the
+worker, which takes no option that the agent did not offer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from codex_acp.acp.types import (
+    AcceptCreateElicitationResponse,
+    RequestPermissionRequest,
+    SelectedRequestPermissionOutcome,
+    SessionFormCreateElicitationRequest,
+    SessionUrlCreateElicitationRequest,
+    ToolCallUpdate,
+)
+from codex_acp.errors import CodexAcpError
+from codex_acp.runtime import Permission, ToolCall
+from codex_acp.runtime.elicitations import ask_form, ask_url
+from codex_acp.runtime.permissions import Decision, decide
+from codex_acp.runtime.updates import as_json
+from codex_acp.wire.codec import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.runtime import Form, FormAnswer, UrlAnswer, UrlRequest
+
+__all__ = [
+    "FleetFormCallback",
+    "FleetPolicy",
+    "FleetUrlCallback",
+    "TaskPermission",
+    "answer_form",
+    "answer_permission",
+    "answer_url",
+    "permission_question",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPermission(Permission):
+    """A permission that the agent of a task asks for."""
+
+    task_id: str = ""
+
+
+FleetPolicy: TypeAlias = "Callable[[TaskPermission], Decision | Awaitable[Decision]]"
+"""Chooses among the options; None rejects. Every `codex_acp.runtime.PermissionPolicy` is one."""
+
+FleetFormCallback: TypeAlias = "Callable[[str, Form], FormAnswer | Awaitable[FormAnswer]]"
+"""Answers the form of a task, whose id comes first."""
+
+FleetUrlCallback: TypeAlias = "Callable[[str, UrlRequest], UrlAnswer | Awaitable[UrlAnswer]]"
+"""The same for a URL."""
+
+
+def permission_question(permission: Permission) -> dict[str, JsonValue]:
+    """A permission as plain data."""
+    call = permission.tool_call
+    shown: dict[str, Any] = {
+        "toolCallId": call.tool_call_id,
+        "title": call.title,
+        "name": call.name,
+        "kind": call.kind,
+        "status": call.status,
+        "content": [as_json(part) for part in call.content],
+        "locations": [as_json(location) for location in call.locations],
+        "rawInput": call.raw_input,
+        "rawOutput": call.raw_output,
+    }
+    told = {key: value for key, value in shown.items() if value is not None}
+    return {"kind": "permission", "request": as_json(permission.request), "toolCall": told}
+
+
+def _permission(task_id: str, question: Mapping[str, JsonValue]) -> TaskPermission:
+    """Raises InvalidPayload."""
+    request = decode(RequestPermissionRequest, question.get("request"), "a permission request")
+    update = decode(ToolCallUpdate, question.get("toolCall"), "a tool call")
+    call = ToolCall(update.tool_call_id).patched(update)
+    return TaskPermission(request.session_id, call, tuple(request.options), request, task_id)
+
+
+async def answer_permission(
+    policy: FleetPolicy, task_id: str, question: Mapping[str, JsonValue]
+) -> tuple[dict[str, JsonValue], bool]:
+    """The option chosen, None for none, and whether it allows. Never raises an Exception."""
+    try:
+        permission = _permission(task_id, question)
+    except CodexAcpError:
+        return {"optionId": None}, False
+    outcome = await decide(lambda _same: policy(permission), permission)
+    if not isinstance(outcome, SelectedRequestPermissionOutcome):
+        return {"optionId": None}, False
+    chosen = [option for option in permission.options if option.option_id == outcome.option_id]
+    allows = any(option.kind in ("allow_once", "allow_always") for option in chosen)
+    return {"optionId": outcome.option_id}, allows
+
+
+async def answer_form(
+    callback: FleetFormCallback, task_id: str, question: Mapping[str, JsonValue]
+) -> tuple[dict[str, JsonValue], bool]:
+    """The answer as the protocol has it, and whether it accepts."""
+    try:
+        form = decode(SessionFormCreateElicitationRequest, question.get("request"), "a form")
+    except CodexAcpError:
+        return {"answer": {"action": "cancel"}}, False
+    answer = await ask_form(lambda same: callback(task_id, same), form)
+    return {"answer": as_json(answer)}, isinstance(answer, AcceptCreateElicitationResponse)
+
+
+async def answer_url(
+    callback: FleetUrlCallback, task_id: str, question: Mapping[str, JsonValue]
+) -> tuple[dict[str, JsonValue], bool]:
+    """The same for a URL."""
+    try:
+        request = decode(SessionUrlCreateElicitationRequest, question.get("request"), "a URL")
+    except CodexAcpError:
+        return {"answer": {"action": "cancel"}}, False
+    answer = await ask_url(lambda same: callback(task_id, same), request)
+    return {"answer": as_json(answer)}, isinstance(answer, AcceptCreateElicitationResponse)

@@ -1,0 +1,171 @@
+"""Tasks as lines of JSON: what a line may hold, and what is wrong with one that is no task.
+
+A line is an object with ``id``, ``prompt`` (a text or a list of them), ``cwd`` or ``repository``
+with ``revision``, and the options of `Task` by name; ``command`` in place of ``agent`` starts any
+agent, ``policy`` is ``"deny_all"``, ``"ask"`` or ``{"allow": [kinds], "otherwise": ...}``, and
+``output`` is a JSON Schema. Empty lines are left out.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+from codex_acp.acp.types import ToolKind
+from codex_acp.errors import MisuseError
+from codex_acp.fleet.errors import TaskFileError
+from codex_acp.fleet.output import OutputCheck
+from codex_acp.fleet.task import Task, file_name
+from codex_acp.runtime import AgentSpec, allow_kinds, reject_all
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from codex_acp.fleet.questions import FleetPolicy
+
+__all__ = ["parse_tasks", "read_tasks"]
+
+KEYS: Final = (
+    "id", "prompt", "cwd", "repository", "revision", "agent", "command", "model", "mode", "effort",
+    "options", "policy", "output", "time_limit", "max_tokens",
+)  # fmt: skip
+
+_TEXTS: Final = frozenset(
+    ("id", "cwd", "repository", "revision", "agent", "command", "model", "mode", "effort")
+)
+
+_MOST_SHOWN: Final = 20
+"""Problems of one file that are named; a file of another kind has one on each line."""
+
+
+class _Wrong(Exception):
+    """What is wrong with a line."""
+
+
+def read_tasks(
+    path: str | os.PathLike[str], *, skip_broken: bool = False, ask: FleetPolicy | None = None
+) -> list[Task]:
+    """The tasks of a file. Raises TaskFileError, which names every line that is no task, unless
+    those are to be skipped; ``ask`` is what the policy "ask" stands for."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise TaskFileError(str(path), (error.strerror or str(error),)) from error
+    except UnicodeDecodeError as error:
+        raise TaskFileError(str(path), (f"it is not UTF-8: {error}",)) from error
+    tasks, problems = parse_tasks(text, ask=ask)
+    if problems and not skip_broken:
+        raise TaskFileError(str(path), shown(problems))
+    return tasks
+
+
+def shown(problems: list[str]) -> tuple[str, ...]:
+    """As many as somebody reads."""
+    more = len(problems) - _MOST_SHOWN
+    return (*problems[:_MOST_SHOWN], *([f"and {more} more"] if more > 0 else []))
+
+
+def parse_tasks(text: str, *, ask: FleetPolicy | None = None) -> tuple[list[Task], list[str]]:
+    """The tasks, and a sentence for each line that is none."""
+    tasks: list[Task] = []
+    problems: list[str] = []
+    lines_of: dict[str, int] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            task = _task(line, ask)
+            folded = file_name(task.id).casefold()
+            if folded in lines_of:
+                msg = f"the id {task.id!r} is that of line {lines_of[folded]}, but for its case"
+                exact = any(other.id == task.id for other in tasks)
+                raise _Wrong(msg.removesuffix(", but for its case") if exact else msg)
+            lines_of[folded] = number
+            tasks.append(task)
+        except (_Wrong, MisuseError) as error:
+            problems.append(f"line {number}: {error}")
+    if not tasks and not problems:
+        problems.append("it holds no task")
+    return tasks, problems
+
+
+def _task(line: str, ask: FleetPolicy | None) -> Task:
+    try:
+        found: Any = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        msg = f"it is not JSON: {error}"
+        raise _Wrong(msg) from None
+    if not isinstance(found, dict):
+        raise _Wrong("it is not an object")
+    for key in found:
+        if key not in KEYS:
+            near = difflib.get_close_matches(key, KEYS, 1, 0.5)
+            help_ = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(KEYS)}"
+            msg = f"there is no key {key!r}; {help_}"
+            raise _Wrong(msg)
+    fields = {key: value for key, value in found.items() if value is not None}
+    for name in ("id", "prompt"):
+        if name not in fields:
+            msg = f"it has no {name!r}"
+            raise _Wrong(msg)
+    _check_types(fields)
+    command = fields.pop("command", None)
+    if command is not None:
+        if "agent" in fields:
+            raise _Wrong("it has both 'agent' and 'command'; give one of them")
+        fields["agent"] = AgentSpec.parse(command)
+    if "policy" in fields:
+        fields["policy"] = _policy(fields["policy"], ask)
+    task = Task(**fields)
+    if task.output is not None:
+        OutputCheck(task.output)  # a schema that is none is found before anything runs
+    return task
+
+
+def _check_types(fields: Mapping[str, Any]) -> None:
+    for name, value in fields.items():
+        if name in _TEXTS and not isinstance(value, str):
+            msg = f"{name!r} is a text, not {json.dumps(value)[:60]}"
+            raise _Wrong(msg)
+    prompt = fields["prompt"]
+    prompts = prompt if isinstance(prompt, list) else [prompt]
+    if not all(isinstance(text, str) for text in prompts):
+        raise _Wrong("'prompt' is a text or a list of texts")
+    for name in ("time_limit", "max_tokens"):
+        value = fields.get(name, 1)
+        number = int if name == "max_tokens" else (int, float)
+        if isinstance(value, bool) or not isinstance(value, number):
+            msg = f"{name!r} is a number, not {json.dumps(value)[:60]}"
+            raise _Wrong(msg)
+    options = fields.get("options", {})
+    if not isinstance(options, dict) or not all(
+        isinstance(value, str | bool) for value in options.values()
+    ):
+        raise _Wrong("'options' is an object of texts, true and false")
+    if not isinstance(fields.get("output", {}), dict):
+        raise _Wrong("'output' is a JSON Schema, an object")
+
+
+def _policy(value: Any, ask: FleetPolicy | None) -> FleetPolicy:
+    if isinstance(value, dict):
+        unknown = sorted(value.keys() - {"allow", "otherwise"})
+        if unknown:
+            msg = f"a policy has 'allow' and 'otherwise', and no {unknown[0]!r}"
+            raise _Wrong(msg)
+        kinds = value.get("allow")
+        if not isinstance(kinds, list) or not all(kind in get_args(ToolKind) for kind in kinds):
+            msg = f"'allow' is a list of kinds: {', '.join(get_args(ToolKind))}"
+            raise _Wrong(msg)
+        otherwise: Any = _policy(value.get("otherwise", "deny_all"), ask)
+        return allow_kinds(*kinds, otherwise=otherwise)
+    if value == "deny_all":
+        return reject_all
+    if value == "ask":
+        if ask is None:
+            raise _Wrong("the policy 'ask' needs a terminal; there is none, or --json was given")
+        return ask
+    msg = f"the policy {value!r} is not known; use 'deny_all', 'ask' or an object"
+    raise _Wrong(msg)

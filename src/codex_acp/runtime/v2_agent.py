@@ -1,0 +1,283 @@
+"""An agent of version 2, called as one of version 1: what the rest of the runtime is written for.
+
+Owns which call of one version is which of the other, and what the agent asks. Must not know what a
+session does with it. Loaded when an agent turns out to be of version 2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from codex_acp.acp import v2
+from codex_acp.acp.as_v1.updates import Updates
+from codex_acp.acp.as_v1.values import (
+    auth_method,
+    command,
+    config_option,
+    each,
+    fitting,
+    mcp_server,
+)
+from codex_acp.acp.types import (
+    AuthenticateResponse,
+    DeleteSessionResponse,
+    InitializeResponse,
+    ListSessionsResponse,
+    LoadSessionResponse,
+    NewSessionResponse,
+    ResumeSessionResponse,
+    SetSessionConfigOptionResponse,
+)
+from codex_acp.errors import RpcError
+from codex_acp.jsonrpc.message import METHOD_NOT_FOUND
+from codex_acp.runtime.updates import as_json
+from codex_acp.runtime.v2_questions import elicitation, permission
+from codex_acp.runtime.v2_turns import Turn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codex_acp.acp import ClientNotificationHandlers, ClientRequestHandlers, ClientSide
+    from codex_acp.acp.types import (
+        AuthenticateRequest,
+        CancelNotification,
+        CloseSessionRequest,
+        DeleteSessionRequest,
+        ListSessionsRequest,
+        LoadSessionRequest,
+        NewSessionRequest,
+        PromptRequest,
+        PromptResponse,
+        ResumeSessionRequest,
+        SetSessionConfigOptionRequest,
+        SetSessionModeRequest,
+        SetSessionModeResponse,
+        WireModel,
+    )
+    from codex_acp.runtime.updates import Update
+
+__all__ = ["AgentOfVersion2"]
+
+logger = logging.getLogger(__name__)
+
+
+class AgentOfVersion2:
+    """The calls of version 1 that the runtime makes; ``give`` takes what the agent tells."""
+
+    def __init__(
+        self,
+        side: ClientSide,
+        requests: ClientRequestHandlers,
+        notifications: ClientNotificationHandlers,
+        give: Callable[[str, Update], None],
+    ) -> None:
+        self._side = side
+        self._requests = requests
+        self._notifications = notifications
+        self._give = give
+        self._updates: dict[str, Updates] = {}
+        self._turns: dict[str, Turn] = {}
+
+    def handlers(self) -> v2.ClientHandlers:
+        """What the agent may ask and tell."""
+        has_forms = self._requests["elicitation/create"] is not None
+        requests: v2.ClientRequestHandlers = {
+            "session/request_permission": self._permission,
+            "elicitation/create": self._elicit if has_forms else None,
+        }
+        notifications: v2.ClientNotificationHandlers = {
+            "session/update": self._take,
+            "elicitation/complete": self._url_done,
+            "$/cancel_request": None,
+        }
+        return v2.ClientHandlers(requests, notifications)
+
+    def introduced(self, response: v2.InitializeResponse) -> InitializeResponse:
+        """What the agent said of itself, without what its version names otherwise."""
+        said = as_json(response)
+        return InitializeResponse.model_validate(
+            {
+                "protocolVersion": response.protocol_version,
+                "agentInfo": said["info"],
+                "authMethods": each(auth_method, said.get("authMethods")),
+            }
+        )
+
+    def ended(self, error: Exception) -> None:
+        """The agent is gone: so is what runs."""
+        for turn in tuple(self._turns.values()):
+            turn.fail(error)
+
+    async def drain(self) -> None:
+        """See `Side.drain`."""
+        await self._side.drain()
+
+    # The calls.
+
+    async def authenticate(self, request: AuthenticateRequest) -> AuthenticateResponse:
+        """``auth/login``."""
+        await self._side.v2.auth_login(v2.LoginAuthRequest(method_id=request.method_id))
+        return AuthenticateResponse()
+
+    async def session_new(self, request: NewSessionRequest) -> NewSessionResponse:
+        """``session/new``; the commands of its answer are an update, as in version 1."""
+        response = await self._side.v2.session_new(
+            v2.NewSessionRequest.model_validate(_where(request))
+        )
+        said = as_json(response)
+        self._tell_commands(response.session_id, said)
+        return NewSessionResponse.model_validate(_opened(said))
+
+    async def session_load(self, request: LoadSessionRequest) -> LoadSessionResponse:
+        """``session/resume`` with all of the history."""
+        self._updates[request.session_id] = Updates()
+        replay = {"replayFrom": {"type": "start"}}
+        return LoadSessionResponse.model_validate(await self._resumed(request, replay))
+
+    async def session_resume(self, request: ResumeSessionRequest) -> ResumeSessionResponse:
+        """``session/resume`` without its history."""
+        return ResumeSessionResponse.model_validate(await self._resumed(request, {}))
+
+    async def _resumed(
+        self, request: LoadSessionRequest | ResumeSessionRequest, replay: dict[str, Any]
+    ) -> dict[str, Any]:
+        params = {"sessionId": request.session_id, **_where(request), **replay}
+        response = await self._side.v2.session_resume(
+            v2.ResumeSessionRequest.model_validate(params)
+        )
+        said = as_json(response)
+        self._tell_commands(request.session_id, said)
+        return _opened(said)
+
+    async def session_list(self, request: ListSessionsRequest) -> ListSessionsResponse:
+        """``session/list``."""
+        response = await self._side.v2.session_list(
+            v2.ListSessionsRequest.model_validate(as_json(request))
+        )
+        return ListSessionsResponse.model_validate(as_json(response))
+
+    async def session_delete(self, request: DeleteSessionRequest) -> DeleteSessionResponse:
+        """``session/delete``."""
+        await self._side.v2.session_delete(v2.DeleteSessionRequest(session_id=request.session_id))
+        return DeleteSessionResponse()
+
+    async def session_close(self, request: CloseSessionRequest) -> v2.CloseSessionResponse:
+        """``session/close``, which ends what runs."""
+        self._updates.pop(request.session_id, None)
+        return await self._side.v2.session_close(
+            v2.CloseSessionRequest(session_id=request.session_id)
+        )
+
+    async def session_set_config_option(
+        self, request: SetSessionConfigOptionRequest
+    ) -> SetSessionConfigOptionResponse:
+        """``session/set_config_option``; each value says of which type it is."""
+        params = {"type": "id", **as_json(request)}
+        made: v2.SetSessionConfigOptionRequest = (
+            v2.BooleanSetSessionConfigOptionRequest.model_validate(params)
+            if params["type"] == "boolean"
+            else v2.IdSetSessionConfigOptionRequest.model_validate(params)
+        )
+        response = await self._side.v2.session_set_config_option(made)
+        options = each(config_option, as_json(response)["configOptions"])
+        return SetSessionConfigOptionResponse.model_validate({"configOptions": options})
+
+    async def session_set_mode(self, request: SetSessionModeRequest) -> SetSessionModeResponse:
+        """Version 2 has no modes but the config options."""
+        del request
+        raise RpcError(METHOD_NOT_FOUND, "version 2 has no session/set_mode")
+
+    async def session_prompt(self, request: PromptRequest) -> PromptResponse:
+        """``session/prompt``, and all that comes of it. Raises ErrorReply for a failed turn."""
+        turn = self._turns[request.session_id] = Turn()
+        try:
+            accepted = await self._side.v2.session_prompt(
+                v2.PromptRequest.model_validate(as_json(request))
+            )
+            turn.inserted(accepted.message_id)
+            return await turn.end()
+        finally:
+            if self._turns.get(request.session_id) is turn:
+                del self._turns[request.session_id]
+
+    def session_cancel(self, notification: CancelNotification) -> None:
+        """``session/cancel``."""
+        turn = self._turns.get(notification.session_id)
+        if turn is not None:
+            turn.was_cancelled = True
+        self._side.v2.session_cancel(
+            v2.CancelSessionNotification(session_id=notification.session_id)
+        )
+
+    # What the agent tells and asks.
+
+    def _take(self, notification: v2.UpdateSessionNotification) -> None:
+        session_id, update = notification.session_id, notification.update
+        for each_update in self._of(session_id).translated(update):
+            self._give(session_id, each_update)
+        turn = self._turns.get(session_id)
+        if turn is not None and not isinstance(update, v2.UnknownVariant):
+            turn.take(update)
+
+    def _of(self, session_id: str) -> Updates:
+        return self._updates.setdefault(session_id, Updates())
+
+    async def _permission(
+        self, request: v2.RequestPermissionRequest
+    ) -> v2.RequestPermissionResponse:
+        ask = self._requests["session/request_permission"]
+        assert ask is not None
+        calls = self._of(request.session_id).calls
+        response = await ask(permission(request, calls))
+        return v2.RequestPermissionResponse.model_validate(as_json(response))
+
+    async def _elicit(self, request: v2.CreateElicitationRequest) -> v2.CreateElicitationResponse:
+        ask = self._requests["elicitation/create"]
+        asked = elicitation(request)
+        if ask is None or asked is None:
+            logger.warning("the agent asked in a way that version 1 lacks; declined")
+            return v2.DeclineCreateElicitationResponse()
+        answer: v2.CreateElicitationResponse = _answer(as_json(await ask(asked)))
+        return answer
+
+    def _url_done(self, notification: v2.CompleteElicitationNotification) -> None:
+        told = self._notifications["elicitation/complete"]
+        made = fitting("CompleteElicitationNotification", as_json(notification))
+        if told is not None and made is not None:
+            told(made)
+
+    def _tell_commands(self, session_id: str, said: dict[str, Any]) -> None:
+        """Behind the answer that has them, as version 1 has it: then the session is open."""
+        commands = each(command, said.get("availableCommands"))
+        update = fitting(
+            "SessionUpdate",
+            {"sessionUpdate": "available_commands_update", "availableCommands": commands},
+        )
+        if "availableCommands" in said:
+            asyncio.get_running_loop().call_soon(self._give, session_id, update)
+
+
+def _where(request: WireModel) -> dict[str, Any]:
+    """Directory, further ones and MCP servers of a session that is opened."""
+    said = as_json(request)
+    made = {k: v for k, v in said.items() if k in ("cwd", "additionalDirectories")}
+    servers = [mcp_server(server) for server in said.get("mcpServers") or ()]
+    return {**made, "mcpServers": servers} if servers else made
+
+
+def _opened(said: dict[str, Any]) -> dict[str, Any]:
+    """The answer to an opening; its commands are told by themselves."""
+    made = {key: value for key, value in said.items() if key != "availableCommands"}
+    if "configOptions" in said:
+        made["configOptions"] = each(config_option, said["configOptions"])
+    return made
+
+
+def _answer(said: dict[str, Any]) -> v2.CreateElicitationResponse:
+    if said.get("action") == "accept":
+        return v2.AcceptCreateElicitationResponse.model_validate(said)
+    if said.get("action") == "decline":
+        return v2.DeclineCreateElicitationResponse()
+    return v2.CancelCreateElicitationResponse()

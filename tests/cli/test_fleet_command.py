@@ -1,0 +1,181 @@
+"""``codex-acp-sdk fleet`` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import COMMAND, WAIT_SECONDS, environment, run
+from tests.fleet.fleet_bench import AGENT, repository
+
+AGENT_LINE = shlex.join([sys.executable, str(AGENT)])
+
+
+def tasks_file(folder: Path, *lines: object) -> str:
+    file = folder / "tasks.jsonl"
+    file.write_text("".join(f"{x if isinstance(x, str) else json.dumps(x)}\n" for x in lines))
+    return str(file)
+
+
+def line(name: str, place: Path, **told: Any) -> dict[str, Any]:
+    keys: dict[str, Any] = {
+        key: told.pop(key) for key in ("policy", "time_limit", "output") if key in told
+    }
+    prompt = json.dumps(told)
+    return {"id": name, "prompt": prompt, "cwd": str(place), "command": AGENT_LINE, **keys}
+
+
+def fleet(folder: Path, *arguments: str) -> tuple[int, list[str], str]:
+    done = run(("fleet", *arguments), environment(folder))
+    return done.returncode, done.stdout.decode().splitlines(), done.stderr.decode()
+
+
+def test_a_file_of_tasks_is_run_shown_and_gone_on_with(tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    file = tasks_file(tmp_path, line("a", tmp_path, say="Hi.", tokens=7), line("b", tmp_path))
+    code, printed, told = fleet(tmp_path, "run", file, "--out", out)
+    assert code == 0, told
+    assert sorted(text.partition(" (")[0] for text in printed) == ["a: completed", "b: completed"]
+    assert "2 of 2 completed, 0 failed" in told
+    assert "\x1b" not in told
+    code, printed, _ = fleet(tmp_path, "show", out)
+    assert (code, printed[-1]) == (0, "2 completed, 0 failed, 0 left, 7 tokens")
+    code, _, told = fleet(tmp_path, "run", file, "--out", out)
+    assert (code, "go on with --resume" in told) == (2, True)
+    tasks_file(
+        tmp_path, line("a", tmp_path, say="Hi.", tokens=7), line("c", tmp_path, stop="refusal")
+    )
+    code, printed, told = fleet(tmp_path, "run", file, "--out", out, "--resume")
+    assert code == 1
+    assert [text.partition(" (")[0] for text in printed] == ["c: failed refusal"]
+    assert "(1 before)" in told
+
+
+def test_json_is_one_object_for_each_outcome_and_nothing_else(tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    schema = {"type": "object", "required": ["n"]}
+    lines = [
+        line("a", tmp_path, say='{"n": 1}', output=schema),
+        line("b", tmp_path, ask="execute", policy={"allow": ["execute"]}),
+        line("c", tmp_path, ask="execute"),
+    ]
+    arguments = ("run", tasks_file(tmp_path, *lines), "--out", out, "--json")
+    code, printed, told = fleet(tmp_path, *arguments)
+    assert (code, told) == (0, "")
+    found = {entry["id"]: entry for entry in map(json.loads, printed)}
+    assert {entry["type"] for entry in found.values()} == {"result"}
+    assert found["a"]["output"] == {"n": 1}
+    assert (found["b"]["asked"], found["b"]["allowed"]) == (1, 1)
+    assert (found["c"]["asked"], found["c"]["allowed"]) == (1, 0)
+    assert Path(found["a"]["path"], "outcome.json").is_file()
+    code, shown, _ = fleet(tmp_path, "show", out, "--json")
+    assert {json.loads(text)["id"] for text in shown} == {"a", "b", "c"}
+
+
+def test_a_broken_line_stops_everything_unless_it_is_skipped(tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    file = tasks_file(tmp_path, line("a", tmp_path), {"id": "b", "promt": "x"})
+    code, printed, told = fleet(tmp_path, "run", file, "--out", out)
+    assert (code, printed) == (2, [])
+    assert "line 2: there is no key 'promt'; did you mean 'prompt'?" in told
+    assert "--skip-broken runs the rest" in told
+    assert not Path(out).exists()
+    code, printed, told = fleet(tmp_path, "run", file, "--out", out, "--skip-broken")
+    assert (code, len(printed)) == (0, 1)
+    assert "left out: line 2" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("run",), "the following arguments are required: TASKS, --out"),
+        (("run", "TASKS", "--out", "OUT", "--engine", "slurm"), "invalid choice: 'slurm'"),
+        (("run", "TASKS", "--out", "OUT", "--address", "auto"), "add --engine ray"),
+        (("run", "TASKS", "--out", "OUT", "--concurrency", "0"), "not a positive whole number"),
+        (("run", "TASKS", "--out", "OUT", "--time-limit", "nan"), "not a number"),
+        (("run", "TASKS", "--out", "OUT", "--policy", "ask"), "needs a terminal"),
+        (("run", "GONE", "--out", "OUT"), "No such file or directory"),
+        (("show", "GONE"), "is no output directory of a fleet"),
+        ((), "the following arguments are required: run|show"),
+    ],
+    ids=str,
+)
+def test_what_makes_no_sense_is_said(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    file = tasks_file(tmp_path, line("a", tmp_path))
+    names = {"TASKS": file, "OUT": str(tmp_path / "out"), "GONE": str(tmp_path / "gone")}
+    code, printed, told = fleet(tmp_path, *(names.get(word, word) for word in arguments))
+    assert (code, printed) == (2, [])
+    assert said in told
+
+
+@pytest.mark.skipif(
+    __import__("importlib.util").util.find_spec("ray") is not None, reason="Ray is installed"
+)
+def test_an_engine_that_is_not_installed_says_what_to_install(tmp_path: Path) -> None:
+    file = tasks_file(tmp_path, line("a", tmp_path))
+    code, _, told = fleet(tmp_path, "run", file, "--out", str(tmp_path / "o"), "--engine", "ray")
+    assert code == 2
+    assert "pip install 'codex-acp-sdk[ray]'" in told
+
+
+def test_a_budget_is_told_with_what_is_left(tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    lines = [line(f"t{n}", tmp_path, used=60, sleep=600) for n in range(2)]
+    arguments = ("run", tasks_file(tmp_path, *lines), "--out", out, "--max-tokens", "100", "--json")
+    code, printed, _ = fleet(tmp_path, *arguments)
+    assert code == 3
+    (stopped,) = map(json.loads, printed)
+    assert stopped["type"] == "stopped"
+    assert stopped["left"] == ["t0", "t1"]
+    assert "100 tokens" in stopped["reason"]
+    code, printed, _ = fleet(tmp_path, "show", out)
+    assert code == 3
+    assert "t0: begun, no outcome" in printed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_what_runs_and_leaves_it_to_be_resumed(tmp_path: Path, number: int) -> None:
+    out = tmp_path / "out"
+    source = repository(tmp_path / "source")
+    entry = line("a", tmp_path, sleep=600)
+    del entry["cwd"]
+    file = tasks_file(tmp_path, entry | {"repository": str(source)})
+    command = [*COMMAND, "fleet", "run", file, "--out", str(out)]
+    env = environment(tmp_path) | {"FLEET_AGENT_STORE": str(tmp_path / "store")}
+    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as process:
+        end = time.monotonic() + WAIT_SECONDS
+        while '"prompt"' not in _journal(out) and time.monotonic() < end:
+            time.sleep(0.02)
+        process.send_signal(number)
+        _, told = process.communicate(timeout=WAIT_SECONDS)
+    assert process.returncode == 128 + number
+    assert "1 tasks are left" in told
+    (noted,) = (tmp_path / "store").iterdir()
+    with pytest.raises(ProcessLookupError):
+        os.kill(json.loads(noted.read_text().splitlines()[0])["pid"], 0)
+    assert list(out.glob("work/*/trees/a/a.txt"))
+
+
+def _journal(out: Path) -> str:
+    path = out / "journal.jsonl"
+    return path.read_text() if path.exists() else ""
+
+
+def test_what_agents_say_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    evil = "\x1b[2J\u202e"
+    entry = line(f"a{evil}", tmp_path, say=evil, stop="refusal")
+    out = str(tmp_path / "out")
+    _, printed, told = fleet(tmp_path, "run", tasks_file(tmp_path, entry), "--out", out)
+    _, shown, _ = fleet(tmp_path, "show", out)
+    for text in (*printed, told, *shown):
+        assert "\x1b" not in text
+        assert "\u202e" not in text

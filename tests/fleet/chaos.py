@@ -1,0 +1,220 @@
+"""``python -m tests.fleet.chaos --engine local|ray [--tasks 200] [--seed S]``: a fleet that is hit.
+
+The real Codex runs every task, with a scripted model behind it; the driver is the command, run
+again with ``--resume`` each time it is killed. With Ray there are nodes on this machine, and
+workers and nodes are killed, too. At the end each task has exactly one outcome, and no model was
+asked more often than the outcomes own up to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from codex_acp.fleet import read_outcomes
+from codex_acp.fleet.journal import read_history
+from codex_acp.testing import CodexHome, Delay, ModelResponse, ScriptedModel, Text, Usage
+from tests.fleet.fleet_bench import repository
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codex_acp.testing import ModelRequest
+
+LIMIT_SECONDS: Final = 3600.0
+
+NODES: Final = 3
+
+PROMPT: Final = "Do the task named "
+
+
+class Chaos:
+    """One run; ``counts`` says what happened."""
+
+    def __init__(self, engine: str, tasks: int, seed: int, kills: int) -> None:
+        self._engine = engine
+        self._tasks = tasks
+        self._random = random.Random(seed)
+        self._kills = kills
+        self._nodes: list[Any] = []
+        self.counts: Counter[str] = Counter()
+
+    def run(self) -> None:
+        """Raises AssertionError for what is not held."""
+        answer = ModelResponse(
+            Delay(0.3), Text("Done."), Usage(input_tokens=9, output_tokens=1), repeat=True
+        )
+        with (
+            tempfile.TemporaryDirectory(prefix="fleet-chaos-") as scratch,
+            ScriptedModel([answer]) as model,
+            CodexHome(model.base_url, sandbox_mode="workspace-write") as home,
+        ):
+            place = Path(scratch)
+            out, file = place / "out", place / "tasks.jsonl"
+            source = repository(place / "source")
+            ids = [f"task-{number:04}" for number in range(self._tasks)]
+            lines = [
+                {"id": each, "prompt": f"{PROMPT}{each}.", "repository": str(source)}
+                for each in ids
+            ]
+            file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+            env = home.env | {
+                "XDG_CACHE_HOME": str(place / "cache"),
+                "RAY_USAGE_STATS_ENABLED": "0",
+            }
+            os.environ.update(env)  # Ray's nodes inherit it
+            with self._cluster() as cluster:
+                self._drive(out, file, env, cluster)
+            self._check(out, ids, model.requests)
+            self._nothing_left(place)
+
+    def _drive(self, out: Path, file: Path, env: dict[str, str], cluster: Any) -> None:
+        command = [sys.executable, "-P", "-m", "codex_acp", "fleet", "run", str(file), "--json"]
+        command += ["--out", str(out), "--resume", "--attempts", "20"]
+        if cluster is not None:
+            command += ["--engine", "ray", "--address", cluster.address, "--num-cpus", "1"]
+        else:
+            command += ["--concurrency", "16"]
+        end = time.monotonic() + LIMIT_SECONDS
+        kills = ["driver"] * self._kills
+        if cluster is not None:
+            kills += ["worker"] * 2 * self._kills + ["node"] * max(1, self._kills // 2)
+        self._random.shuffle(kills)
+        # Each at some number of outcomes, all of them before the last tenth.
+        when = sorted(self._random.randrange(int(self._tasks * 0.9)) for _ in kills)
+        driver = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
+        try:
+            while True:
+                assert time.monotonic() < end, "it takes too long"
+                code = driver.poll()
+                done = len(list((out / "tasks").glob("task-*"))) if out.exists() else 0
+                if code == 0:
+                    return
+                if code is not None:
+                    self.counts[f"drivers that ended with {code}"] += 1
+                    wrong = [each for each in read_outcomes(out) if not each.ok]
+                    assert code == -signal.SIGKILL, f"the driver ended with {code}: {wrong[:3]}"
+                    driver = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
+                elif kills and done >= when[0]:
+                    when.pop(0)
+                    self._kill(kills.pop(), driver, out, cluster)
+                time.sleep(0.1)
+        finally:
+            driver.kill()
+            driver.wait()
+
+    def _kill(self, what: str, driver: subprocess.Popen[bytes], out: Path, cluster: Any) -> None:
+        if what == "driver":
+            driver.kill()
+            driver.wait()
+        elif what == "node":
+            node = self._nodes.pop(self._random.randrange(len(self._nodes)))
+            cluster.remove_node(node, allow_graceful=False)
+            self._nodes.append(cluster.add_node(num_cpus=2))
+        else:
+            running = [
+                history.attempts[-1].worker
+                for history in read_history(out / "journal.jsonl")[1].values()
+                if history.attempts and history.attempts[-1].reason == "interrupted"
+            ]
+            workers = sorted({worker for worker in running if worker is not None})
+            if not workers:
+                return
+            with suppress(ProcessLookupError):
+                os.kill(int(self._random.choice(workers).rpartition("/")[2]), signal.SIGKILL)
+        self.counts[f"{what}s killed"] += 1
+
+    def _check(self, out: Path, ids: Sequence[str], requests: Sequence[ModelRequest]) -> None:
+        outcomes = list(read_outcomes(out))
+        assert sorted(outcome.id for outcome in outcomes) == list(ids), "an outcome for each task"
+        assert all(outcome.ok for outcome in outcomes), [o for o in outcomes if not o.ok][:3]
+        asked = Counter(
+            name
+            for request in requests
+            for name in ids
+            if f"{PROMPT}{name}." in request.last_user_text
+        )
+        for outcome in outcomes:
+            attempts = len(outcome.attempts)
+            assert 1 <= asked[outcome.id] <= attempts, f"{outcome.id} ran {asked[outcome.id]} times"
+            self.counts[f"tasks with {attempts} attempts"] += 1
+            self.counts["attempts that went on with a session"] += sum(
+                attempt.resumed for attempt in outcome.attempts
+            )
+        self.counts["outcomes"] = len(outcomes)
+        self.counts["prompts that a model was asked"] = asked.total()
+
+    def _nothing_left(self, place: Path) -> None:
+        """No agent goes on, and no worktree stays where a killed one was gone on with."""
+        end = time.monotonic() + 60
+        while (left := _processes_in(place)) and time.monotonic() < end:
+            time.sleep(0.2)
+        self.counts["processes left"] = len(left)
+        assert not left, left
+
+    @contextmanager
+    def _cluster(self) -> Iterator[Any]:
+        if self._engine == "local":
+            yield None
+            return
+        from ray.cluster_utils import Cluster  # type: ignore[import-not-found, unused-ignore]
+
+        head = {"num_cpus": 0, "include_dashboard": False}
+        cluster = Cluster(initialize_head=True, head_node_args=head)
+        self._nodes = [cluster.add_node(num_cpus=2) for _ in range(NODES)]
+        try:
+            yield cluster
+        finally:
+            cluster.shutdown()
+
+
+def _processes_in(place: Path) -> list[str]:
+    """Processes that work below a directory, by their command."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if os.readlink(entry / "cwd").startswith(str(place)):  # noqa: PTH115
+                    found.append((entry / "cmdline").read_bytes().decode(errors="replace"))
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; its exit status."""
+    parser = argparse.ArgumentParser(prog="chaos", description=__doc__)
+    parser.add_argument("--engine", choices=("local", "ray"), default="local")
+    parser.add_argument("--tasks", type=int, default=200)
+    parser.add_argument("--kills", type=int, default=3, help="of the driver; of workers twice that")
+    parser.add_argument("--seed", type=int, default=None)
+    options = parser.parse_args(arguments)
+    seed = random.randrange(10**6) if options.seed is None else options.seed
+    chaos = Chaos(options.engine, options.tasks, seed, options.kills)
+    started = time.monotonic()
+    out = sys.stdout.write
+    out(f"engine {options.engine}, {options.tasks} tasks, seed {seed}\n")
+    wrong: AssertionError | None = None
+    try:
+        chaos.run()
+    except AssertionError as error:
+        wrong = error
+    for name, count in sorted(chaos.counts.items()):
+        out(f"{count:>9} {name}\n")
+    out(f"{time.monotonic() - started:9.0f} seconds\n")
+    if wrong is not None:
+        out(f"\nNOT HELD: {wrong}\n")
+    return int(wrong is not None)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

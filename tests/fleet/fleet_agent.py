@@ -1,0 +1,156 @@
+"""An ACP agent as a program that does what its prompt says: the standard library only.
+
+A prompt holds one JSON object: ``say``, ``write`` {name: text}, ``sleep``, ``ask`` a kind of tool
+call, ``form``, ``tokens``, ``used`` (a usage_update), ``stop`` a stop reason, ``error`` {code,
+data}, ``crash`` (once if ``crash_once`` names a file that is not there yet), ``background`` a
+command. The whole text is noted. Sessions are kept below ``FLEET_AGENT_STORE``, if set.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+LOCK = threading.Lock()
+ANSWERS: dict[str, Any] = {}
+ANSWERED = threading.Condition()
+CANCELLED: set[str] = set()
+SESSIONS: dict[str, str] = {}
+"""Session → its cwd."""
+
+
+def send(message: object) -> None:
+    with LOCK:
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")  # type: ignore[dict-item]
+        sys.stdout.flush()
+
+
+def update(session: str, **members: Any) -> None:
+    send({"method": "session/update", "params": {"sessionId": session, "update": members}})
+
+
+def say(session: str, text: str) -> None:
+    content = {"type": "text", "text": text}
+    update(session, sessionUpdate="agent_message_chunk", content=content)
+
+
+def call(method: str, params: object) -> Any:
+    key = uuid.uuid4().hex
+    send({"id": key, "method": method, "params": params})
+    with ANSWERED:
+        ANSWERED.wait_for(lambda: key in ANSWERS)
+        return ANSWERS.pop(key)
+
+
+def store() -> Path | None:
+    place = os.environ.get("FLEET_AGENT_STORE")
+    return None if place is None else Path(place)
+
+
+def note(session: str, text: str) -> None:
+    place = store()
+    if place is not None:
+        place.mkdir(parents=True, exist_ok=True)
+        with (place / session).open("a") as file:
+            file.write(json.dumps({"pid": os.getpid(), "text": text}) + "\n")
+
+
+def prompt(request: dict[str, Any]) -> None:
+    params = request["params"]
+    session = params["sessionId"]
+    text = "".join(block.get("text", "") for block in params["prompt"])
+    note(session, text)
+    told: Any = {}
+    if "{" in text:
+        told, _ = json.JSONDecoder().raw_decode(text[text.index("{") :])
+    if "correct" in told and "corrected" in text:
+        told = {}
+    reason = work(session, told)
+    if "error" in told:
+        send({"id": request["id"], "error": {"message": "it failed", **told["error"]}})
+        return
+    result: dict[str, Any] = {"stopReason": reason}
+    if "tokens" in told:
+        result["_meta"] = {"x": {"usage": {"totalTokens": told["tokens"], "inputTokens": 1}}}
+    if "corrected" in text:
+        say(session, os.environ.get("FLEET_AGENT_CORRECTION", "nothing"))
+    send({"id": request["id"], "result": result})
+
+
+def work(session: str, told: dict[str, Any]) -> str:
+    cwd = Path(SESSIONS[session])
+    for name, content in told.get("write", {}).items():
+        (cwd / name).write_text(content)
+    if "used" in told:
+        update(session, sessionUpdate="usage_update", used=told["used"], size=100_000)
+    if "background" in told:
+        subprocess.Popen(told["background"], start_new_session=True)
+    if told.get("ask"):
+        options = [
+            {"optionId": "y", "name": "Yes", "kind": "allow_once"},
+            {"optionId": "n", "name": "No", "kind": "reject_once"},
+        ]
+        tool = {"toolCallId": "t", "title": "touch it", "kind": told["ask"], "rawInput": {"a": 1}}
+        update(session, sessionUpdate="tool_call", **tool)
+        asked = {"sessionId": session, "toolCall": tool, "options": options}
+        outcome = call("session/request_permission", asked).get("outcome", {})
+        say(session, f"answer {outcome.get('optionId', outcome.get('outcome'))}. ")
+        if outcome.get("optionId") == "y":
+            (cwd / "asked").write_text("yes")
+    if "form" in told:
+        schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+        form = {"sessionId": session, "mode": "form", "message": "?", "requestedSchema": schema}
+        say(session, f"form {json.dumps(call('elicitation/create', form))}. ")
+    if "crash_once" in told and not Path(told["crash_once"]).exists():
+        Path(told["crash_once"]).touch()
+        os._exit(9)
+    if told.get("crash"):
+        os._exit(9)
+    end = time.monotonic() + told.get("sleep", 0)
+    while time.monotonic() < end and session not in CANCELLED:
+        time.sleep(0.01)
+    if session in CANCELLED:
+        CANCELLED.discard(session)
+        return "cancelled"
+    if "say" in told:
+        say(session, told["say"])
+    return str(told.get("stop", "end_turn"))
+
+
+def handle(message: dict[str, Any]) -> None:
+    method, params = message.get("method"), message.get("params") or {}
+    if method is None:
+        with ANSWERED:
+            ANSWERS[message["id"]] = message.get("result") or {}
+            ANSWERED.notify_all()
+    elif method == "initialize":
+        capabilities = {"loadSession": store() is not None}
+        answer = {"protocolVersion": 1, "agentCapabilities": capabilities}
+        send({"id": message["id"], "result": answer})
+    elif method in ("session/new", "session/load"):
+        session = params.get("sessionId") or uuid.uuid4().hex
+        place = store()
+        if method == "session/load" and not (place is not None and (place / session).exists()):
+            send({"id": message["id"], "error": {"code": -32002, "message": "no such session"}})
+            return
+        SESSIONS[session] = params["cwd"]
+        note(session, method)
+        send({"id": message["id"], "result": {"sessionId": session}})
+    elif method == "session/prompt":
+        threading.Thread(target=prompt, args=(message,), daemon=True).start()
+    elif method == "session/cancel":
+        CANCELLED.add(params["sessionId"])
+    elif "id" in message:
+        send({"id": message["id"], "error": {"code": -32601, "message": "not here"}})
+
+
+if __name__ == "__main__":
+    for line in iter(sys.stdin.readline, ""):
+        handle(json.loads(line))

@@ -1,0 +1,159 @@
+"""Limits of tasks, budgets of fleets, and what is tried again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import anyio
+import pytest
+
+from codex_acp.errors import ErrorReply
+from codex_acp.fleet import Outcome
+from codex_acp.fleet.failures import reason_of
+from tests.fleet.fleet_bench import WAIT, fleet_of, notes, outcomes, repository, runs, spec, task
+
+
+async def test_a_task_that_hangs_is_ended_at_its_limit_with_what_it_did(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    source = repository(tmp_path / "source")
+    agent = spec(FLEET_AGENT_STORE=str(store))
+    found = await outcomes(
+        fleet_of(None, task_time_limit=600),
+        task("a", tmp_path, agent, write={"b": "1\n"}, sleep=600, time_limit=0.5,
+             repository=str(source), used=70),
+        task("b", tmp_path, agent, say="x"),
+    )  # fmt: skip
+    outcome = found["a"]
+    assert (outcome.status, outcome.reason, len(outcome.attempts)) == ("failed", "time_limit", 1)
+    assert (outcome.usage.total, outcome.usage.counted) == (70, False)
+    assert outcome.changes is not None
+    assert b"+++ b/b" in outcome.changes
+    assert b'"type": "prompt"' in outcome.transcript
+    assert found["b"].ok
+    assert not any(runs(note["pid"]) for note in notes(store))
+
+
+async def test_a_question_that_waits_does_not_use_up_the_time(tmp_path: Path) -> None:
+    async def slowly(_permission: object) -> str:
+        await asyncio.sleep(1.5)
+        return "y"
+
+    found = await outcomes(
+        fleet_of(None, permissions=slowly),
+        task("a", tmp_path, ask="execute", time_limit=1.2),
+    )
+    assert found["a"].ok, found["a"].message
+
+
+async def test_a_task_is_ended_when_it_has_used_its_tokens(tmp_path: Path) -> None:
+    found = await outcomes(
+        fleet_of(None),
+        task("running", tmp_path, used=50, sleep=600, max_tokens=40),
+        task("told at the end", tmp_path, tokens=50, max_tokens=40),
+        task("enough", tmp_path, tokens=50, max_tokens=50),
+    )
+    reasons = {name: outcome.reason for name, outcome in found.items()}
+    assert reasons == {
+        "running": "token_limit",
+        "told at the end": "token_limit",
+        "enough": "end_turn",
+    }
+
+
+@pytest.mark.parametrize("budget", [{"max_tokens": 100}, {"time_limit": 0.8}], ids=str)
+async def test_a_budget_stops_the_fleet_and_what_runs(
+    tmp_path: Path, budget: dict[str, float]
+) -> None:
+    store, out = tmp_path / "store", tmp_path / "out"
+    agent = spec(FLEET_AGENT_STORE=str(store))
+    tasks = [
+        task("done", tmp_path, agent, tokens=10),
+        task("hangs", tmp_path, agent, used=30, sleep=600),
+        task("uses", tmp_path, agent, used=70, sleep=600),
+        *(task(f"later{n}", tmp_path, agent, sleep=600) for n in range(3)),
+    ]
+    found: list[Outcome] = []
+    with anyio.fail_after(WAIT):
+        async with fleet_of(out, concurrency=3, **budget).map(tasks) as running:
+            found += [outcome async for outcome in running]
+    assert {outcome.id for outcome in found} <= {"done"}
+    assert {"hangs", "uses", "later2"} <= set(running.left)
+    assert running.stopped is not None
+    assert "for all tasks" in running.stopped
+    assert not any(runs(note["pid"]) for note in notes(store))
+
+
+async def test_a_budget_counts_all_attempts_and_tasks(tmp_path: Path) -> None:
+    tasks = [task(f"t{n}", tmp_path, tokens=40) for n in range(10)]
+    with anyio.fail_after(WAIT):
+        async with fleet_of(None, concurrency=1, max_tokens=100).map(tasks) as running:
+            found = [outcome async for outcome in running]
+    assert 2 <= len(found) <= 3
+    assert len(running.left) == 10 - len(found)
+
+
+async def test_an_agent_that_is_lost_is_tried_again_in_its_session(tmp_path: Path) -> None:
+    agent = spec(FLEET_AGENT_STORE=str(tmp_path / "store"))
+    found = await outcomes(
+        fleet_of(None),
+        task("once", tmp_path, agent, crash_once=str(tmp_path / "crashed"), say="Done."),
+        task("always", tmp_path, spec(), crash=True),
+    )
+    once, always = found["once"], found["always"]
+    assert (once.ok, once.text) == (True, "Done.")
+    assert [(a.reason, a.resumed) for a in once.attempts] == [
+        ("agent_lost", False),
+        ("end_turn", True),
+    ]
+    assert always.reason == "agent_lost"
+    assert len(always.attempts) == 3
+
+
+OVERLOADED = [
+    {"code": -32001},
+    {"code": -32603, "data": {"codexErrorInfo": "serverOverloaded"}},
+    {"code": -32603, "data": {"codexErrorInfo": {"httpConnectionFailed": {"httpStatusCode": 503}}}},
+    {"code": -32603, "data": {"codexErrorInfo": {"responseStreamDisconnected": {}}}},
+]
+REFUSED = [
+    {"code": -32603},
+    {"code": -32602},
+    {"code": -32603, "data": {"codexErrorInfo": "usageLimitExceeded"}},
+    {"code": -32603, "data": {"codexErrorInfo": "badRequest"}},
+    {"code": -32603, "data": {"codexErrorInfo": {"httpConnectionFailed": {"httpStatusCode": 403}}}},
+    {"code": -32603, "data": [1]},
+]
+
+
+async def test_an_overload_is_tried_again_and_a_refusal_is_not(tmp_path: Path) -> None:
+    tasks = [
+        *(task(f"busy{n}", tmp_path, error=error) for n, error in enumerate(OVERLOADED)),
+        *(task(f"no{n}", tmp_path, error=error) for n, error in enumerate(REFUSED)),
+        task("login", tmp_path, error={"code": -32000}),
+    ]
+    found = await outcomes(fleet_of(None), *tasks)
+    told = {name: (outcome.reason, len(outcome.attempts)) for name, outcome in found.items()}
+    assert told == {
+        **{f"busy{n}": ("overloaded", 3) for n in range(len(OVERLOADED))},
+        **{f"no{n}": ("agent_error", 1) for n in range(len(REFUSED))},
+        "login": ("authentication", 1),
+    }
+
+
+def test_the_words_of_an_error_decide_nothing() -> None:
+    error = ErrorReply("session/prompt", -32603, "serverOverloaded, rate limit, 503")
+    assert reason_of(error) == "agent_error"
+
+
+async def test_a_stop_in_a_pause_between_attempts_is_heard(tmp_path: Path) -> None:
+    from codex_acp.fleet import Retries
+
+    started = time.monotonic()
+    fleet = fleet_of(None, retries=Retries(3, 600.0), time_limit=1.0)
+    with anyio.fail_after(WAIT):
+        async with fleet.map([task("a", tmp_path, spec(), crash=True)]) as running:
+            assert [outcome async for outcome in running] == []
+    assert running.left == ("a",)
+    assert time.monotonic() - started < WAIT

@@ -1,0 +1,215 @@
+"""Repositories that are not what they seem: a checkout or a diff runs nothing that they bring."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from codex_acp.fleet import CheckoutError
+from codex_acp.fleet.changes import Baseline, changes_since, directory_baseline
+from codex_acp.fleet.checkout import Checkouts
+from codex_acp.fleet.git_commands import GitFailed
+from codex_acp.fleet.git_commands import git as safe_git
+from codex_acp.fleet.jobs import Job
+from tests.fleet.fleet_bench import commit, fleet_of, git, outcomes, repository, runs, spec, task
+
+pytestmark = pytest.mark.attack("repository")
+
+EVIL = "* filter=evil diff=evil\n"
+
+
+def marking(folder: Path, mark: Path) -> Path:
+    script = folder / "mark.sh"
+    script.write_text(f"#!/bin/sh\ntouch {mark}\ncat\n")
+    script.chmod(0o755)
+    return script
+
+
+def make_hostile(folder: Path, script: Path) -> None:
+    """All of git's configuration that starts a program."""
+    for name in (
+        "core.fsmonitor", "core.sshCommand", "diff.external", "filter.evil.clean",
+        "filter.evil.smudge", "filter.evil.process", "diff.evil.textconv", "core.pager",
+        "core.alternateRefsCommand", "uploadpack.packObjectsHook", "core.editor",
+    ):  # fmt: skip
+        git(folder, "config", name, str(script))
+    git(folder, "config", "core.hooksPath", str(script.parent / "hooks"))
+    hooks = script.parent / "hooks"
+    hooks.mkdir(exist_ok=True)
+    for place in (hooks, folder / ".git" / "hooks"):
+        place.mkdir(exist_ok=True)
+        for name in ("post-checkout", "pre-commit", "post-index-change", "reference-transaction"):
+            (place / name).write_text(script.read_text())
+            (place / name).chmod(0o755)
+
+
+async def test_nothing_of_a_fetched_repository_runs(tmp_path: Path) -> None:
+    mark = tmp_path / "MARK"
+    script = marking(tmp_path, mark)
+    source = repository(
+        tmp_path / "source", _gitattributes="* filter=evil diff=evil\n", a_txt="1\n"
+    )
+    make_hostile(source, script)
+    found = await outcomes(
+        fleet_of(tmp_path / "out"),
+        task("a", tmp_path, write={"a.txt": "2\n"}, repository=str(source)),
+    )
+    assert found["a"].ok, found["a"].message
+    assert found["a"].changes is not None
+    assert b"+2\n" in found["a"].changes
+    assert not mark.exists()
+
+
+async def test_nothing_of_a_directory_runs_for_its_diff(tmp_path: Path) -> None:
+    mark = tmp_path / "MARK"
+    script = marking(tmp_path, mark)
+    place = repository(tmp_path / "place", _gitattributes=EVIL, a_txt="1\n")
+    inner = repository(place / "inner", b_txt="1\n")
+    commit(place)  # `inner` is like a submodule now
+    make_hostile(place, script)
+    make_hostile(inner, script)
+    (inner / ".gitattributes").write_text("* filter=evil\n")
+    (inner / "b.txt").write_text("2\n")
+    (place / "mine").write_text("not the task's\n")
+    found = await outcomes(fleet_of(None), task("a", place, write={"a.txt": "2\n"}))
+    assert found["a"].ok, found["a"].message
+    assert not mark.exists()
+    assert found["a"].changes is not None
+    assert b"+2\n" in found["a"].changes
+    assert b"mine" not in found["a"].changes
+
+
+async def test_an_agent_that_forges_its_worktrees_git_is_not_followed(tmp_path: Path) -> None:
+    """It can write anything in its worktree, a ``.git`` of its own too."""
+    mark = tmp_path / "MARK"
+    script = marking(tmp_path, mark)
+    source = repository(tmp_path / "source", a_txt="1\n")
+    evil = repository(tmp_path / "evil", x="1\n")
+    make_hostile(evil, script)
+    written = {".git": f"gitdir: {evil / '.git'}\n", ".gitattributes": "* filter=evil\n"}
+    found = await outcomes(
+        fleet_of(None),
+        task("a", tmp_path, write={**written, "a.txt": "2\n"}, repository=str(source)),
+    )
+    assert not mark.exists()
+    assert found["a"].changes is not None
+    assert b"+2\n" in found["a"].changes
+
+
+async def test_a_directory_that_claims_another_worktree_has_no_diff(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    place = repository(tmp_path / "home" / "place")
+    git(place, "config", "core.worktree", str(tmp_path / "home"))
+    found = await directory_baseline(place, tmp_path / "scratch")
+    assert not isinstance(found, Baseline)
+
+
+async def test_submodules_are_not_fetched(tmp_path: Path) -> None:
+    source = repository(tmp_path / "source")
+    (source / ".gitmodules").write_text(
+        f'[submodule "x"]\n\tpath = x\n\turl = ext::sh -c touch% {tmp_path}/MARK\n'
+    )
+    git(source, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},x")
+    git(source, "add", ".gitmodules")
+    git(source, "commit", "-q", "-m", "sub")
+    found = await outcomes(fleet_of(None), task("a", tmp_path, say="x", repository=str(source)))
+    assert found["a"].ok, found["a"].message
+    assert not (tmp_path / "MARK").exists()
+
+
+@pytest.mark.parametrize("url", ["ext::sh -c touch% MARK", "fd::3", "--upload-pack=touch MARK;"])
+async def test_a_transport_is_refused_by_git_too(tmp_path: Path, url: str) -> None:
+    """Whatever the checks of names let through."""
+    await safe_git("init", "--bare", "-q", "--", str(tmp_path / "r"))
+    env = {"GIT_DIR": str(tmp_path / "r"), "GIT_CONFIG_COUNT": "1"}
+    env |= {"GIT_CONFIG_KEY_0": "protocol.ext.allow", "GIT_CONFIG_VALUE_0": "always"}
+    with pytest.raises(GitFailed):
+        await safe_git("fetch", "--end-of-options", url, env=env, cwd=tmp_path, users_own=True)
+    assert not (tmp_path / "MARK").exists()
+
+
+async def test_what_cannot_be_cloned_fails_its_task_alone(tmp_path: Path) -> None:
+    source = repository(tmp_path / "source")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    git(empty, "init", "-q")
+    tasks = [
+        task("gone", tmp_path, repository=str(tmp_path / "gone")),
+        task("secret", tmp_path, repository="https://user:hunter2secret@127.0.0.1:9/x"),
+        task("revision", tmp_path, repository=str(source), revision="nowhere"),
+        task("commit", tmp_path, repository=str(source), revision="1" * 40),
+        task("empty", tmp_path, repository=str(empty)),
+        task("good", tmp_path, repository=str(source)),
+    ]
+    found = await outcomes(fleet_of(None), *tasks)
+    reasons = {name: outcome.reason for name, outcome in found.items()}
+    assert reasons.pop("good") == "end_turn"
+    assert set(reasons.values()) == {"checkout"}
+    assert all(len(outcome.attempts) == 1 for outcome in found.values())
+    assert "hunter2secret" not in repr(found["secret"])
+    assert "no revision 'nowhere'" in str(found["revision"].message)
+
+
+async def test_a_worktree_is_removed_with_what_it_was_made_of(tmp_path: Path) -> None:
+    source = repository(tmp_path / "source")
+    job = Job(
+        attempt_id="1", fleet_id="f", run_id="r", task_id="t", name="t", prompts=("x",),
+        agent=spec(), repository=str(source),
+    )  # fmt: skip
+    checkouts = Checkouts(tmp_path / "root")
+    made = await checkouts.make(job, again=False)
+    other = await checkouts.make(job, again=False)
+    assert other.path.name == "t@2"
+    locked = made.path / "locked"
+    locked.mkdir()
+    (locked / "file").touch()
+    locked.chmod(0o500)
+    await checkouts.remove(made)
+    await checkouts.remove(other)
+    assert list((tmp_path / "root" / "f" / "trees").iterdir()) == []
+    (bare,) = (tmp_path / "root" / "f" / "repositories").glob("*.git")
+    assert list((bare / "worktrees").iterdir()) == []
+
+
+async def test_a_patch_that_is_too_long_is_said_and_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codex_acp.fleet.changes.PATCH_LIMIT", 1000)
+    place = repository(tmp_path / "place")
+    baseline = await directory_baseline(place, tmp_path / "scratch")
+    assert isinstance(baseline, Baseline)
+    (place / "big").write_text("line\n" * 1000)
+    patch, note = await changes_since(baseline)
+    assert patch is None
+    assert note is not None
+    assert "not kept" in note
+
+
+async def test_a_git_that_hangs_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(GitFailed, match="longer than"):
+        await safe_git("x", before=("-c", "alias.x=!sleep 600"), seconds=0.2, cwd=tmp_path)
+
+
+async def test_a_cancelled_git_leaves_no_process(tmp_path: Path) -> None:
+    running = asyncio.ensure_future(
+        safe_git("x", before=("-c", f"alias.x=!echo $$ > {tmp_path}/pid; sleep 600"), cwd=tmp_path)
+    )
+    pid = tmp_path / "pid"
+    while not pid.exists() or not pid.read_text().strip():  # noqa: ASYNC110 - of a process
+        await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.wait({running})
+    assert not runs(int(pid.read_text()))
+
+
+async def test_the_checks_hold_in_the_worker_too(tmp_path: Path) -> None:
+    """A job may come from somewhere else than a `Task`."""
+    for repository_, revision in (("-x", None), ("ext::x", None), ("/x", "-x")):
+        job = Job(
+            attempt_id="1", fleet_id="f", run_id="r", task_id="t", name="t", prompts=("x",),
+            agent=spec(), repository=repository_, revision=revision,
+        )  # fmt: skip
+        with pytest.raises(CheckoutError):
+            await Checkouts(tmp_path / "root").make(job, again=False)

@@ -1,0 +1,240 @@
+"""Runs that are ended before their time, and those that go on: nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from codex_acp.fleet import (
+    Fleet,
+    OutcomeNotWritten,
+    OutDirectoryError,
+    OutDirectoryInUse,
+    read_outcomes,
+)
+from codex_acp.fleet.journal import read_history
+from codex_acp.fleet.out_directory import OutDirectory
+from tests.fleet.fleet_bench import (
+    WAIT,
+    fleet_of,
+    git,
+    notes,
+    outcomes,
+    repository,
+    runs,
+    spec,
+    task,
+)  # fmt: skip
+
+
+def prompts_of(store: Path) -> list[str]:
+    return [note["text"] for note in notes(store) if not note["text"].startswith("session/")]
+
+
+async def test_what_has_an_outcome_is_not_run_again(tmp_path: Path) -> None:
+    store, out = tmp_path / "store", tmp_path / "out"
+    agent = spec(FLEET_AGENT_STORE=str(store))
+    tasks = [task(name, tmp_path, agent, say=name) for name in ("a", "b")]
+    await outcomes(fleet_of(out), tasks[0])
+    found = await outcomes(fleet_of(out, resume=True), *tasks)
+    assert {name: outcome.earlier for name, outcome in found.items()} == {"a": True, "b": False}
+    assert len(prompts_of(store)) == 2
+
+
+async def test_a_used_directory_is_not_used_again_without_being_asked(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    await outcomes(fleet_of(out), task("a", tmp_path, say="x"))
+    with pytest.raises(OutDirectoryError, match="go on with --resume"):
+        await outcomes(fleet_of(out), task("b", tmp_path, say="x"))
+
+
+async def test_a_task_that_was_changed_is_not_taken_for_the_old_one(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    await outcomes(fleet_of(out), task("a", tmp_path, say="x"))
+    with pytest.raises(OutDirectoryError, match="'a' is another one"):
+        await outcomes(fleet_of(out, resume=True), task("a", tmp_path, say="y"))
+
+
+async def test_other_directories_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("x")
+    with pytest.raises(OutDirectoryError, match="is no output directory"):
+        await outcomes(fleet_of(tmp_path), task("a", tmp_path, say="x"))
+    with pytest.raises(OutDirectoryError, match="cannot be used"):
+        await outcomes(fleet_of(tmp_path / "mine"), task("a", tmp_path, say="x"))
+
+
+async def test_a_directory_that_is_in_use_says_by_whom(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    held = OutDirectory.open(out, resume=False)
+    with pytest.raises(OutDirectoryInUse, match=f"in use by process {os.getpid()} on "):
+        await outcomes(fleet_of(out, resume=True), task("a", tmp_path, say="x"))
+    held.close()
+    await outcomes(fleet_of(out, resume=True), task("a", tmp_path, say="x"))
+
+
+async def test_an_outcome_is_never_written_over(tmp_path: Path) -> None:
+    found = await outcomes(fleet_of(tmp_path / "out"), task("a", tmp_path, say="x"))
+    directory = OutDirectory.open(tmp_path / "out", resume=True)
+    before = (directory.path / "tasks" / "a" / "outcome.json").read_bytes()
+    with pytest.raises(OutcomeNotWritten, match="has an outcome"):
+        directory.write(found["a"], None)
+    directory.close()
+    assert (directory.path / "tasks" / "a" / "outcome.json").read_bytes() == before
+    assert [path.name for path in (directory.path / "tasks").iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize("where", ["outcome.json", "transcript.jsonl", "rename"])
+async def test_a_full_disk_stops_the_fleet_and_costs_no_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    out = tmp_path / "out"
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    real_open, real_rename = os.open, Path.rename
+
+    def no_open(path: Any, *more: Any, **named: Any) -> int:
+        if str(path).endswith(where) and "/.tmp-" in str(path):
+            raise full
+        return real_open(path, *more, **named)
+
+    def no_rename(self: Path, target: Any) -> Path:
+        if where == "rename" and self.name.startswith(".tmp-"):
+            raise full
+        return real_rename(self, target)
+
+    tasks = [task("a", tmp_path, say="x"), task("b", tmp_path, sleep=600)]
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", no_open)
+        patch.setattr(Path, "rename", no_rename)
+        with pytest.raises(OutcomeNotWritten, match="No space left on device"):
+            await outcomes(fleet_of(out, concurrency=2), *tasks)
+    assert list((out / "tasks").iterdir()) == []
+    found = await outcomes(fleet_of(out, resume=True), tasks[0])
+    assert found["a"].ok
+    assert len(found["a"].attempts) == 2
+
+
+async def test_a_journal_that_was_cut_off_is_read_and_written_on(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    await outcomes(fleet_of(out), task("a", tmp_path, say="x"))
+    with (out / "journal.jsonl").open("ab") as file:
+        file.write(b'{"type": "attempt", "id": "b"')
+    found = await outcomes(fleet_of(out, resume=True), task("b", tmp_path, say="x"))
+    assert len(found["b"].attempts) == 1
+    assert set(read_history(out / "journal.jsonl")[1]) == {"a", "b"}
+
+
+async def test_an_interrupted_task_goes_on_in_its_session_and_worktree(tmp_path: Path) -> None:
+    store, out = tmp_path / "store", tmp_path / "out"
+    agent = spec(FLEET_AGENT_STORE=str(store))
+    source = repository(tmp_path / "source")
+    prompts = [json.dumps({"write": {"first": "1\n"}}), json.dumps({"sleep": 1.0, "say": "Done."})]
+    one = task("a", tmp_path, agent, prompt=prompts, repository=str(source))
+    with anyio.fail_after(WAIT):
+        async with fleet_of(out).map([one]):
+            while len(prompts_of(store)) < 2:  # noqa: ASYNC110 - of another process
+                await asyncio.sleep(0.02)
+    git(source, "commit", "-q", "--allow-empty", "-m", "newer")
+    found = await outcomes(fleet_of(out, resume=True), one)
+    outcome = found["a"]
+    assert (outcome.ok, outcome.text) == (True, "Done.")
+    assert [attempt.reason for attempt in outcome.attempts] == ["interrupted", "end_turn"]
+    assert outcome.attempts[1].resumed
+    assert outcome.attempts[0].session_id == outcome.session_id
+    assert len(list(store.iterdir())) == 1
+    first, second, again = prompts_of(store)
+    assert (first, second) == tuple(prompts)
+    assert again.startswith("You were interrupted")
+    assert again.endswith(second)
+    assert outcome.changes is not None
+    assert b"+++ b/first" in outcome.changes
+
+
+async def test_without_the_worktree_an_interrupted_task_begins_anew(tmp_path: Path) -> None:
+    store, out = tmp_path / "store", tmp_path / "out"
+    agent = spec(FLEET_AGENT_STORE=str(store))
+    source = repository(tmp_path / "source")
+    one = task("a", tmp_path, agent, sleep=1.0, repository=str(source))
+    with anyio.fail_after(WAIT):
+        async with fleet_of(out).map([one]):
+            while not prompts_of(store):  # noqa: ASYNC110 - of another process
+                await asyncio.sleep(0.02)
+    (tree,) = (path for path in out.glob("work/*/trees/a.json"))
+    tree.unlink()
+    found = await outcomes(fleet_of(out, resume=True), one)
+    assert found["a"].ok
+    assert not found["a"].attempts[1].resumed
+    assert len(set(prompts_of(store))) == 1
+
+
+async def test_a_session_that_is_gone_is_a_new_one(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    store = tmp_path / "store"
+    one = task("a", tmp_path, spec(FLEET_AGENT_STORE=str(store)), sleep=1.0)
+    with anyio.fail_after(WAIT):
+        async with fleet_of(out).map([one]):
+            while not prompts_of(store):  # noqa: ASYNC110 - of another process
+                await asyncio.sleep(0.02)
+    for path in store.iterdir():
+        path.unlink()
+    found = await outcomes(fleet_of(out, resume=True), one)
+    assert (found["a"].ok, found["a"].attempts[1].resumed) == (True, False)
+
+
+DRIVER = """
+import asyncio, sys
+from pathlib import Path
+from tests.fleet.fleet_bench import fleet_of, outcomes, spec, task
+out, store = Path(sys.argv[1]), sys.argv[2]
+agent = spec(FLEET_AGENT_STORE=store)
+tasks = [task(f"t{n}", out.parent, agent, sleep=0.2 if n < 2 else 600) for n in range(4)]
+asyncio.run(outcomes(fleet_of(out, concurrency=4, resume=True), *tasks))
+"""
+
+
+def test_a_killed_driver_costs_only_what_was_running(tmp_path: Path) -> None:
+    out, store = tmp_path / "out", tmp_path / "store"
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-c", DRIVER, str(out), str(store)]
+    end = time.monotonic() + WAIT
+    with subprocess.Popen(command, cwd=root) as driver:
+        while len(list(out.glob("tasks/t*"))) < 2 and time.monotonic() < end:
+            time.sleep(0.02)
+        driver.send_signal(signal.SIGKILL)
+    pids = {note["pid"] for note in notes(store)}
+    while any(map(runs, pids)) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not any(map(runs, pids))
+    agent = spec(FLEET_AGENT_STORE=str(store))
+    tasks = [task(f"t{n}", tmp_path, agent, sleep=0.2 if n < 2 else 600) for n in range(2)]
+    found = asyncio.run(outcomes(fleet_of(out, resume=True), *tasks))
+    assert all(outcome.earlier and len(outcome.attempts) == 1 for outcome in found.values())
+    ids, histories = read_history(out / "journal.jsonl")
+    assert {name: len(history.attempts) for name, history in histories.items()} == dict.fromkeys(
+        ids, 1
+    )
+
+
+def test_a_directory_of_outcomes_that_is_damaged_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OutDirectoryError, match="no output directory"):
+        list(read_outcomes(tmp_path))
+    directory = OutDirectory.open(tmp_path / "out", resume=False)
+    (directory.path / "tasks" / "a").mkdir()
+    with pytest.raises(OutDirectoryError, match="remove it to run it again"):
+        list(directory.outcomes())
+    (directory.path / "tasks" / "a" / "outcome.json").write_text('{"version": 1}')
+    with pytest.raises(OutDirectoryError, match="malformed"):
+        list(directory.outcomes())
+    directory.close()
+    with pytest.raises(Exception, match="only a fleet with an output directory"):
+        Fleet(resume=True)

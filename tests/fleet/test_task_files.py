@@ -1,0 +1,143 @@
+"""Task files: what a line may hold, and that a broken one is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codex_acp.errors import MisuseError
+from codex_acp.fleet import Task, TaskFileError, read_tasks
+from codex_acp.fleet.task_file import parse_tasks
+
+GOOD = {"id": "a", "prompt": "x", "cwd": "/"}
+
+
+def problems(*lines: object) -> list[str]:
+    text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
+    return parse_tasks(text)[1]
+
+
+def test_every_option_can_be_given(tmp_path: Path) -> None:
+    line = {
+        "id": "a",
+        "prompt": ["one", "two"],
+        "repository": "https://example.com/x.git",
+        "revision": "main",
+        "command": "my-agent --acp",
+        "model": "m",
+        "mode": "auto",
+        "effort": "low",
+        "options": {"fast": True},
+        "policy": {"allow": ["read"], "otherwise": "deny_all"},
+        "output": {"type": "object"},
+        "time_limit": 1.5,
+        "max_tokens": 100,
+    }
+    file = tmp_path / "tasks.jsonl"
+    file.write_text(json.dumps(line) + "\n\n" + json.dumps(GOOD | {"id": "b"}) + "\n")
+    first, second = read_tasks(file)
+    assert first.prompts == ("one", "two")
+    assert first.spec.command == ("my-agent", "--acp")
+    assert (first.settings, first.options) == (
+        {"model": "m", "mode": "auto", "effort": "low"},
+        {"fast": True},
+    )
+    assert (second.id, second.directory, second.spec.shared) == ("b", "/", True)
+
+
+WRONG: list[tuple[object, str]] = [
+    ("{", "it is not JSON"),
+    ("[" * 100_000, "it is not JSON"),
+    ([1], "it is not an object"),
+    ({"prompt": "x", "cwd": "/"}, "it has no 'id'"),
+    ({"id": "a", "cwd": "/"}, "it has no 'prompt'"),
+    (GOOD | {"promt": "x"}, "there is no key 'promt'; did you mean 'prompt'?"),
+    (GOOD | {"repo": "x"}, "did you mean 'repository'?"),
+    (GOOD | {"zzz": 1}, "known are id, prompt"),
+    (GOOD | {"id": 1}, "'id' is a text, not 1"),
+    (GOOD | {"prompt": 3}, "'prompt' is a text or a list of texts"),
+    (GOOD | {"prompt": []}, "the prompt is empty"),
+    (GOOD | {"prompt": " "}, "the prompt is empty"),
+    ({"id": "a", "prompt": "x"}, "give it either a cwd or a repository"),
+    (GOOD | {"repository": "x"}, "give it either a cwd or a repository"),
+    (GOOD | {"revision": "x"}, "a revision needs a repository"),
+    (GOOD | {"agent": "gpt"}, "there is no agent 'gpt'; known are codex, claude"),
+    (GOOD | {"agent": "codex", "command": "x"}, "both 'agent' and 'command'"),
+    (GOOD | {"command": "'"}, "cannot be split into words"),
+    (GOOD | {"time_limit": 0}, "a time limit is more than 0 seconds"),
+    (GOOD | {"time_limit": "1"}, "'time_limit' is a number"),
+    (GOOD | {"max_tokens": True}, "'max_tokens' is a number"),
+    (GOOD | {"options": {"a": 1}}, "'options' is an object of texts"),
+    (GOOD | {"policy": "allow_all"}, "the policy 'allow_all' is not known"),
+    (GOOD | {"policy": "ask"}, "needs a terminal"),
+    (GOOD | {"policy": {"allow": ["everything"]}}, "'allow' is a list of kinds"),
+    (GOOD | {"policy": {"permit": []}}, "no 'permit'"),
+    (GOOD | {"output": "Answer"}, "'output' is a JSON Schema"),
+    (GOOD | {"output": {"type": "nonsense"}}, "the output is no JSON Schema"),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), WRONG, ids=[said for _, said in WRONG])
+def test_a_wrong_line_is_named(line: object, said: str) -> None:
+    (problem,) = problems(GOOD | {"id": "good"}, line)
+    assert problem.startswith("line 2: ")
+    assert said in problem
+
+
+HOSTILE: list[tuple[dict[str, Any], str]] = [
+    ({"repository": "--upload-pack=touch /tmp/x"}, "takes for an option"),
+    ({"repository": "ext::sh -c touch% /tmp/x"}, "names a transport helper"),
+    ({"repository": "fd::17"}, "names a transport helper"),
+    ({"repository": "http://example.com/x"}, "is fetched by https, ssh, file"),
+    ({"repository": "ssh://-oProxyCommand=x/y"}, "takes for an option"),
+    ({"repository": "https://example.com/\nx"}, "without control characters"),
+    ({"repository": "/x", "revision": "--output=/tmp/x"}, "takes for an option"),
+    ({"repository": "/x", "revision": "a..b"}, "is a range"),
+    ({"repository": "/x", "revision": "a b"}, "without spaces"),
+]
+
+
+@pytest.mark.attack("repository")
+@pytest.mark.parametrize(("where", "said"), HOSTILE, ids=[str(w) for w, _ in HOSTILE])
+def test_no_repository_or_revision_is_an_option_or_a_program(
+    where: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(MisuseError, match=said):
+        Task(id="a", prompt="x", **where)
+    (problem,) = problems({"id": "a", "prompt": "x", **where})
+    assert said in problem
+
+
+def test_duplicate_ids_are_named_with_their_lines() -> None:
+    assert problems(GOOD, "", GOOD, GOOD | {"id": "A"}) == [
+        "line 3: the id 'a' is that of line 1",
+        "line 4: the id 'A' is that of line 1, but for its case",
+    ]
+
+
+def test_a_broken_line_stops_all_unless_it_is_skipped(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    file.write_text(json.dumps(GOOD) + "\n{\n")
+    with pytest.raises(TaskFileError, match="line 2: it is not JSON") as caught:
+        read_tasks(file)
+    assert caught.value.file == str(file)
+    assert [task.id for task in read_tasks(file, skip_broken=True)] == ["a"]
+
+
+def test_a_file_of_another_kind_is_told_shortly(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    file.write_text("x\n" * 1000)
+    with pytest.raises(TaskFileError) as caught:
+        read_tasks(file)
+    assert len(caught.value.problems) == 21
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(TaskFileError, match="it is not UTF-8"):
+        read_tasks(file)
+    with pytest.raises(TaskFileError, match="No such file"):
+        read_tasks(tmp_path / "gone")
+    file.write_text("\n")
+    with pytest.raises(TaskFileError, match="it holds no task"):
+        read_tasks(file)
