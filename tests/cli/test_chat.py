@@ -111,6 +111,7 @@ def test_commands_are_completed_done_and_never_taken_for_prompts(env: dict[str, 
     assert "You said '/bakke" not in terminal.screen
 
 
+@pytest.mark.attack("agent")
 def test_7_3_a_question_between_prompts_takes_nothing_that_is_being_typed(
     env: dict[str, str],
 ) -> None:

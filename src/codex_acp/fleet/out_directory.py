@@ -6,7 +6,7 @@
     DIR/lock                    held by the run that writes here
     DIR/journal.jsonl           what was begun: runs, attempts, sessions
     DIR/tasks/NAME/outcome.json, transcript.jsonl, changes.patch
-    DIR/work/                   worktrees of the local engine, until their tasks are done
+    DIR/work                    worktrees of the local engine, until their tasks are done
 
 An outcome is there as a whole or not at all: its directory is filled under another name and then
 given its own, which fails if that is taken.
