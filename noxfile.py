@@ -259,7 +259,7 @@ def pydantic(session: nox.Session, pydantic: str) -> None:
 def bench(session: nox.Session) -> None:
     """Start-up, streaming and load, side by side with the official adapter where node is there."""
     python = shared(session)
-    for name in ("imports", "start", "stream", "sessions", "history", "thread"):
+    for name in ("imports", "start", "stream", "sessions", "history", "thread", "fleet"):
         session.run(python, "-m", f"benchmarks.{name}", *session.posargs)
 
 
