@@ -149,13 +149,10 @@ def test_a_signal_in_the_middle_leaves_nothing_behind(
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("wire", [[], ["--wire"]])
-def test_a_reader_that_goes_away_ends_it_quietly(
-    tmp_path: Path, temporary: Path, wire: list[str]
-) -> None:
+def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path, temporary: Path) -> None:
     codex = RealCodex(tmp_path)
     process = subprocess.Popen(
-        [*COMMAND, "demo", "--yes", *wire, "--codex", str(codex.path)],
+        [*COMMAND, "demo", "--yes", "--wire", "--codex", str(codex.path)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -189,8 +186,6 @@ def test_the_demonstration_is_an_agent_for_any_client(tmp_path: Path, temporary:
     done = run([*arguments, "Please change a file, then go on."], env)
     assert done.returncode == 0, done.stderr
     assert (place / CHANGED).read_text() == CONTENT
-    done = run([*arguments, "install it"], env)
-    assert done.returncode == 6, "nobody could be asked"
     assert codex.living() == []
     assert list(temporary.iterdir()) == []
 

@@ -72,6 +72,9 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
+UNREAD_SECONDS: Final = 0.2
+"""How often it is looked how much a client that lags has still to read."""
+
 WATCH_SECONDS: Final = 5.0
 """How often it is looked whether the client's token is still good."""
 
@@ -326,14 +329,22 @@ class NetworkConnection:
     # A client that does not read.
 
     def _full(self, full: bool) -> None:
+        """More waits for it than should; Codex goes on, since others use it as well."""
         if self._stall is not None:
             self._stall.cancel()
             self._stall = None
         if full:
-            seconds = self._registry.limits.stall_seconds
-            why = f"it has left updates unread for {seconds:g} s"
-            loop = asyncio.get_running_loop()
-            self._stall = loop.call_later(seconds, self._put_out, why)
+            self._look_at_unread(asyncio.get_running_loop().time())
+
+    def _look_at_unread(self, since: float) -> None:
+        limits, loop = self._registry.limits, asyncio.get_running_loop()
+        if self.client.outflow.unread > limits.unread_text:
+            self._put_out(f"it has left {limits.unread_text} characters of updates unread")
+        elif loop.time() - since >= limits.stall_seconds:
+            self._put_out(f"it has left updates unread for {limits.stall_seconds:g} s")
+        else:
+            wait = min(UNREAD_SECONDS, limits.stall_seconds)
+            self._stall = loop.call_later(wait, self._look_at_unread, since)
 
 
 def _shown_elsewhere(session_id: str) -> RpcError:
