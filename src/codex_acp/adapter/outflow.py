@@ -135,6 +135,11 @@ class Outflow:
             callback(True)
 
     @property
+    def unread(self) -> int:
+        """About the characters that wait for the client."""
+        return self._size
+
+    @property
     def client_gone(self) -> bool:
         """Whether nothing that is sent arrives any more."""
         return self._side.closed

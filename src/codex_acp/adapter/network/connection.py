@@ -72,6 +72,9 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
+UNREAD_SECONDS: Final = 0.2
+"""How often it is looked how much a client that lags has still to read."""
+
 WATCH_SECONDS: Final = 5.0
 """How often it is looked whether the client's token is still good."""
 
@@ -276,7 +279,7 @@ class NetworkConnection:
                 answer = await reopen(session)
                 await self._opened(session_id, session)
                 return answer
-            earlier.taken_by(self.client)
+            before = earlier.taken_by(self.client)
             try:
                 if earlier.busy:
                     return await self._show(earlier, whole=whole)
@@ -285,11 +288,19 @@ class NetworkConnection:
                 for event in kept:
                     earlier.send(session_id, event)
             except BaseException:
-                earlier.left(self.client)
-                self._registry.unshown(earlier)
+                self._given_back(earlier, before)
                 raise
             await self._opened(session_id, earlier)
             return answer
+
+    def _given_back(self, session: NetworkSession, before: Client | None) -> None:
+        """It could not be opened here: whoever showed it before, does so again."""
+        session.left(self.client)
+        if before is None or before.gone:
+            self._registry.unshown(session)
+        else:
+            session.show_to(before, None)
+            session.ask_again()
 
     async def _show(self, session: NetworkSession, *, whole: bool) -> dict[str, JsonValue]:
         """Show what goes on: the history first if it is to be shown whole, its questions last."""
@@ -301,7 +312,9 @@ class NetworkConnection:
             mark, running = session.mark(), session.turn_ids
             history = Replay(self.client, session_id, None)
             await history.run(
-                opened.codex, None, kept=lambda turn: turn in running or turn in session.turn_ids
+                opened.codex,
+                None,
+                kept=lambda turn: session.kept and turn in (running | session.turn_ids),
             )
             history.end(None)
         session.show_to(self.client, mark)
@@ -326,14 +339,22 @@ class NetworkConnection:
     # A client that does not read.
 
     def _full(self, full: bool) -> None:
+        """More waits for it than should; Codex goes on, since others use it as well."""
         if self._stall is not None:
             self._stall.cancel()
             self._stall = None
         if full:
-            seconds = self._registry.limits.stall_seconds
-            why = f"it has left updates unread for {seconds:g} s"
-            loop = asyncio.get_running_loop()
-            self._stall = loop.call_later(seconds, self._put_out, why)
+            self._look_at_unread(asyncio.get_running_loop().time())
+
+    def _look_at_unread(self, since: float) -> None:
+        limits, loop = self._registry.limits, asyncio.get_running_loop()
+        if self.client.outflow.unread > limits.unread_text:
+            self._put_out(f"it has left {limits.unread_text} characters of updates unread")
+        elif loop.time() - since >= limits.stall_seconds:
+            self._put_out(f"it has left updates unread for {limits.stall_seconds:g} s")
+        else:
+            wait = min(UNREAD_SECONDS, limits.stall_seconds)
+            self._stall = loop.call_later(wait, self._look_at_unread, since)
 
 
 def _shown_elsewhere(session_id: str) -> RpcError:
