@@ -259,7 +259,8 @@ def pydantic(session: nox.Session, pydantic: str) -> None:
 def bench(session: nox.Session) -> None:
     """Start-up, streaming and load, side by side with the official adapter where node is there."""
     python = shared(session)
-    for name in ("imports", "start", "stream", "sessions", "history", "thread", "network"):
+    names = ("imports", "start", "stream", "sessions", "history", "thread", "network", "fleet")
+    for name in names:
         session.run(python, "-m", f"benchmarks.{name}", *session.posargs)
 
 
@@ -288,6 +289,12 @@ def page(session: nox.Session) -> None:
 
 
 @nox.session
+def pictures(session: nox.Session) -> None:
+    """Take the documentation's pictures of a transcript's page, in a Chromium of this machine."""
+    session.run(shared(session), "-m", "tests.page.pictures", "docs/images")
+
+
+@nox.session
 def agents(session: nox.Session) -> None:
     """The runtime against agents that are not ours, fetched from npm and PyPI into a temporary
     place; with a node from PyPI where there is none, or one that is too old."""
@@ -301,7 +308,7 @@ def agents(session: nox.Session) -> None:
     )
 
 
-@nox.session
+@nox.session(venv_backend="venv")
 def fleet(session: nox.Session) -> None:
     """Fleets on a Ray cluster of several nodes on this machine; then 200 tasks with the real Codex
     on both engines, while workers, nodes and the driver are killed: -- [--tasks N] [--seed S]."""

@@ -143,7 +143,7 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str], arguments: 
         main(arguments)
     assert end.value.code == 0
     text = capsys.readouterr().out
-    mine = ("--yes", "--wire") if arguments[0] == "demo" else ("-c KEY=VALUE", "--log-file")
+    mine = ("--yes", "--wire") if arguments[0] == "demo" else ("--config KEY=VALUE", "--log-file")
     for option in ("--codex", *mine):
         assert option in text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -115,7 +116,7 @@ def test_the_wire_shows_each_line_in_both_directions(temporary: Path) -> None:
     tap.check()
     assert tap.left_open() == []
     chunks = [line for line in wire if '"agent_message_chunk"' in line]
-    assert len(chunks) > 20
+    assert len(chunks) > 5
 
 
 @pytest.mark.e2e
@@ -149,13 +150,10 @@ def test_a_signal_in_the_middle_leaves_nothing_behind(
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("wire", [[], ["--wire"]])
-def test_a_reader_that_goes_away_ends_it_quietly(
-    tmp_path: Path, temporary: Path, wire: list[str]
-) -> None:
+def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path, temporary: Path) -> None:
     codex = RealCodex(tmp_path)
     process = subprocess.Popen(
-        [*COMMAND, "demo", "--yes", *wire, "--codex", str(codex.path)],
+        [*COMMAND, "demo", "--yes", "--wire", "--codex", str(codex.path)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -189,9 +187,17 @@ def test_the_demonstration_is_an_agent_for_any_client(tmp_path: Path, temporary:
     done = run([*arguments, "Please change a file, then go on."], env)
     assert done.returncode == 0, done.stderr
     assert (place / CHANGED).read_text() == CONTENT
-    done = run([*arguments, "install it"], env)
-    assert done.returncode == 6, "nobody could be asked"
     assert codex.living() == []
+
+
+@pytest.mark.e2e
+def test_the_demonstrations_agent_leaves_nothing_behind(tmp_path: Path, temporary: Path) -> None:
+    codex = RealCodex(tmp_path)
+    hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
+    arguments = ["demo", "--agent", "--codex", str(codex.path)]
+    done = run(arguments, environment(temporary), json.dumps(hello).encode() + b"\n")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["result"]["protocolVersion"] == 1
     assert list(temporary.iterdir()) == []
 
 

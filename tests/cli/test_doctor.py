@@ -90,7 +90,8 @@ def test_a_missing_codex_is_a_problem_and_the_rest_is_looked_at(
     ]  # fmt: skip
     level, text = about(report, "codex")
     assert level == "problem"
-    assert "'/none/codex', which does not exist" in text
+    assert text.endswith("'/none/codex', which does not exist)")
+    assert report["checks"][3]["advice"].startswith("install it with `pip install")
     assert report["checks"][6]["text"] == "config.toml is no TOML: a mistake at end of document"
     assert "zsecret" not in json.dumps(report)
 
@@ -164,6 +165,10 @@ def test_a_named_home_that_is_not_there(
     home.rmdir()
     level, text = about(look("--codex", "/none"), "codex_home")
     assert (level, "Codex makes it" in text) == ("ok", True)
+    monkeypatch.setenv("HOME", str(home.parent / "none"))
+    level, text = about(look("--codex", "/none"), "codex_home")
+    assert (level, "cannot be made" in text) == ("problem", True)
+    monkeypatch.setenv("HOME", str(home.parent))
     home.write_text("a file")
     assert about(look("--codex", "/none"), "codex_home")[0] == "problem"
 
@@ -241,6 +246,43 @@ def test_what_nobody_thought_of_is_a_line_too(
     monkeypatch.setattr(codex_talk, "talk", broken)
     codex("exit 1")
     assert about(look(), "start") == ("problem", "looking failed: ZeroDivisionError:")
+
+
+def test_no_place_for_temporary_files(
+    codex: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/none/there")
+    codex("exit 1")
+    assert main(["doctor", "--turn"]) == 1
+    out, err = capsys.readouterr()
+    assert "PROBLEM  temporary: no temporary file can be made: No such file or directory" in out
+    assert err == ""
+
+
+def test_a_directory_that_is_gone(
+    tmp_path: Path, look: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert about(look("--codex", "./codex"), "codex")[0] == "problem"
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_home_that_cannot_be_used_is_no_missing_login(
+    home: Path,
+    codex: Callable[..., Path],
+    look: Callable[..., dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(home / "none"))
+    codex("exit 1")
+    report = look()
+    assert about(report, "codex_home")[0] == "problem"
+    assert [one for one in report["checks"] if one["check"] == "login"] == []
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,23 @@ def test_a_reader_that_goes_away_ends_it_quietly(env: dict[str, str]) -> None:
         assert process.stderr.read() == b""
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk here")
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_full_disk_is_one_sentence(env: dict[str, str], more: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*COMMAND, "run", *more, *agent(), "Go."],
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=env,
+            timeout=WAIT_SECONDS,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"error: what is shown cannot be written: No space left on device\n"
+
+
 @pytest.mark.parametrize("closed", [0, 1, 2])
 def test_a_stream_that_is_closed_is_no_traceback(env: dict[str, str], closed: int) -> None:
     command = shlex.join([*COMMAND, "run", *agent("asks"), "Go."])

@@ -146,6 +146,7 @@ def test_a_moment_is_a_time_or_some_time_ago() -> None:
     assert moment("2026-01-31", now) == "2026-01-31T00:00:00.000Z"
 
 
+@pytest.mark.attack(by="MCP server")
 @pytest.mark.parametrize("text", HOSTILE)
 def test_nothing_in_a_transcript_steers_the_terminal(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -107,6 +107,7 @@ def test_what_is_chosen_keeps_the_wire_behind_it() -> None:
     assert len(asked["wire"]) == 4  # type: ignore[arg-type]
 
 
+@pytest.mark.attack(by="MCP server")
 @pytest.mark.parametrize("text", HOSTILE)
 def test_nothing_that_a_transcript_holds_is_markup(text: str) -> None:
     page = page_text(f"/tmp/{text}", data_of(of_every_kind(text)))
@@ -187,5 +188,9 @@ def test_the_command_writes_the_page_for_its_owner_alone(
     assert page.stat().st_mode & 0o777 == 0o600
     assert page.read_text().startswith("<!doctype html>")
     assert sorted(tmp_path.iterdir()) == [page, source]
+    before = source.read_bytes()
+    assert main(["transcript", str(source), "--html", str(tmp_path / "." / "t.jsonl")]) == 2
+    assert "would take the place of the transcript" in capsys.readouterr().err
+    assert source.read_bytes() == before
     assert main(["transcript", str(source), "--html", str(tmp_path / "no" / "page")]) == 2
     assert "cannot be written: No such file" in capsys.readouterr().err

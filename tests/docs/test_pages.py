@@ -24,7 +24,7 @@ COMMAND = "codex-acp-sdk"
 OTHER_COMMANDS = (
     "pip install 'codex-acp-sdk", "python3 -m venv .venv && .venv/bin/pip install -q ",
     ".venv/bin/nox -s ", "CODEX_ACP_UPDATE_GOLDEN=1 .venv/bin/python -m pytest tests/",
-    "git diff tests/golden/", "towncrier build --draft",
+    "git diff tests/golden/", "towncrier build --draft", "(umask 077; python -c ",
 )  # fmt: skip
 """How the commands begin that the pages tell somebody to run, besides ours."""
 

@@ -140,6 +140,11 @@ def handle(message: dict[str, Any]) -> None:
         if method == "session/load" and not (place is not None and (place / session).exists()):
             send({"id": message["id"], "error": {"code": -32002, "message": "no such session"}})
             return
+        broken = os.environ.get("FLEET_AGENT_BROKEN")
+        if broken is not None and not Path(broken).exists():
+            Path(broken).touch()
+            send({"id": message["id"], "error": {"code": -32603, "message": "not yet"}})
+            return
         SESSIONS[session] = params["cwd"]
         note(session, method)
         send({"id": message["id"], "result": {"sessionId": session}})

@@ -12,6 +12,7 @@ import pytest
 from codex_acp.errors import ErrorReply
 from codex_acp.fleet import Outcome
 from codex_acp.fleet.failures import reason_of
+from codex_acp.fleet.time_limit import TimeLimit
 from tests.fleet.fleet_bench import WAIT, fleet_of, notes, outcomes, repository, runs, spec, task
 
 
@@ -21,7 +22,7 @@ async def test_a_task_that_hangs_is_ended_at_its_limit_with_what_it_did(tmp_path
     agent = spec(FLEET_AGENT_STORE=str(store))
     found = await outcomes(
         fleet_of(None, task_time_limit=600),
-        task("a", tmp_path, agent, write={"b": "1\n"}, sleep=600, time_limit=0.5,
+        task("a", tmp_path, agent, write={"b": "1\n"}, sleep=600, time_limit=5.0,
              repository=str(source), used=70),
         task("b", tmp_path, agent, say="x"),
     )  # fmt: skip
@@ -35,16 +36,22 @@ async def test_a_task_that_hangs_is_ended_at_its_limit_with_what_it_did(tmp_path
     assert not any(runs(note["pid"]) for note in notes(store))
 
 
-async def test_a_question_that_waits_does_not_use_up_the_time(tmp_path: Path) -> None:
-    async def slowly(_permission: object) -> str:
-        await asyncio.sleep(1.5)
-        return "y"
+async def test_a_question_that_waits_does_not_use_up_the_time() -> None:
+    async with TimeLimit(1.0) as limit:
+        with limit.paused(), limit.paused():
+            await asyncio.sleep(1.5)
+    assert not limit.expired
+    over = TimeLimit(0.2)
 
-    found = await outcomes(
-        fleet_of(None, permissions=slowly),
-        task("a", tmp_path, ask="execute", time_limit=1.2),
-    )
-    assert found["a"].ok, found["a"].message
+    async def too_long() -> None:
+        async with over:
+            with over.paused():
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(600)
+
+    with pytest.raises(TimeoutError):
+        await too_long()
+    assert over.expired
 
 
 async def test_a_task_is_ended_when_it_has_used_its_tokens(tmp_path: Path) -> None:
@@ -140,6 +147,17 @@ async def test_an_overload_is_tried_again_and_a_refusal_is_not(tmp_path: Path) -
         **{f"no{n}": ("agent_error", 1) for n in range(len(REFUSED))},
         "login": ("authentication", 1),
     }
+
+
+async def test_an_agent_that_cannot_open_a_session_is_tried_again_with_a_new_process(
+    tmp_path: Path,
+) -> None:
+    agent = spec(FLEET_AGENT_BROKEN=str(tmp_path / "broken"))
+    tasks = [task(f"t{n}", tmp_path, agent, say="x") for n in range(3)]
+    found = await outcomes(fleet_of(None, concurrency=3), *tasks)
+    assert all(outcome.ok for outcome in found.values())
+    reasons = sorted(outcome.attempts[0].reason for outcome in found.values())
+    assert reasons == ["agent_not_started", "end_turn", "end_turn"]
 
 
 def test_the_words_of_an_error_decide_nothing() -> None:

@@ -144,7 +144,7 @@ async def test_what_makes_no_sense_is_said_of_its_task_alone(tmp_path: Path) -> 
     assert reasons == {
         "no directory": "directory",
         "no model": "settings",
-        "no agent": "agent_not_started",
+        "no agent": "agent_not_found",
         "good": "end_turn",
     }
 

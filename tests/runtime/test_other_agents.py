@@ -6,10 +6,12 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import anyio
 import pytest
 
+from codex_acp.acp.types import PermissionOption
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.errors import ErrorReply
 from codex_acp.runtime import AgentRuntime, AgentSpec, Permission, allow_kinds, kind_of
@@ -47,21 +49,24 @@ def home() -> Iterator[tuple[ScriptedModel, CodexHome]]:
         yield model, codex_home
 
 
-def official(home: CodexHome) -> AgentSpec:
+def official(home: CodexHome, version: Literal[1, 2]) -> AgentSpec:
     env = {**home.env, "CODEX_PATH": find_codex().path}
     script = package("official") / "dist" / "index.js"
-    return AgentSpec([node(), str(script)], "official", env=env, inherit_env=False)
+    command = [node(), str(script)]
+    return AgentSpec(command, "official", env=env, inherit_env=False, version=version)
 
 
+@pytest.mark.parametrize("version", [1, 2])
 async def test_the_official_adapter_prompts_cancels_lists_and_loads(
-    home: tuple[ScriptedModel, CodexHome],
+    home: tuple[ScriptedModel, CodexHome], version: Literal[1, 2]
 ) -> None:
     _, codex_home = home
-    spec, workspace = official(codex_home), codex_home.workspace
+    spec, workspace = official(codex_home, version), codex_home.workspace
     policy = allow_kinds("execute", "edit", "other")
     with anyio.fail_after(WAIT):
         async with AgentRuntime(permissions=policy) as runtime:
             async with runtime.open(spec, cwd=workspace) as session:
+                await session.options.mode.set("read-only")  # else a review takes of the script
                 assert (await session.run("What is here?")).text == "Nothing at all."
                 assert (await session.run("Make it.")).stop_reason == "end_turn"
                 async with session.prompt("Go.") as prompt:
@@ -80,14 +85,15 @@ async def test_the_official_adapter_prompts_cancels_lists_and_loads(
             await runtime.delete(spec, session_id)
 
 
+@pytest.mark.parametrize("version", [1, 2])
 async def test_the_official_adapters_options_are_found_and_set(
-    home: tuple[ScriptedModel, CodexHome],
+    home: tuple[ScriptedModel, CodexHome], version: Literal[1, 2]
 ) -> None:
     _, codex_home = home
     with anyio.fail_after(WAIT):
         async with (
             AgentRuntime() as runtime,
-            runtime.open(official(codex_home), cwd=codex_home.workspace) as session,
+            runtime.open(official(codex_home, version), cwd=codex_home.workspace) as session,
         ):
             options = session.options
             assert options.model.current == "gpt-5.5"
@@ -98,6 +104,34 @@ async def test_the_official_adapters_options_are_found_and_set(
             fast = options.get("fast-mode")
             assert fast is not None
             assert fast.current_value is False
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_the_official_adapter_asks_before_a_command(version: Literal[1, 2]) -> None:
+    script = [
+        ModelResponse(exec_command("echo made > made.txt", justification="to make it")),
+        ModelResponse(Text("Done.")),
+    ]
+    asked: list[Permission] = []
+
+    def policy(permission: Permission) -> PermissionOption | None:
+        asked.append(permission)
+        return permission.option("allow_once")
+
+    with ScriptedModel(script) as model, CodexHome(model.base_url) as home, anyio.fail_after(WAIT):
+        spec = official(home, version)
+        async with (
+            AgentRuntime(permissions=policy) as runtime,
+            runtime.open(spec, cwd=home.workspace) as session,
+        ):
+            await session.options.mode.set("read-only")
+            result = await session.run("Make it.")
+        assert (Path(home.workspace) / "made.txt").read_text() == "made\n"
+    assert (result.text, result.stop_reason) == ("Done.", "end_turn")
+    assert [call.status for call in result.tool_calls] == ["completed"]
+    (permission,) = asked
+    assert permission.tool_call.title == "echo made > made.txt"
+    assert permission.kind == "execute"
 
 
 async def test_claude_gets_as_far_as_it_can_without_an_account(tmp_path: Path) -> None:

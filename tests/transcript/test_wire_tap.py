@@ -82,6 +82,7 @@ def test_a_message_says_whose_it_is() -> None:
     assert [one.connection for one in wire.heard] == [2, 2, 1]
 
 
+@pytest.mark.attack(by="MCP server")
 @pytest.mark.parametrize(
     ("peer", "method", "result"),
     [
@@ -118,6 +119,7 @@ def test_typed_content_is_kept_on_demand() -> None:
     assert "hunter-22" not in text
 
 
+@pytest.mark.attack(by="MCP server")
 @pytest.mark.parametrize(
     "params",
     [

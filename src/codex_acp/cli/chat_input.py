@@ -128,7 +128,7 @@ class _Commands(Completer):
                     yield Completion(value, -len(rest), display=visible(value))
             return
         for word, description in self._known().items():
-            if word.startswith(name):
+            if word.startswith(name) and word.isprintable() and " " not in word:
                 yield Completion(
                     word,
                     -len(name),

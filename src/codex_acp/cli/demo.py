@@ -6,12 +6,13 @@ The tour itself is in `codex_acp.cli.demo_tour`, what the model does in ``demo_s
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.cli.demo_script import SCRIPT, SERVER, TOOLS
+from codex_acp.cli.demo_script import SCRIPT, SERVER, TOOLS, at_once
 from codex_acp.cli.version import binary_text
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.errors import LaunchError
@@ -70,7 +71,7 @@ def demo(
     if not yes and not _agreed():
         print("Nothing was started.", file=out)
         return FAILED
-    with _surroundings() as (home, server):
+    with _surroundings(watched=out.isatty()) as (home, server):
         from codex_acp.cli.demo_tour import Tour
         from codex_acp.runtime import AgentSpec
 
@@ -86,20 +87,22 @@ def demo_agent(*, codex: str | None = None) -> int:
     from codex_acp.cli.serve import serve
     from codex_acp.codex.connection.launch import LaunchOptions
 
-    with _surroundings() as (home, _):
+    with _surroundings(watched=True) as (home, _):
         for name in list(os.environ):
             if name.startswith(HIDDEN) and not name.startswith(KEPT):
                 del os.environ[name]
         os.environ.update(home.env)
-        return serve(LaunchOptions(codex=codex))
+        code = serve(LaunchOptions(codex=codex))
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the directories are still to be removed
+        return code
 
 
 @contextmanager
-def _surroundings() -> Iterator[tuple[CodexHome, ScriptedMcpServer]]:
+def _surroundings(*, watched: bool) -> Iterator[tuple[CodexHome, ScriptedMcpServer]]:
     """A model, an MCP server, and a home for Codex that is removed."""
     with (
         TemporaryDirectory(prefix="codex-acp-demo-", ignore_cleanup_errors=True) as folder,
-        ScriptedModel(SCRIPT) as model,
+        ScriptedModel(SCRIPT if watched else at_once(SCRIPT)) as model,
     ):
         server = ScriptedMcpServer(folder, TOOLS, name=SERVER)
         with CodexHome(model.base_url, mcp_servers={SERVER: server.config}) as home:

@@ -26,7 +26,17 @@ from codex_acp.testing import (
 if TYPE_CHECKING:
     from codex_acp.testing import ModelRequest, Step
 
-__all__ = ["ALLOWED", "CHANGED", "CONTENT", "REFUSED", "SCRIPT", "SERVER", "TOOLS", "TOUR"]
+__all__ = [
+    "ALLOWED",
+    "CHANGED",
+    "CONTENT",
+    "REFUSED",
+    "SCRIPT",
+    "SERVER",
+    "TOOLS",
+    "TOUR",
+    "at_once",
+]
 
 TOUR: Final = "Show me around."
 
@@ -192,3 +202,17 @@ SCRIPT: Final = ModelScript(
     )
 )
 """An answer for every request."""
+
+
+def at_once(script: ModelScript) -> ModelScript:
+    """The same without pauses, where nobody watches."""
+    return ModelScript(
+        *(
+            ModelResponse(
+                *(Text(*step.deltas) if isinstance(step, Text) else step for step in each.steps),
+                when=each.when,
+                repeat=each.repeat,
+            )
+            for each in script.responses
+        )
+    )

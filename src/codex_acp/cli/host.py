@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.cli.run_arguments import FAILED, USAGE
 from codex_acp.cli.screen.errors import LOG_IN, sentence
 from codex_acp.cli.screen.questions import REJECTING
+from codex_acp.cli.stderr import complain
 from codex_acp.errors import CodexAcpError, MisuseError
 from codex_acp.routing.display import visible
 from codex_acp.runtime import (
@@ -86,12 +87,12 @@ class Host:
             if self._signal is None:
                 raise
             return SIGNALLED + self._signal
-        except MisuseError as error:
-            self.tell(error)
-            return USAGE
         except CodexAcpError as error:
-            self.tell(error)
-            return FAILED
+            try:
+                self.tell(error)
+            except CodexAcpError as lost:  # a full disk
+                complain(f"error: {lost}")
+            return USAGE if isinstance(error, MisuseError) else FAILED
 
     def take_signals(self) -> None:
         """The first Ctrl-C is for the prompt; anything else ends the agent at once."""

@@ -31,13 +31,22 @@ def main(argv: list[str] | None = None) -> int:
         from codex_acp.cli.commands import run
 
         code = run(args)
-        if sys.stdout is not None:
-            sys.stdout.flush()  # here, where a reader that is gone can still change the code
+        return _flushed(code)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
         _drop_output()
         return OUTPUT_LOST
+
+
+def _flushed(code: int) -> int:
+    """Here, where a reader that is gone, or a full disk, can still change the code."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        _drop_output()
+        return code or OUTPUT_LOST
     return code
 
 

@@ -23,12 +23,36 @@ TASKS_PER_AGENT: Final = 8
 """Tasks of one agent's process at once: what one loss of it costs at most."""
 
 
+class FirstStart:
+    """The first process of an agent is up before the next is started: what an agent sets up in an
+    empty home it sets up once. Codex 0.163 fails when two begin with its database at a time."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._over = asyncio.Event()
+
+    async def __aenter__(self) -> None:
+        if not self._over.is_set():
+            await self._lock.acquire()
+            if self._over.is_set():
+                self._lock.release()
+
+    async def __aexit__(self, failed: object, *_exc: object) -> None:
+        if self._over.is_set():
+            return
+        if failed is None:
+            self._over.set()
+        self._lock.release()
+
+
 @dataclass(eq=False, slots=True)
 class Lease:
     """A place in an agent's process."""
 
     runtime: AgentRuntime
     questions: WorkerQuestions
+    first_start: FirstStart
+    """To be entered while the session is opened."""
     tasks: int = 0
     spoiled: bool = False
 
@@ -39,7 +63,7 @@ class AgentPool:
 
     tasks_per_agent: int = TASKS_PER_AGENT
     _leases: dict[tuple[object, ...], list[Lease]] = field(default_factory=dict)
-    _closing: bool = False
+    _first: dict[tuple[object, ...], FirstStart] = field(default_factory=dict)
 
     def take(self, spec: AgentSpec, *, forms: bool, urls: bool) -> Lease:
         """A place for one session of ``spec``; its process is started when that is opened."""
@@ -53,7 +77,8 @@ class AgentPool:
         runtime = AgentRuntime(
             on_form=questions.form if forms else None, on_url=questions.url if urls else None
         )
-        lease = Lease(runtime, questions, tasks=1, spoiled=not spec.shared)
+        first = self._first.setdefault(spec.key, FirstStart())
+        lease = Lease(runtime, questions, first, tasks=1, spoiled=not spec.shared)
         self._leases.setdefault(key, []).append(lease)
         return lease
 

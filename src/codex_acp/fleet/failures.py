@@ -66,7 +66,9 @@ def reason_of(error: Exception) -> Reason:
             return "overloaded"
         case ErrorReply():
             return "overloaded" if _is_busy(error) else "agent_error"
-        case LaunchError() | AgentStartError():
+        case LaunchError():
+            return "agent_not_found"
+        case AgentStartError():
             return "agent_not_started"
         case TransportError():
             return "agent_lost"

@@ -34,6 +34,7 @@ Reason: TypeAlias = Literal[
     "settings",
     "authentication",
     "agent_error",
+    "agent_not_found",
     "agent_not_started",
     "agent_lost",
     "overloaded",
@@ -43,7 +44,9 @@ Reason: TypeAlias = Literal[
 """Why a task ended: a stop reason of ACP, or what came in its way. ``max_tokens`` is the model's
 limit, ``token_limit`` the task's."""
 
-RETRIED: Final[frozenset[Reason]] = frozenset(("agent_lost", "overloaded", "worker_lost"))
+RETRIED: Final[frozenset[Reason]] = frozenset(
+    ("agent_not_started", "agent_lost", "overloaded", "worker_lost")
+)
 """What may go better another time. Nothing that somebody or something refused."""
 
 CONTINUE: Final = (

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Worker"]
 
 FORCED: Final[frozenset[Reason]] = frozenset(
-    ("time_limit", "token_limit", "cancelled", "agent_lost", "agent_not_started")
+    ("time_limit", "token_limit", "cancelled", "agent_lost", "agent_not_found", "agent_not_started")
 )
 """After these something may still run in the agent's process, if there is one."""
 

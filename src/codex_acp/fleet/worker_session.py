@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.acp.types import UsageUpdateSessionUpdate
-from codex_acp.errors import CodexAcpError
+from codex_acp.errors import CodexAcpError, ErrorReply
 from codex_acp.fleet.failures import SettingRefused
 from codex_acp.fleet.jobs import CONTINUE, Usage
 from codex_acp.fleet.session_log import SessionLog
 from codex_acp.fleet.worker_questions import ask_permission
+from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.runtime import OptionNotOffered
 
 if TYPE_CHECKING:
@@ -87,13 +88,7 @@ class SessionRun:
 
     async def run(self, lease: Lease, directory: Path, *, again: bool) -> None:
         """All prompts. Raises Ended, and what the agent's failure is."""
-        job = self._job
-        async with lease.runtime.open(
-            job.agent,
-            cwd=directory,
-            session_id=job.session_id if again else None,
-            permissions=self._permission,
-        ) as session:
+        async with await self._opened(lease, directory, again=again) as session:
             self._session_id = session.session_id
             self._resumed = session.opened.how != "new"
             opened = session.opened
@@ -108,6 +103,21 @@ class SessionRun:
             finally:
                 stop()
                 lease.questions.leave(session.session_id)
+
+    async def _opened(self, lease: Lease, directory: Path, *, again: bool) -> Session:
+        job = self._job
+        try:
+            async with lease.first_start:
+                return await lease.runtime.open(
+                    job.agent,
+                    cwd=directory,
+                    session_id=job.session_id if again else None,
+                    permissions=self._permission,
+                )
+        except ErrorReply as error:
+            if error.code == INTERNAL_ERROR and error.method.startswith("session/"):
+                raise Ended("agent_not_started", str(error)) from error
+            raise
 
     async def _set(self, session: Session) -> None:
         options = session.options

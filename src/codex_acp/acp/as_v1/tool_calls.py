@@ -127,7 +127,7 @@ class ToolCalls:
     def _command(self, call_id: str, piece: Json) -> list[Json]:
         terminal = self._terminals.setdefault(piece["terminalId"], _Terminal())
         terminal.calls.add(call_id)
-        if not terminal.has_ended:
+        if not terminal.has_ended or not terminal.output:
             return [piece]
         text = {"type": "text", "text": terminal.text}
         return [piece, {"type": "content", "content": text}]

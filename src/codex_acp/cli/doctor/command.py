@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -74,29 +75,50 @@ def doctor(options: DoctorOptions) -> int:
     return PROBLEMS if any(one.level == "problem" for one in findings) else 0
 
 
+class _Seen:
+    """What later checks need of earlier ones."""
+
+    codex: str | None = None
+    home = Home(None, None, usable=False, broken=True)
+
+
 def _findings(options: DoctorOptions) -> Iterator[Finding]:
-    yield from look_at_python()
-    yield _look_at_command()
-    with HomeCopy(None) as nowhere:
-        found, binary = look_at_codex(options.codex, str(nowhere.workspace))
-    yield found
+    seen = _Seen()
+    yield from _whatever_happens("python", look_at_python)
+    yield from _whatever_happens("command", _look_at_command)
     try:
-        seen, home = within(CHECK_SECONDS, look_at_home)
+        tempfile.TemporaryFile().close()
+    except OSError as error:
+        text = f"no temporary file can be made: {error.strerror or error}"
+        yield problem("temporary", text, "make room, or set TMPDIR to a directory of yours")
+    else:
+        yield from _whatever_happens("codex", lambda: _find_codex(options.codex, seen))
+    yield from _whatever_happens("codex_home", lambda: _find_home(seen))
+    codex = seen.codex
+    if codex is None:
+        yield from look_at_syntax(seen.home.config)
+        text = "configuration, login, sandbox and MCP servers were not looked at"
+        yield warning("start", text, "mend what is above first")
+        return
+    yield from _whatever_happens("start", lambda: _ask_codex(codex, seen.home))
+    if options.turn:
+        yield from _whatever_happens("turn", lambda: _try_turn(codex))
+
+
+def _find_codex(named: str | None, seen: _Seen) -> Iterator[Finding]:
+    found, binary = look_at_codex(named)
+    seen.codex = None if binary is None else binary.path
+    yield found
+
+
+def _find_home(seen: _Seen) -> Iterator[Finding]:
+    try:
+        findings, seen.home = within(CHECK_SECONDS, look_at_home)
     except TooSlow:
         text = f"Codex's home gave no answer for {CHECK_SECONDS:g} s"
         yield problem("codex_home", text, "see whether its disk is there, or set CODEX_HOME")
-        home = Home(None, None, False)
     else:
-        yield from seen
-    if binary is None:
-        text = "configuration, login, sandbox and MCP servers were not looked at"
-        yield from look_at_syntax(home.config)
-        yield warning("start", text, "get a Codex that runs first")
-        return
-    path = binary.path
-    yield from _whatever_happens("start", lambda: _ask_codex(path, home))
-    if options.turn:
-        yield from _whatever_happens("turn", lambda: _try_turn(path))
+        yield from findings
 
 
 def _whatever_happens(check: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
@@ -121,6 +143,12 @@ def _ask_codex(codex: str, home: Home) -> Iterator[Finding]:
     values = values_in(home.config)
     remember_secrets(_secrets_in(toml_of(home.config)))
     with HomeCopy(home.path if home.usable else None) as copy:
+        try:
+            within(CHECK_SECONDS, copy.fill)
+        except TooSlow:
+            text = f"the files of Codex's home could not be read within {CHECK_SECONDS:g} s"
+            yield problem("config", text, "see whether their disk is there, or set CODEX_HOME")
+            return
         login = _look_at_login(codex, home, copy)
         answers = asyncio.run(talk(codex, copy))
         for finding in codex_findings(answers, values, os.environ, login):
@@ -129,6 +157,9 @@ def _ask_codex(codex: str, home: Home) -> Iterator[Finding]:
 
 def _look_at_login(codex: str, home: Home, copy: HomeCopy) -> list[Finding]:
     """Ask Codex of a copy of the login, in which it cannot be renewed."""
+    if home.broken:
+        text = "it was not looked at: Codex's home cannot be used"
+        return [warning("login", text, "mend what is above first")]
     target = copy.codex_home / "auth.json"
     try:
         if home.path is not None and home.usable:
@@ -171,14 +202,15 @@ def _secrets_in(value: object, *, given: bool = False) -> Iterator[str]:
         yield value
 
 
-def _look_at_command() -> Finding:
+def _look_at_command() -> Iterator[Finding]:
     from codex_acp.cli.arguments import PROGRAM
 
     found = shutil.which(PROGRAM)
     if found is not None:
-        return Finding("command", "ok", f"{PROGRAM} is found at {found}")
+        yield Finding("command", "ok", f"{PROGRAM} is found at {found}")
+        return
     text = f"{PROGRAM} is not on PATH, so an editor does not find it by its name"
-    return warning("command", text, f"name it in full: {shlex.join(_command(PROGRAM))}")
+    yield warning("command", text, f"name it in full: {shlex.join(_command(PROGRAM))}")
 
 
 def _command(program: str) -> list[str]:

@@ -39,7 +39,7 @@ NOWHERE: Final = "http://127.0.0.1:9"
 
 
 class HomeCopy:
-    """``with HomeCopy(home) as copy:`` the copy in ``copy.codex_home``; None copies nothing."""
+    """``with HomeCopy(home) as copy:`` `fill` makes it in ``copy.codex_home``; of None, nothing."""
 
     def __init__(self, source: Path | None) -> None:
         self._source = source
@@ -49,13 +49,17 @@ class HomeCopy:
         self.codex_home.mkdir()
         self.workspace.mkdir()
         self.temporary.mkdir()
-        for path in () if self._source is None else _files(self._source):
-            assert self._source is not None
+        return self
+
+    def fill(self) -> None:
+        """Copy what there is; what cannot be read is left out."""
+        source = self._source
+        for path in () if source is None else _files(source):
+            assert source is not None
             with suppress(OSError, ValueError):
-                target = self.codex_home / path.relative_to(self._source)
+                target = self.codex_home / path.relative_to(source)
                 target.parent.mkdir(exist_ok=True)
                 target.write_bytes(read_regular(path))
-        return self
 
     def __exit__(
         self,

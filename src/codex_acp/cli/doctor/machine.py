@@ -42,7 +42,9 @@ class Home(NamedTuple):
     config: bytes | None
     """What ``config.toml`` holds; None if there is none, or it cannot be read."""
     usable: bool
-    """Whether Codex could start in it."""
+    """Whether what is in it can be read."""
+    broken: bool
+    """Whether something is wrong with it; one that is not there yet is not."""
 
 
 def look_at_python() -> Iterator[Finding]:
@@ -63,16 +65,17 @@ def look_at_python() -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def look_at_codex(codex: str | None, cwd: str) -> tuple[Finding, CodexBinary | None]:
+def look_at_codex(codex: str | None) -> tuple[Finding, CodexBinary | None]:
     """The binary and its version; the binary if it can be used."""
     try:
         binary = find_codex(codex)
     except LaunchError as error:
-        return problem("codex", str(error), HOW_TO_GET_CODEX), None
+        text = str(error).removesuffix(f"; {HOW_TO_GET_CODEX}")
+        return problem("codex", text, HOW_TO_GET_CODEX), None
     where = f"{binary.path} (from {binary.source})"
     other = "name another Codex with --codex or CODEX_PATH"
     try:
-        done = run_program([binary.path, "--version"], os.environ, cwd, VERSION_SECONDS)
+        done = run_program([binary.path, "--version"], os.environ, "/", VERSION_SECONDS)
     except TooSlow:
         text = f"{where} told no version within {VERSION_SECONDS:g} seconds"
         return problem("codex", text, other), None
@@ -103,14 +106,15 @@ def look_at_home() -> tuple[list[Finding], Home]:
     except (RuntimeError, KeyError):
         advice = "set HOME, or CODEX_HOME to a directory"
         return [problem("codex_home", "this user has no home directory", advice)], Home(
-            None, None, False
+            None, None, usable=False, broken=True
         )
     findings: list[Finding] = []
     usable = _look_at_folder(findings, path, given is not None, name)
     config = _look_at_config(findings, path / "config.toml") if usable else None
     if usable:
         _look_at_login_file(findings, path / "auth.json")
-    return findings, Home(path, config, usable)
+    broken = any(one.check == "codex_home" and one.level == "problem" for one in findings)
+    return findings, Home(path, config, usable, broken)
 
 
 def _look_at_folder(findings: list[Finding], path: Path, named: bool, name: str) -> bool:
@@ -122,7 +126,12 @@ def _look_at_folder(findings: list[Finding], path: Path, named: bool, name: str)
             advice = f"make it (mkdir -m 700 {path}), or unset {name}"
             findings.append(problem(check, f"{name} is {path}, which does not exist", advice))
             return False
-        findings.append(Finding(check, "ok", f"{path} does not exist yet; Codex makes it"))
+        if os.access(path.parent, os.W_OK | os.X_OK):
+            findings.append(Finding(check, "ok", f"{path} does not exist yet; Codex makes it"))
+        else:
+            text = f"{path} does not exist, and cannot be made"
+            advice = f"set HOME to a directory of yours, or {name}"
+            findings.append(problem(check, text, advice))
         return False
     except OSError as error:
         text = f"{path} cannot be looked at: {error.strerror}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from codex_acp.cli.screen.output import put
 from codex_acp.errors import ErrorReply, ProcessExited
 from codex_acp.wire.codec import plain
 
@@ -68,5 +69,4 @@ class JsonOutput:
         self._line("error", error=detail)
 
     def _line(self, kind: str, **members: object) -> None:
-        self._out.write(json.dumps({"type": kind, **members}, default=str) + "\n")
-        self._out.flush()
+        put(self._out, json.dumps({"type": kind, **members}, default=str) + "\n")

@@ -11,8 +11,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.cli.screen.frame import columns_of, styled
-from codex_acp.cli.terminal import size_of
+from codex_acp.cli.screen.frame import Style, columns_of, styled
+from codex_acp.cli.terminal import size_of, wants_colours
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,8 +81,9 @@ class LiveLine:
         shown = f"{FRAMES[self._ticks % len(FRAMES)]} {words}"
         took = f" {seconds}s" if seconds else ""
         room = max(1, size_of(self._stream).columns - 1 - len(took))
+        style: Style = "dim" if wants_colours(self._stream) else ""
         self._drawn = True
-        self._write(f"{ERASED}{styled(clipped(shown, room) + took, 'dim')}")
+        self._write(f"{ERASED}{styled(clipped(shown, room) + took, style)}")
 
 
 def clipped(text: str, columns: int) -> str:

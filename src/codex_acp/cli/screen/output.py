@@ -26,6 +26,7 @@ from codex_acp.cli.screen.frame import Frame, Line, Style, styled
 from codex_acp.cli.screen.live import LiveLine
 from codex_acp.cli.screen.pipes import is_pipe, until_read
 from codex_acp.cli.screen.tool_calls import outcome, title_of
+from codex_acp.errors import CodexAcpError
 from codex_acp.routing.display import prose, visible
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from codex_acp.runtime import PromptResult, Session, ToolCall, Update
 
-__all__ = ["TextOutput"]
+__all__ = ["TextOutput", "put"]
 
 HELD_LOG: Final = 256 * 1024
 """Characters of the log that are kept for behind an open question: an agent can make it say more
@@ -199,15 +200,15 @@ class TextOutput:
 
     def ask(self, text: str) -> None:
         """Text of a question, as its frame has drawn it."""
-        _put(self._err, text)
+        put(self._err, text)
 
     def _release(self) -> None:
         self.free.set()
         held, self._held, self._held_log = self._held, [], 0
         for stream, text in held:
-            _put(stream, text)
+            put(stream, text)
         if self._log_left_out:
-            _put(self._err, f"[{self._log_left_out} records of the log are left out]\n")
+            put(self._err, f"[{self._log_left_out} records of the log are left out]\n")
             self._log_left_out = 0
 
     def _text(self, update: AgentMessageChunkSessionUpdate) -> None:
@@ -259,8 +260,8 @@ class TextOutput:
         return self.frame.without_mark(visible(title_of(running[0]))) + more
 
     def _put_live(self, text: str) -> None:
-        with self._lock, suppress(OSError):  # of a terminal that is gone others will hear
-            _put(self._err, text)
+        with self._lock, suppress(OSError, CodexAcpError):  # of a lost terminal others will hear
+            put(self._err, text)
 
     def _styled(self, text: str, style: Style) -> str:
         return styled(text, style) if self.frame.coloured else text
@@ -277,12 +278,19 @@ class TextOutput:
         with self._lock:
             if self.free.is_set():
                 self._live.hide()
-                _put(stream, text)
+                put(stream, text)
             else:
                 self._held.append((stream, text))
 
 
-def _put(stream: TextIO, text: str) -> None:
+def put(stream: TextIO, text: str) -> None:
+    """Write it at once. Raises CodexAcpError if that fails, BrokenPipeError if nobody reads."""
     encoding = stream.encoding or "utf-8"
-    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-    stream.flush()
+    try:
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except BrokenPipeError:  # nobody reads any more, which is no error
+        raise
+    except OSError as error:
+        msg = f"what is shown cannot be written: {error.strerror or error}"
+        raise CodexAcpError(msg) from error

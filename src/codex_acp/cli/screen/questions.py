@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from codex_acp.cli.terminal import LineReader
     from codex_acp.runtime import Form, FormAnswer, Permission, UrlAnswer, UrlRequest
 
-__all__ = ["REJECTING", "Questions"]
+__all__ = ["GOES_ON", "REJECTING", "Questions"]
 
 KEY_LETTERS: Final = "bcdfghjkmnpqrstvwxz"
 """What the random part of a question's keys is made of: no words, and no letter like a digit."""
@@ -42,7 +42,8 @@ KEY_LETTERS: Final = "bcdfghjkmnpqrstvwxz"
 KEY_LENGTH: Final = 2
 
 _NOT_NOW: Final = "Enter: not now"
-_MORE: Final = "{} of {} rows; Enter goes on, q rejects: "
+GOES_ON: Final = "Enter goes on, q rejects: "
+_MORE: Final = "{} of {} rows; " + GOES_ON
 _AGAIN: Final = Line("That is none of the answers.", "  ", "yellow")
 _TOO_LONG: Final = Line("Too long to be shown whole, so it can only be rejected.", "  ", "yellow")
 _MOST_REJECTING: Final = 5

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.cli.transcript_view.lines import Line, follow, read
@@ -65,6 +67,10 @@ def _write_page(options: TranscriptOptions, out: str) -> int:
     from codex_acp.cli.transcript_view.page_data import page_data
     from codex_acp.cli.transcript_view.page_file import page_text, write_page
 
+    with suppress(OSError, ValueError):
+        if Path(out).samefile(options.file):
+            message = f"the page {out!r} would take the place of the transcript; name another file"
+            raise MisuseError(message)
     data = page_data(read(options.file), options.selection)
     write_page(out, page_text(options.file, data))
     unread = f"; {data.unread} lines could not be read" if data.unread else ""

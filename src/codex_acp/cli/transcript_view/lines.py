@@ -99,6 +99,8 @@ def follow(name: str) -> Iterator[Line | None]:
 @contextmanager
 def _opened(name: str) -> Iterator[FileIO]:
     if name == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise _unreadable(name, ValueError("standard input is closed"))
         yield open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # noqa: SIM115
         return
     try:

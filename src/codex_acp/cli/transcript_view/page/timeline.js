@@ -21,6 +21,7 @@ class Timeline {
     this.map = document.getElementById('map');
     this.start = rows.find((row) => row.t !== null)?.t ?? null;
     this.drawn = '';
+    this.made = new Map();
     this.list.addEventListener('scroll', () => this.soon());
     new ResizeObserver(() => { this.drawn = ''; this.draw(); this.drawMap(); }).observe(this.list);
     this.box.addEventListener('click', (event) => {
@@ -41,6 +42,7 @@ class Timeline {
     this.at = before === undefined ? -1 : shown.indexOf(before);
     document.getElementById('nothing').hidden = shown.length > 0;
     this.drawn = '';
+    this.made.clear();
     this.draw();
     if (this.at >= 0) this.reveal();
     this.drawMap();
@@ -61,7 +63,14 @@ class Timeline {
     this.drawn = state;
     this.tall.style.height = `${this.shown.length * height}px`;
     this.box.style.transform = `translateY(${first * height}px)`;
-    this.box.replaceChildren(...this.shown.slice(first, last).map((number, at) => this.row(number, first + at)));
+    const made = new Map();
+    for (let at = first; at < last; at += 1) {
+      const row = this.made.get(at) || this.row(this.shown[at], at);
+      row.setAttribute('aria-selected', at === this.at);
+      made.set(at, row);
+    }
+    this.made = made;
+    this.box.replaceChildren(...made.values());
     if (this.at >= first && this.at < last) this.list.setAttribute('aria-activedescendant', `row-${this.shown[this.at]}`);
     else this.list.removeAttribute('aria-activedescendant');
   }
@@ -76,7 +85,6 @@ class Timeline {
     made.setAttribute('role', 'option');
     made.setAttribute('aria-posinset', at + 1);
     made.setAttribute('aria-setsize', this.shown.length);
-    made.setAttribute('aria-selected', at === this.at);
     const name = [WORDS[row.kind], row.verb, row.title || '', row.about, row.detail, clock(row.t)];
     made.setAttribute('aria-label', visible(name.filter(Boolean).join(', ')));
     const lanes = element('span', 'lanes', element('span', `arrow ${ends[0] < ends[1] ? 'right' : 'left'}`), shape(signOf(row)));
