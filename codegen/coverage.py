@@ -18,7 +18,8 @@ from codegen.tables import Rows, Table, acp_tables, codex_tables, read_rows
 
 _ALSO_THERE = {
     "ServerRequest", "ServerNotification", "UnknownNotification", "RequestHandlers", "Refusals",
-    "NotificationHandlers", "WireModel", "UnknownValue", "UnknownVariant",
+    "NotificationHandlers", "AgentHandlers", "ClientHandlers", "WireModel",
+    "UnknownValue", "UnknownVariant",
 }  # fmt: skip
 """Names of the generated modules, and of ``types``, that no definition gives."""
 
