@@ -11,6 +11,7 @@ from codex_acp.mapping.calls.running_calls import due, flush_due
 from codex_acp.mapping.calls.tool_calls import announce
 from codex_acp.mapping.events.session_events import ToolCallAnnounced
 from codex_acp.mapping.state import SessionState
+from codex_acp.routing.hunks import parse_hunks
 from tests.support.notification_samples import ITEM
 from tests.support.tool_call_samples import command, file_change
 from tests.support.tool_calls import Folded, Json, complete, item_of, replayed, start, text_of
@@ -29,6 +30,10 @@ def change(path: str, kind: str, diff: str, move: str | None = None) -> Json:
 def shown(item: Json, files: dict[str, str] | None = None) -> Json:
     (call,) = replayed(SessionState(files=files or {}), item)
     return call
+
+
+def hunks_of(path: str, patch: str) -> list[Json]:
+    return [diff(path, "".join(h.old), "".join(h.new)) for h in parse_hunks(patch) or ()]
 
 
 def diff(path: str, old: str | None, new: str) -> Json:
@@ -59,15 +64,27 @@ def test_a_file_that_fits_both_ways_is_taken_for_what_the_state_says() -> None:
     [{}, {"/w/a": "quite another\n"}, {"/w/a": "zero\n" + AFTER}, {"/w/b": BEFORE}],
     ids=["not read", "other text", "moved lines", "another file"],
 )
-def test_without_a_text_that_fits_the_patch_itself_is_shown(files: dict[str, str]) -> None:
+def test_without_a_text_that_fits_each_hunk_is_a_diff_of_its_own(files: dict[str, str]) -> None:
     call = shown(file_change(change("/w/a", "update", PATCH)), files)
-    assert text_of(call) == f"/w/a\n```diff\n{PATCH}```"
+    assert call["content"] == hunks_of("/w/a", PATCH)
+
+
+def test_a_patch_without_hunks_is_shown_as_it_is() -> None:
+    call = shown(file_change(change("/w/a", "update", "not a patch\n")), {})
+    assert text_of(call) == "/w/a\n```diff\nnot a patch\n```"
+
+
+def test_a_hidden_character_in_a_hunk_is_written_out_beside_its_diff() -> None:
+    patch = "@@ -1 +1 @@\n-a\n+b\u202e\n"
+    call = shown(file_change(change("/w/a", "update", patch)), {})
+    assert call["content"][0] == diff("/w/a", "a\n", "b\u202e\n")
+    assert "⟦U+202E⟧" in text_of(call)
 
 
 def test_a_huge_file_is_shown_by_its_patch() -> None:
     rest = "x" * WHOLE_TEXT_LIMIT
     call = shown(file_change(change("/w/a", "update", PATCH)), {"/w/a": AFTER + rest})
-    assert "```diff" in text_of(call)
+    assert call["content"] == hunks_of("/w/a", PATCH)
 
 
 def test_added_and_deleted_files_are_shown_whole_without_reading_any() -> None:

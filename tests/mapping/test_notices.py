@@ -52,6 +52,18 @@ def test_a_warning_without_words_is_still_a_notice_that_fits_the_schema() -> Non
     assert "description" not in update
 
 
+def test_a_warning_about_the_machine_is_no_part_of_a_conversation() -> None:
+    params = {"summary": "Codex could not find bubblewrap on PATH.", "details": None}
+    state = SessionState(NONE)
+
+    assert step(state, "configWarning", params) == []
+    assert list(state.remarks) == [params["summary"]]
+    (notice,) = step(SessionState(ALL), "configWarning", params)
+    assert notice["title"] == params["summary"]
+    of_a_file = {"summary": "Unknown key", "path": "/home/config.toml"}
+    assert step(state, "configWarning", of_a_file) != []
+
+
 def test_what_cannot_be_seen_is_written_out_and_a_long_text_says_that_it_was_cut() -> None:
     params = {"name": "notes\u202e", "status": "failed", "error": "\x1b[31m" + "x" * 100_000}
     ((notice),) = step(SessionState(ALL), "mcpServer/startupStatus/updated", params)

@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "codex.approvals.classify", "codex.approvals.grants", "codex.approvals.refusals",
         "codex.approvals.running_items", "codex.threads.opening", "transcript.events",
         # What an approval and the item it asks about show is the same text, made the same way.
-        "routing.changes", "routing.content", "routing.display",
+        "routing.changes", "routing.content", "routing.display", "routing.hunks",
     },
     "transcript": {"jsonrpc.message"},
     "adapter": {

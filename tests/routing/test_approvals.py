@@ -198,7 +198,7 @@ def test_3_8_a_file_change_shows_all_files_with_their_diffs_and_the_question_era
     new, old, edit, moved = announced["content"]
     assert (new["path"], new["oldText"], new["newText"]) == ("/w/new", None, "n\n")
     assert (old["path"], old["oldText"], old["newText"]) == ("/w/old", "o\n", "")
-    assert edit["content"]["text"] == "/w/edit\n```diff\n@@ -1 +1 @@\n-a\n+b\n```"
+    assert (edit["path"], edit["oldText"], edit["newText"]) == ("/w/edit", "a\n", "b\n")
     assert moved["content"]["text"].startswith("/w/from\nmoved to /etc/to\n")
     assert [c["path"] for c in shown["rawInput"]["changes"]] == [
         p["path"] for p in shown["locations"]

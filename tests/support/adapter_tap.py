@@ -87,6 +87,8 @@ class AdapterTap(SchemaTap):
         asked = None if "method" in message else self._methods.get(key)
         if asked is not None:
             self._ended.add(key)
+        if self.version != 1:
+            return  # these rules are about what v1 makes optional, and about prompts that wait
         found = unadvertised(message, asked, self.capabilities)
         self.problems += [f"{problem}: {message}" for problem in found]
         if fits:  # what has no shape cannot be followed

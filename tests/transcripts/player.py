@@ -77,13 +77,17 @@ class _Clock:
 @contextmanager
 def _still(clock: _Clock) -> Iterator[None]:
     """The adapter's sources of time and chance, in the test's hand."""
-    messages, others = count(1), count(1)
+    messages, others, spoken = count(1), count(1), count(1)
     with (
         patch("codex_acp.adapter.sessions.session.monotonic", clock),
         patch("codex_acp.adapter.sessions.due_timer.monotonic", clock),
         patch(
             "codex_acp.adapter.prompts.prompts.uuid4",
             lambda: SimpleNamespace(hex=f"message-{next(messages)}"),
+        ),
+        patch(
+            "codex_acp.adapter.prompts.queue.uuid4",
+            lambda: SimpleNamespace(hex=f"spoken-{next(spoken)}"),
         ),
         patch(
             "codex_acp.adapter.sessions.session.uuid4",
@@ -100,8 +104,11 @@ async def play(
     capabilities: Json | None = None,
     *,
     files: bool = True,
+    version: int = 1,
 ) -> Played:
     """Play it in the directory ``cwd``; for a client with other ``capabilities`` than the first.
+
+    ``version`` is that of ACP.
 
     Without ``files`` no file can be read that an edit is about.
 
@@ -109,22 +116,22 @@ async def play(
     """
     client = transcript.capabilities if capabilities is None else capabilities
     with _still(clock := _Clock()):
-        played = Played(await _Player(transcript, cwd, clock, files=files).run(client))
+        player = _Player(transcript, cwd, clock, files=files)
+        played = Played(await player.run(client, version))
         if transcript.history:
-            played.loaded = await _load(transcript, cwd, client)
+            played.loaded = await _load(transcript, cwd, client, version)
     text = json.dumps([played.live, played.loaded], ensure_ascii=False).replace(str(cwd), "$CWD")
+    text = text.replace(str(cwd).removeprefix("/"), "$CWD")  # git's names of moved files
     live, loaded = json.loads(text)
     return Played([Line(*line) for line in live], loaded)
 
 
-async def _load(transcript: Transcript, cwd: Path, client: Json) -> list[Json]:
+async def _load(transcript: Transcript, cwd: Path, client: Json, version: int) -> list[Json]:
     codex = PlayedCodex()
     history = _placed(transcript.history, cwd)
     codex.will_answer("thread/items/list", {"data": history, "nextCursor": None})
-    async with Stage(codex.link, client) as stage:
-        params = {"sessionId": "thread-1", "cwd": str(cwd), "mcpServers": []}
-        await stage.ask("session/load", params)
-        return stage.updates()
+    async with Stage(codex.link, client, version) as stage:
+        return await stage.load("thread-1", cwd)
 
 
 class _Player:
@@ -137,8 +144,8 @@ class _Player:
         self._heard = 0
         self._told = 0
 
-    async def run(self, client: Json) -> list[Line]:
-        async with Stage(self._codex.link, client) as self._stage:
+    async def run(self, client: Json, version: int = 1) -> list[Line]:
+        async with Stage(self._codex.link, client, version) as self._stage:
             session = await self._stage.new_session(self._cwd)
             self._heard, self._told = len(self._stage.messages), len(self._codex.received)
             for step in self._steps:

@@ -6,20 +6,23 @@ import json
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.transcripts.player import Line, Played
     from tests.transcripts.transcript import Json, Transcript
 
 __all__ = ["rendered"]
 
 _LEGEND: Final = """\
-`<` Codex says, `>` the client is sent, `}` the client does, `]` Codex is told."""
+`<` Codex says, `>` the client is sent, `2>` what one of ACP v2 is sent instead, `}` the client
+does, `]` Codex is told."""
 
 _LOADED: Final = """\
 What `session/load` shows of it afterwards, from what Codex has stored:"""
 
 
-def rendered(transcript: Transcript, played: Played) -> str:
-    """The page: the live conversation, then what a load shows of it."""
+def rendered(transcript: Transcript, played: Played, in_v2: Played) -> str:
+    """The page: the live conversation, then what a load shows of it; in both versions of ACP."""
     client = json.dumps(transcript.capabilities) if transcript.capabilities else "none"
     lines = [
         f"# {transcript.name}",
@@ -30,7 +33,7 @@ def rendered(transcript: Transcript, played: Played) -> str:
         _LEGEND,
         "",
         "```",
-        *map(_line, played.live),
+        *_side_by_side(played.live, in_v2.live),
         "```",
     ]
     if played.loaded:
@@ -40,9 +43,30 @@ def rendered(transcript: Transcript, played: Played) -> str:
             "",
             "```",
             *(f"> {_json(_update(each))}" for each in played.loaded),
+            *(f"2> {_json(_update(each))}" for each in in_v2.loaded),
             "```",
         ]
     return "\n".join(lines) + "\n"
+
+
+def _side_by_side(first: list[Line], second: list[Line]) -> Iterator[str]:
+    """Behind each thing that Codex says or the client does, what the adapter says for it."""
+    for ours, theirs in zip(_steps(first), _steps(second), strict=True):
+        yield from map(_line, ours)
+        yield from (f"2{_line(line)}" for line in theirs if line.to == "client")
+        assert [line for line in ours if line.by != "adapter"] == [
+            line for line in theirs if line.by != "adapter"
+        ]
+
+
+def _steps(lines: list[Line]) -> list[list[Line]]:
+    """The lines, cut before each that the adapter has not said."""
+    steps: list[list[Line]] = [[]]
+    for line in lines:
+        if line.by != "adapter":
+            steps.append([])
+        steps[-1].append(line)
+    return steps
 
 
 def _line(line: Line) -> str:

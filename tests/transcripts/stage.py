@@ -64,9 +64,10 @@ class Stage:
     ``messages`` are all that the adapter has sent.
     """
 
-    def __init__(self, codex: Link, capabilities: Json) -> None:
+    def __init__(self, codex: Link, capabilities: Json, version: int = 1) -> None:
         self._codex = codex
         self._capabilities = capabilities
+        self.version = version
         self._tasks = anyio.create_task_group()
         self._ids = 0
         self._answered: set[object] = set()
@@ -78,7 +79,11 @@ class Stage:
         self._client = _Client(self._far)
         app_server = AppServer(LaunchOptions(), cast("ChildProcess", self._codex))
         self._tasks.start_soon(serve_link, link, app_server)
-        params = {"protocolVersion": 1, "clientCapabilities": self._capabilities}
+        params: Json = {"protocolVersion": 1, "clientCapabilities": self._capabilities}
+        if self.version == 2:
+            known = {k: v for k, v in self._capabilities.items() if k == "elicitation"}
+            info = {"name": "stage", "version": "1"}
+            params = {"protocolVersion": 2, "info": info, "capabilities": known}
         await self.ask("initialize", params)
         return self
 
@@ -127,9 +132,20 @@ class Stage:
     async def new_session(self, cwd: Path) -> str:
         """A session of which everything is told that is told at once."""
         params = {"cwd": str(cwd), "mcpServers": []}
-        session: str = (await self.ask("session/new", params))["sessionId"]
-        await self.until(lambda: bool(self.updates("available_commands_update")))
+        answer = await self.ask("session/new", params)
+        session: str = answer["sessionId"]
+        if "availableCommands" not in answer:
+            await self.until(lambda: bool(self.updates("available_commands_update")))
         return session
+
+    async def load(self, session: str, cwd: Path) -> list[Json]:
+        """The updates that tell the history of a session."""
+        params = {"sessionId": session, "cwd": str(cwd), "mcpServers": []}
+        if self.version == 1:
+            await self.ask("session/load", params)
+        else:
+            await self.ask("session/resume", {**params, "replayFrom": {"type": "start"}})
+        return self.updates()
 
     def updates(self, kind: str | None = None) -> list[Json]:
         """The updates so far; of one kind."""

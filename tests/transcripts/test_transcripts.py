@@ -40,7 +40,10 @@ async def test_what_a_client_is_sent_is_what_the_page_says(
     transcript: Transcript, tmp_path: Path
 ) -> None:
     page = PAGES / f"{transcript.name}.md"
-    text = rendered(transcript, await play(transcript, tmp_path))
+    (tmp_path / "1").mkdir()
+    (tmp_path / "2").mkdir()
+    first = await play(transcript, tmp_path / "1")
+    text = rendered(transcript, first, await play(transcript, tmp_path / "2", version=2))
     if os.environ.get(UPDATE) == "1":
         page.write_text(text, "utf-8")
 

@@ -10,7 +10,7 @@ models read as absent) are not. So ``elicitation: {}`` advertises no mode.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ __all__ = [
     "client_features_v2",
     "is_supported_version",
     "negotiated_version",
+    "of_every_v2_client",
 ]
 
 PROTOCOL_VERSION: Final = 1
@@ -155,19 +156,30 @@ def agent_features(capabilities: AgentCapabilities | None) -> AgentFeatures:
     )
 
 
-def client_features_v2(capabilities: ClientCapabilitiesV2 | None) -> ClientFeatures:
-    """What ``capabilities`` of an ``initialize`` request of version 2 says, and what every client
-    of that version can do: notices, compaction and boolean options.
-    """
-    elicitation = capabilities.elicitation if capabilities is not None else None
-    auth = capabilities.auth if capabilities is not None else None
-    return ClientFeatures(
-        elicitation_form=elicitation is not None and elicitation.form is not None,
-        elicitation_url=elicitation is not None and elicitation.url is not None,
-        terminal_auth=auth is not None and auth.terminal is not None,
+def of_every_v2_client(features: ClientFeatures) -> ClientFeatures:
+    """With what every client of version 2 can do, whatever else it says."""
+    return replace(
+        features,
         notices=True,
         compaction=True,
         boolean_config_options=True,
+        agent_terminals=True,
+        terminal_output_meta=False,
+    )
+
+
+def client_features_v2(capabilities: ClientCapabilitiesV2 | None) -> ClientFeatures:
+    """What ``capabilities`` of an ``initialize`` request of version 2 says, and what every client
+    of that version can do: notices, compaction, boolean options and terminals of the agent.
+    """
+    elicitation = capabilities.elicitation if capabilities is not None else None
+    auth = capabilities.auth if capabilities is not None else None
+    return of_every_v2_client(
+        ClientFeatures(
+            elicitation_form=elicitation is not None and elicitation.form is not None,
+            elicitation_url=elicitation is not None and elicitation.url is not None,
+            terminal_auth=auth is not None and auth.terminal is not None,
+        )
     )
 
 

@@ -29,49 +29,16 @@ from codex_acp.mapping.session.setup import simple_thread_params
 from codex_acp.transcript.log import Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from codex_acp.acp._generated.v1.handlers import (
-        AgentNotificationHandlers,
-        AgentRequestHandlers,
-        UnstableAgentRequestHandlers,
-    )
-    from codex_acp.acp._generated.v1.models import (
-        AuthenticateRequest,
-        AuthenticateResponse,
-        CancelNotification,
-        CloseSessionRequest,
-        CloseSessionResponse,
-        DeleteSessionRequest,
-        DeleteSessionResponse,
-        ForkSessionRequest,
-        ForkSessionResponse,
-        InitializeRequest,
-        InitializeResponse,
-        ListSessionsRequest,
-        ListSessionsResponse,
-        LoadSessionRequest,
-        LoadSessionResponse,
-        LogoutRequest,
-        LogoutResponse,
-        NewSessionRequest,
-        NewSessionResponse,
-        PromptRequest,
-        PromptResponse,
-        ResumeSessionRequest,
-        ResumeSessionResponse,
-        SetSessionConfigOptionRequest,
-        SetSessionConfigOptionResponse,
-        SetSessionModeRequest,
-        SetSessionModeResponse,
-        SetSessionTitleRequest,
-        SetSessionTitleResponse,
-    )
+    from codex_acp.acp._generated.v1 import handlers
+    from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.side import QuickHandler
     from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.load_ahead import LoadAhead
     from codex_acp.adapter.logins.auth import Authentication
+    from codex_acp.adapter.prompts.host import PromptDone
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.sessions.methods import SessionMethods
     from codex_acp.adapter.sessions.opener import Opened
@@ -80,6 +47,9 @@ if TYPE_CHECKING:
     from codex_acp.adapter.sessions.sessions import OpenSession
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
+    from codex_acp.mapping.agent.auth_methods import LoginWays
+    from codex_acp.mapping.events.content import Block
+    from codex_acp.mapping.events.session_events import Command
 
 
 __all__ = ["CodexAgent"]
@@ -107,14 +77,14 @@ class CodexAgent:
         ahead: LoadAhead | None = None,
     ) -> None:
         self._app_server = app_server
-        self._spawn = spawn = guarded(spawn)
+        self.spawn = spawn = guarded(spawn)
         self._ahead = ahead
         transcript = transcript or Transcript()
         self.client = Client(spawn)
         self._sessions = Sessions(spawn, self.client, transcript)
         self._record = SessionTranscript(transcript, lambda: self._sessions.generation)
-        self._config = Config(spawn, self._sessions.send, self._takes_booleans)
-        self._opener = SessionOpener(app_server, self._sessions, self._config, self._waits)
+        self.config = Config(spawn, self._sessions.send, self._takes_booleans)
+        self._opener = SessionOpener(app_server, self._sessions, self.config, self._waits)
         self._readiness = PromptPreconditions(self._sessions, self._opener)
         self._session_methods: SessionMethods | None = None
         self._extras: SessionServices | None = None
@@ -131,9 +101,9 @@ class CodexAgent:
     @property
     def parts(self) -> tuple[Sessions, Config]:
         """For those who show a session to one client behind the other."""
-        return self._sessions, self._config
+        return self._sessions, self.config
 
-    def requests(self) -> AgentRequestHandlers:
+    def requests(self) -> handlers.AgentRequestHandlers:
         """One row a method; None: not offered."""
         return {
             "initialize": self.initialize,
@@ -150,11 +120,11 @@ class CodexAgent:
             "session/prompt": self.prompt,
         }
 
-    def notifications(self) -> AgentNotificationHandlers:
+    def notifications(self) -> handlers.AgentNotificationHandlers:
         """One row a method; None: ignored (``$/cancel_request`` is the connection's own)."""
         return {"session/cancel": self.cancel, "$/cancel_request": None}
 
-    def unstable(self) -> UnstableAgentRequestHandlers:
+    def unstable(self) -> handlers.UnstableAgentRequestHandlers:
         """Methods of the unstable schema; advertised where that schema has them."""
         return {"session/fork": self.fork_session, "session/set_title": self.set_title}
 
@@ -169,8 +139,8 @@ class CodexAgent:
     # The methods.
 
     async def initialize(
-        self, request: InitializeRequest, client: Client | None = None
-    ) -> InitializeResponse:
+        self, request: v1.InitializeRequest, client: Client | None = None
+    ) -> v1.InitializeResponse:
         """Answered at once: a Codex that is missing is reported by what needs it.
 
         ``client`` is who has sent it, if that is not the one of all sessions.
@@ -178,32 +148,35 @@ class CodexAgent:
         from codex_acp.wire.codec import plain
 
         params = cast("dict[str, JsonValue]", plain(request))
-        result = self._introduced(params, client or self.client)
+        result = initialize_result(params, self.introduce(params, client=client))
         answer = ACP_MODELS.decode("InitializeResponse", result, "the answer to initialize")
-        return cast("InitializeResponse", answer)
+        return cast("v1.InitializeResponse", answer)
 
     def _quick_initialize(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
         if not isinstance(params, dict) or not is_simple(params):
             return None
 
         async def answer() -> EncodedJson:
-            return encode_json(self._introduced(params, self.client))
+            return encode_json(initialize_result(params, self.introduce(params)))
 
         return answer
 
-    def _introduced(self, params: dict[str, JsonValue], client: Client) -> dict[str, JsonValue]:
-        client.introduced(params)
+    def introduce(
+        self, params: dict[str, JsonValue], version: int = 1, client: Client | None = None
+    ) -> LoginWays:
+        """The client has said who it is, in v1's words; how it may log in."""
+        (client or self.client).introduced(params, version)
         self._app_server.introduce(codex_client_info(params))
-        self._spawn(self._app_server.warm_up)
+        self.spawn(self._app_server.warm_up)
         if self._ahead is not None:
             self._ahead.start_within(IDLE_SECONDS)
-        return initialize_result(params, self._login_ways)
+        return self._login_ways
 
-    async def authenticate(self, request: AuthenticateRequest) -> AuthenticateResponse:
+    async def authenticate(self, request: v1.AuthenticateRequest) -> v1.AuthenticateResponse:
         """See `Authentication.authenticate`."""
         return await self._authentication.authenticate(request, await self._app_server.client())
 
-    async def logout(self, request: LogoutRequest) -> LogoutResponse:
+    async def logout(self, request: v1.LogoutRequest) -> v1.LogoutResponse:
         """See `Authentication.logout`."""
         response = await self._authentication.logout(request, await self._app_server.client())
         self._opener.login.forget()
@@ -220,14 +193,14 @@ class CodexAgent:
     # Sessions.
 
     async def new_session(
-        self, request: NewSessionRequest, audience: Audience | None = None
-    ) -> NewSessionResponse:
+        self, request: v1.NewSessionRequest, audience: Audience | None = None
+    ) -> v1.NewSessionResponse:
         """``session/new``; ``audience`` is for a session that has one of its own.
 
         Raises RpcError: -32602, -32000, -32603.
         """
         answer = await self._start(await self._methods.setup(request, audience))
-        return cast("NewSessionResponse", _model("NewSessionResponse", answer))
+        return cast("v1.NewSessionResponse", _model("NewSessionResponse", answer))
 
     def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
         thread = simple_thread_params(params)
@@ -249,43 +222,43 @@ class CodexAgent:
         return {"sessionId": opened.session_id, **opened.answer}
 
     async def load_session(
-        self, request: LoadSessionRequest, audience: Audience | None = None
-    ) -> LoadSessionResponse:
+        self, request: v1.LoadSessionRequest, audience: Audience | None = None
+    ) -> v1.LoadSessionResponse:
         """See `SessionMethods.load`."""
         opened = await self._methods.load(request, audience)
         self._open(opened)
-        return cast("LoadSessionResponse", _model("LoadSessionResponse", opened.answer))
+        return cast("v1.LoadSessionResponse", _model("LoadSessionResponse", opened.answer))
 
     async def resume_session(
-        self, request: ResumeSessionRequest, audience: Audience | None = None
-    ) -> ResumeSessionResponse:
+        self, request: v1.ResumeSessionRequest, audience: Audience | None = None
+    ) -> v1.ResumeSessionResponse:
         """See `SessionMethods.resume`."""
         opened = await self._methods.resume(request, audience)
         self._open(opened)
-        return cast("ResumeSessionResponse", _model("ResumeSessionResponse", opened.answer))
+        return cast("v1.ResumeSessionResponse", _model("ResumeSessionResponse", opened.answer))
 
     async def fork_session(
-        self, request: ForkSessionRequest, audience: Audience | None = None
-    ) -> ForkSessionResponse:
+        self, request: v1.ForkSessionRequest, audience: Audience | None = None
+    ) -> v1.ForkSessionResponse:
         """See `SessionMethods.fork`."""
         opened = await self._methods.fork(request, audience)
         self._open(opened)
         answer: dict[str, JsonValue] = {"sessionId": opened.session_id, **opened.answer}
         made = ACP_MODELS.decode("ForkSessionResponse", answer, "the new session")
-        return cast("ForkSessionResponse", made)
+        return cast("v1.ForkSessionResponse", made)
 
-    async def list_sessions(self, request: ListSessionsRequest) -> ListSessionsResponse:
+    async def list_sessions(self, request: v1.ListSessionsRequest) -> v1.ListSessionsResponse:
         """See `SessionMethods.list`."""
         return await self._methods.list(request)
 
-    async def close_session(self, request: CloseSessionRequest) -> CloseSessionResponse:
+    async def close_session(self, request: v1.CloseSessionRequest) -> v1.CloseSessionResponse:
         """See `SessionMethods.close`."""
         self._readiness.cancel(request.session_id)
         response = await self._methods.close(request)
         self._closed(request.session_id, "closed by the client")
         return response
 
-    async def delete_session(self, request: DeleteSessionRequest) -> DeleteSessionResponse:
+    async def delete_session(self, request: v1.DeleteSessionRequest) -> v1.DeleteSessionResponse:
         """See `SessionMethods.delete`."""
         request.session_id = canonical_id(request.session_id)  # else an open one lived on
         self._readiness.cancel(request.session_id)
@@ -295,28 +268,32 @@ class CodexAgent:
             self._closed(request.session_id, "deleted by the client")
         return response
 
-    async def set_title(self, request: SetSessionTitleRequest) -> SetSessionTitleResponse:
+    async def set_title(self, request: v1.SetSessionTitleRequest) -> v1.SetSessionTitleResponse:
         """See `SessionMethods.set_title`."""
         return await self._methods.set_title(request)
 
-    async def set_mode(self, request: SetSessionModeRequest) -> SetSessionModeResponse:
+    async def set_mode(self, request: v1.SetSessionModeRequest) -> v1.SetSessionModeResponse:
         """See `Config.set_mode`."""
-        await self._readiness.live(self._session(request.session_id).id)
-        return await self._config.set_mode(request)
+        await self._readiness.live(self.session(request.session_id).id)
+        return await self.config.set_mode(request)
 
     async def set_config_option(
-        self, request: SetSessionConfigOptionRequest
-    ) -> SetSessionConfigOptionResponse:
+        self, request: v1.SetSessionConfigOptionRequest
+    ) -> v1.SetSessionConfigOptionResponse:
         """See `Config.set_config_option`."""
-        await self._readiness.live(self._session(request.session_id).id)
-        return await self._config.set_config_option(request)
+        await self._readiness.live(self.session(request.session_id).id)
+        return await self.config.set_config_option(request)
+
+    async def commands(self, session_id: str) -> Sequence[Command]:
+        """The slash commands of an open session; the client is told them as an answer."""
+        return await self._services.told_commands(session_id)
 
     @property
     def _methods(self) -> SessionMethods:
         if self._session_methods is None:
             from codex_acp.adapter.sessions.methods import SessionMethods
 
-            self._session_methods = SessionMethods(self._sessions, self._opener, self._config)
+            self._session_methods = SessionMethods(self._sessions, self._opener, self.config)
         return self._session_methods
 
     # While Codex works, and behind the answer.
@@ -343,24 +320,41 @@ class CodexAgent:
             self._extras.opened(session.id)
 
     def _made(self, session: Session, opened: OpenSession) -> None:
+        self._services.made(session, opened)
+
+    @property
+    def _services(self) -> SessionServices:
         if self._extras is None:
             from codex_acp.adapter.sessions.session_services import SessionServices
 
-            self._extras = SessionServices(self._sessions, self._config, self._spawn)
-        self._extras.made(session, opened)
+            self._extras = SessionServices(self._sessions, self.config, self.spawn)
+        return self._extras
 
     # Prompts.
 
-    async def prompt(self, request: PromptRequest) -> PromptResponse:
+    async def prompt(self, request: v1.PromptRequest) -> v1.PromptResponse:
         """See `Session.prompt`; -32002 for a session that is not open here."""
         from codex_acp.mapping.v1.content import blocks_of
         from codex_acp.mapping.v1.prompts import prompt_response
 
-        session, blocks = self._session(request.session_id), blocks_of(request.prompt)
-        running = self._readiness.run(session.id, lambda: self._session(session.id).prompt(blocks))
-        return prompt_response(*await self._record.prompt(session.id, running))
+        return prompt_response(
+            *await self.run_prompt(request.session_id, blocks_of(request.prompt))
+        )
 
-    def cancel(self, notification: CancelNotification) -> None:
+    async def run_prompt(
+        self,
+        session_id: str,
+        blocks: Sequence[Block],
+        when_inserted: Callable[[str], None] | None = None,
+    ) -> PromptDone:
+        """See `Session.prompt`; -32002 for a session that is not open here."""
+        session_id = self.session(session_id).id
+        running = self._readiness.run(
+            session_id, lambda: self.session(session_id).prompt(blocks, when_inserted)
+        )
+        return await self._record.prompt(session_id, running)
+
+    def cancel(self, notification: v1.CancelNotification) -> None:
         """See `Session.cancel`; one for an unknown session is only logged."""
         session = self._sessions.get(notification.session_id)
         if session is None:
@@ -369,7 +363,8 @@ class CodexAgent:
             self._readiness.cancel(session.id)
             session.cancel()
 
-    def _session(self, session_id: str) -> Session:
+    def session(self, session_id: str) -> Session:
+        """An open session. Raises RpcError -32002."""
         session = self._sessions.get(session_id)
         if session is None:
             raise unknown_session(session_id)

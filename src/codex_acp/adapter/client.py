@@ -33,6 +33,7 @@ class Client:
         self._side: AgentSide | None = None
         self._outflow: Outflow | None = None
         self._asks: Asks | None = None
+        self._version = 1
 
     def join(self, side: AgentSide) -> None:
         """This is the connection to it."""
@@ -43,20 +44,26 @@ class Client:
         """Whether its connection has ended."""
         return self._connection.closed
 
-    def introduced(self, introduction: JsonValue) -> None:
-        """It has sent the params of ``initialize``."""
-        self._introduction, self._features = introduction, None
+    def introduced(self, introduction: JsonValue, version: int = 1) -> None:
+        """It has sent the params of ``initialize``, and ``version`` is spoken."""
+        self._introduction, self._features, self._version = introduction, None, version
 
     @property
     def features(self) -> ClientFeatures:
         """What it can do, known after ``initialize``."""
         if self._features is None:
-            from codex_acp.acp.capabilities import ClientFeatures, client_features
+            from codex_acp.acp.capabilities import (
+                ClientFeatures,
+                client_features,
+                of_every_v2_client,
+            )
 
             if self._introduction is None:
                 return ClientFeatures()
             request = MODELS.decode("InitializeRequest", self._introduction, "initialize")
             self._features = client_features(request.client_capabilities)
+            if self._version != 1:
+                self._features = of_every_v2_client(self._features)
         return self._features
 
     @property
@@ -64,15 +71,20 @@ class Client:
         """See `Audience`."""
         if self._features is not None:
             return self._features.boolean_config_options
-        return takes_booleans(self._introduction)
+        return self._version != 1 or takes_booleans(self._introduction)
 
     @property
     def asks(self) -> Asks:
         """The connection to it, as what can be asked."""
         if self._asks is None:
-            from codex_acp.adapter.dialects.v1 import AsksInV1
+            if self._version == 1:
+                from codex_acp.adapter.dialects.v1 import AsksInV1
 
-            self._asks = AsksInV1(self._connection)
+                self._asks = AsksInV1(self._connection)
+            else:
+                from codex_acp.adapter.dialects.v2 import AsksInV2
+
+                self._asks = AsksInV2(self._connection)
         return self._asks
 
     @property
@@ -90,6 +102,10 @@ class Client:
         return self._outflow
 
     def _write(self, event: SessionEvent) -> list[bytes]:
-        from codex_acp.adapter.dialects.v1_updates import written
+        if self._version == 1:
+            from codex_acp.adapter.dialects import v1_updates
 
-        return written(event, self.features)
+            return v1_updates.written(event, self.features)
+        from codex_acp.adapter.dialects import v2
+
+        return v2.written(event)

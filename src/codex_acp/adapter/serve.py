@@ -20,8 +20,9 @@ from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
 from codex_acp.transport.orphans import adopt_orphans
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
+    from codex_acp.acp.v2 import AgentHandlers
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.errors import LaunchError
     from codex_acp.transcript.log import Transcript
@@ -34,6 +35,9 @@ logger = logging.getLogger(__name__)
 
 END_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """Each ends the agent as the end of its stdin does."""
+
+VERSIONS: Final = (1, 2)
+"""Of ACP: what is spoken is the highest that the client has, too."""
 
 ADOPT_SECONDS: Final = 0.1
 """After this, orphans are taken in: it costs 3 ms, and Codex, which boots, has started nothing."""
@@ -50,12 +54,13 @@ async def serve_link(
     line_limit: int = DEFAULT_LINE_LIMIT,
     when_loaded: Callable[[], None] | None = None,
     ahead: LoadAhead | None = None,
+    versions: Collection[int] = VERSIONS,
 ) -> None:
     """Serve one client until it disconnects, then end Codex and all of its children.
 
     ``transcript`` hears of every approval, elicitation and decline, and of the wire if it keeps
     that; ``line_limit`` is in bytes. ``when_loaded`` is called when all that a prompt needs has
-    been imported, which ``ahead`` does in a thread.
+    been imported, which ``ahead`` does in a thread. ``versions`` are those of ACP that are offered.
     Raises TransportError if the connection to the client broke.
     """
     tap = None if transcript is None else transcript.tap("client")
@@ -68,10 +73,11 @@ async def serve_link(
             agent = CodexAgent(app_server, tasks.start_soon, transcript, when_loaded, ahead)
             side = AgentSide(
                 connection,
-                agent.requests(),
-                agent.notifications(),
+                agent.requests() if 1 in versions else None,
+                agent.notifications() if 1 in versions else None,
                 quick=agent.quick(),
                 unstable=agent.unstable(),
+                v2=(lambda: _in_v2(agent)) if 2 in versions else None,
             )
             agent.join(side)
             try:
@@ -87,6 +93,13 @@ async def serve_link(
         raise broken
 
 
+def _in_v2(agent: CodexAgent) -> AgentHandlers:
+    """Loaded with the first client that speaks v2."""
+    from codex_acp.adapter.agent_v2 import AgentInV2
+
+    return AgentInV2(agent).handlers()
+
+
 def run_stdio(
     link: Link,
     options: LaunchOptions,
@@ -94,13 +107,21 @@ def run_stdio(
     transcript: Transcript | None = None,
     *,
     line_limit: int = DEFAULT_LINE_LIMIT,
+    versions: Collection[int] = VERSIONS,
 ) -> int:
-    """Serve on ``link`` until it ends or a signal comes; the exit code of the process."""
-    return asyncio.run(_main(link, AppServer(options, spawned), transcript, line_limit))
+    """Serve on ``link`` until it ends or a signal comes; the exit code of the process.
+
+    ``versions`` are those of ACP that are offered.
+    """
+    return asyncio.run(_main(link, AppServer(options, spawned), transcript, line_limit, versions))
 
 
 async def _main(
-    link: Link, app_server: AppServer, transcript: Transcript | None, line_limit: int
+    link: Link,
+    app_server: AppServer,
+    transcript: Transcript | None,
+    line_limit: int,
+    versions: Collection[int],
 ) -> int:
     loop = asyncio.get_running_loop()
     with anyio.CancelScope() as scope:
@@ -116,6 +137,7 @@ async def _main(
                 line_limit=line_limit,
                 when_loaded=_collect_garbage,
                 ahead=LoadAhead(loop),
+                versions=versions,
             )
         except TransportError as error:
             logger.warning("the client is gone: %s", error)

@@ -75,6 +75,13 @@ def serve_parser() -> argparse.ArgumentParser:
         help="the largest message accepted from the client (default: 64 MiB)",
     )
     parser.add_argument(
+        "--protocol",
+        choices=("auto", "v1", "v2"),
+        default="auto",
+        help="the version of ACP that is spoken: v1, v2 (a draft), or the highest that the client "
+        "has (auto, the default)",
+    )
+    parser.add_argument(
         "--log-file", metavar="FILE", help="append the log to FILE (default: standard error)"
     )
     parser.add_argument(

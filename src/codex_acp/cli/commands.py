@@ -84,6 +84,7 @@ def _run_serve(argv: Sequence[str]) -> int:
         log_level=options.log_level,
         log_file=options.log_file,
         transcript=options.transcript,
+        protocol=options.protocol,
         transcript_wire=options.transcript_wire,
         network=_network(parser, options),
     )

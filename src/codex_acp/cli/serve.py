@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from codex_acp.transcript.log import Transcript
     from codex_acp.transport.child import ChildProcess
 
-__all__ = ["serve"]
+__all__ = ["PROTOCOLS", "serve"]
 
 PROGRAM = "codex-acp-sdk"
 
@@ -31,6 +31,9 @@ FAILED = 1
 
 BAD_ARGUMENTS = 2
 """Exit code for options that make no sense; the same as the parser's."""
+
+PROTOCOLS = {"auto": (1, 2), "v1": (1,), "v2": (2,)}
+"""``--protocol`` → the versions of ACP that a client is offered."""
 
 TRANSCRIPT_VARIABLE = "CODEX_ACP_TRANSCRIPT"
 """See `transcript_path`; looked for here, since without one nothing of a transcript is loaded."""
@@ -51,13 +54,14 @@ def serve(
     transcript: str | None = None,
     transcript_wire: bool = False,
     network: NetworkOptions | None = None,
+    protocol: str = "auto",
 ) -> int:
     """Serve until stdin ends; the exit code. A Codex that is missing is told to the client.
 
     ``line_limit`` in bytes, None for the default; the log options as in `codex_acp.cli.logs`;
     ``transcript`` names a file, None for what ``CODEX_ACP_TRANSCRIPT`` says; ``transcript_wire``
     has it hold the messages of both protocols too. With ``network`` clients come over that, and a
-    signal is the end.
+    signal is the end. ``protocol`` is one of `PROTOCOLS`, for standard input and output.
     """
     try:
         level = chosen_level(log_level)
@@ -74,7 +78,7 @@ def serve(
         if network is not None:
             run = _network(network, options, spawned)
         else:
-            run = _stdio(options, spawned, line_limit)
+            run = _stdio(options, spawned, line_limit, PROTOCOLS[protocol])
         return _recorded(run, transcript, transcript_wire)
     except MisuseError as error:
         _complain(str(error))
@@ -90,7 +94,10 @@ def serve(
 
 
 def _stdio(
-    options: LaunchOptions, spawned: ChildProcess | LaunchError | None, line_limit: int | None
+    options: LaunchOptions,
+    spawned: ChildProcess | LaunchError | None,
+    line_limit: int | None,
+    versions: tuple[int, ...],
 ) -> Callable[[Transcript], int]:
     """Serve one client on standard input and output."""
     if os.isatty(0):
@@ -101,7 +108,9 @@ def _stdio(
 
     link = StdioLink(stdout_fd=claim_stdout())
     limit = DEFAULT_LINE_LIMIT if line_limit is None else line_limit
-    return lambda transcript: run_stdio(link, options, spawned, transcript, line_limit=limit)
+    return lambda transcript: run_stdio(
+        link, options, spawned, transcript, line_limit=limit, versions=versions
+    )
 
 
 def _network(

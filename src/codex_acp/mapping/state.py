@@ -40,6 +40,9 @@ class SessionState:
     thoughts: dict[str, SentThought] = field(default_factory=dict)
     """Reasoning item id → what was sent of it; gone when a turn of the thread completes."""
 
+    remarks: dict[str, None] = field(default_factory=dict)
+    """What Codex has said of the machine, for the session's status."""
+
     plan_explanation: str | None = None
     """The explanation of the plan that was shown last in this turn."""
 

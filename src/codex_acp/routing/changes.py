@@ -15,6 +15,7 @@ from codex_acp.codex._generated.models import (
 from codex_acp.mapping.events.content import FileDiff
 from codex_acp.routing.content import code_content
 from codex_acp.routing.display import inline, is_plain
+from codex_acp.routing.hunks import parse_hunks
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ __all__ = ["change_content", "edit", "move_target", "patch_of", "unseen"]
 
 
 def change_content(change: FileUpdateChange) -> list[CallContent]:
-    """A new or deleted file as a whole, which Codex sends as its text; an edit as its patch.
+    """A new or deleted file as a whole, which Codex sends as its text; an edit as its hunks.
 
     A diff is data that a client may open or apply, so it stays as it is; what cannot be seen in
     it follows as text.
@@ -37,6 +38,8 @@ def change_content(change: FileUpdateChange) -> list[CallContent]:
         case DeletePatchChangeKind():
             return [FileDiff(change.path, "delete", before=change.diff), *unseen(change)]
         case UpdatePatchChangeKind():
+            if parse_hunks(patch_of(change)) is not None:
+                return [edit(change), *unseen(change)]
             return [edit(change, text=_written_out(change, patch_of(change), "diff"))]
         case UnknownVariant():
             return [_written_out(change, change.diff, "diff")]

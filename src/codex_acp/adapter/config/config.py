@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.config.options import ConfigView
+    from codex_acp.mapping.config.options import ConfigView, Option
     from codex_acp.mapping.config.values import Access, Settings
     from codex_acp.mapping.events.session_events import SessionEvent
 
@@ -178,6 +178,11 @@ class Config:
         """The config options of an open session as they are now; none for another."""
         session = self._sessions.get(session_id)
         return [] if session is None else config_options(self._view(session))
+
+    def options(self, session_id: str) -> list[Option]:
+        """The same before they are written for a version of ACP."""
+        session = self._sessions.get(session_id)
+        return [] if session is None else options_of(self._view(session))
 
     def _of(self, codex: AppServerConnection) -> Catalogues:
         if self._catalogues is None or self._catalogues.codex is not codex:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
+from codex_acp.mapping.events.session_events import Notice
 from codex_acp.mapping.v1.updates import updates_of
 from codex_acp.wire.codec import encode
 
@@ -13,7 +15,12 @@ if TYPE_CHECKING:
 
 __all__ = ["written"]
 
+logger = logging.getLogger(__name__)
+
 
 def written(event: SessionEvent, client: ClientFeatures) -> list[bytes]:
     """The updates that tell of an event, as JSON."""
-    return [encode(update) for update in updates_of(event, client)]
+    updates = updates_of(event, client)
+    if not updates and isinstance(event, Notice):
+        logger.warning("Codex says: %s", event.title)
+    return [encode(update) for update in updates]

@@ -279,7 +279,7 @@ class NetworkConnection:
                 answer = await reopen(session)
                 await self._opened(session_id, session)
                 return answer
-            earlier.taken_by(self.client)
+            before = earlier.taken_by(self.client)
             try:
                 if earlier.busy:
                     return await self._show(earlier, whole=whole)
@@ -288,11 +288,19 @@ class NetworkConnection:
                 for event in kept:
                     earlier.send(session_id, event)
             except BaseException:
-                earlier.left(self.client)
-                self._registry.unshown(earlier)
+                self._given_back(earlier, before)
                 raise
             await self._opened(session_id, earlier)
             return answer
+
+    def _given_back(self, session: NetworkSession, before: Client | None) -> None:
+        """It could not be opened here: whoever showed it before, does so again."""
+        session.left(self.client)
+        if before is None or before.gone:
+            self._registry.unshown(session)
+        else:
+            session.show_to(before, None)
+            session.ask_again()
 
     async def _show(self, session: NetworkSession, *, whole: bool) -> dict[str, JsonValue]:
         """Show what goes on: the history first if it is to be shown whole, its questions last."""
@@ -304,7 +312,9 @@ class NetworkConnection:
             mark, running = session.mark(), session.turn_ids
             history = Replay(self.client, session_id, None)
             await history.run(
-                opened.codex, None, kept=lambda turn: turn in running or turn in session.turn_ids
+                opened.codex,
+                None,
+                kept=lambda turn: session.kept and turn in (running | session.turn_ids),
             )
             history.end(None)
         session.show_to(self.client, mark)

@@ -149,18 +149,13 @@ class TurnCalls:
 
         Codex leaves the commands of an interrupted turn running in the background.
         """
-        from codex_acp.codex._generated.models import ThreadBackgroundTerminalsTerminateParams
-
         ended: list[str] = []
         left: list[ThreadBackgroundTerminal] = []
         for terminal in await self._background_terminals():
             if terminal.item_id not in item_ids:
                 continue  # of an earlier turn: it was meant to live on
-            params = ThreadBackgroundTerminalsTerminateParams(
-                thread_id=self._thread_id, process_id=terminal.process_id
-            )
             try:
-                done = (await self.codex.thread_background_terminals_terminate(params)).terminated
+                done = await self.terminate(terminal.process_id)
             except ErrorReply as error:
                 logger.warning("thread %s: a command lives on: %s", self._thread_id, error)
                 done = False
@@ -169,6 +164,15 @@ class TurnCalls:
             else:
                 left.append(terminal)
         return ended, left
+
+    async def terminate(self, process_id: str) -> bool:
+        """End one command by its process; whether it ran. Raises CodexAcpError."""
+        from codex_acp.codex._generated.models import ThreadBackgroundTerminalsTerminateParams
+
+        params = ThreadBackgroundTerminalsTerminateParams(
+            thread_id=self._thread_id, process_id=process_id
+        )
+        return (await self.codex.thread_background_terminals_terminate(params)).terminated
 
     async def _background_terminals(self) -> list[ThreadBackgroundTerminal]:
         from codex_acp.codex._generated.models import ThreadBackgroundTerminalsListParams

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from codex_acp.mapping.events.session_events import StateChanged
+from codex_acp.mapping.session.stop_reasons import PromptStop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,6 +24,9 @@ class SessionActivity:
         self._tell = tell
         self._works = False
         self._questions = 0
+        self._speeches = 0
+        self._held: PromptEnd | None = None
+        """The end of what was over while a command still spoke."""
         self._told: Activity = "idle"
 
     @property
@@ -38,11 +42,28 @@ class SessionActivity:
         self._look()
 
     def ends(self, end: PromptEnd) -> None:
-        """That is over; said once, with why."""
-        if self._works:
+        """That is over; said once, with why, and not before a command has spoken."""
+        if self._speeches:
+            self._held = end
+        elif self._works:
             self._works = False
             self._told = "idle"
             self._tell(StateChanged("idle", end))
+
+    @contextmanager
+    def speaking(self) -> Iterator[None]:
+        """While a prompt is answered without a turn."""
+        self._speeches += 1
+        try:
+            yield
+        finally:
+            self._speeches -= 1
+
+    def spoken(self, end: PromptEnd, *, works: bool) -> None:
+        """It has been; ``works``: a turn runs, whose end will be told."""
+        held, self._held = self._held, None
+        if not works:
+            self.ends(held if held is not None and end == PromptStop("end_turn") else end)
 
     def again(self) -> None:
         """Say what is, whatever was said before."""

@@ -5,9 +5,8 @@ Owns the mapping's memory of the session. How prompts run and end is `Prompts`'.
 
 from __future__ import annotations
 
-import logging
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, assert_never, cast
+from typing import TYPE_CHECKING, assert_never
 from uuid import uuid4
 
 from codex_acp.acp.capabilities import ClientFeatures
@@ -19,6 +18,8 @@ from codex_acp.adapter.prompts.turn_calls import TurnCalls, start_refused
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, turn_of
 from codex_acp.adapter.sessions.activity import SessionActivity
 from codex_acp.adapter.sessions.due_timer import DueTimer
+from codex_acp.adapter.sessions.joined_pieces import JoinedPieces
+from codex_acp.adapter.sessions.notification_rows import QUOTES_SECRETS, ROWS, SHOW_FILES
 from codex_acp.adapter.sessions.prompt_message import prompt_message, refused
 from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
 from codex_acp.errors import CodexAcpError, RpcError
@@ -34,11 +35,9 @@ from codex_acp.mapping.calls.tool_calls import (
 from codex_acp.mapping.events.session_events import PromptTaken, TextChunk
 from codex_acp.mapping.messages.compaction import close_compactions
 from codex_acp.mapping.messages.lines import said
-from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
 from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop, end_of_turn
 from codex_acp.mapping.session.usage import turn_usage
 from codex_acp.mapping.state import SessionState
-from codex_acp.mapping.step import Ignored
 from codex_acp.transcript.secrets import scrub_json
 
 if TYPE_CHECKING:
@@ -58,23 +57,8 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvents, ToolCallAnnounced
     from codex_acp.mapping.session.stop_reasons import PromptEnd
 
-    _Row = Callable[[SessionState, Any], SessionEvents]
 
 __all__ = ["Session"]
-
-logger = logging.getLogger(__name__)
-
-_ROWS: Final = {
-    method: cast("_Row", row)
-    for method, row in NOTIFICATION_HANDLERS.items()
-    if not isinstance(row, Ignored)
-}
-
-_SHOW_FILES: Final = frozenset({"item/started", "item/completed", "item/fileChange/patchUpdated"})
-"""Notifications that may show the files of an edit whole."""
-
-_QUOTES_SECRETS: Final = "mcpServer/startupStatus/updated"
-"""Its error may quote what the server was given: headers, an environment, a URL."""
 
 
 class Session:
@@ -106,8 +90,9 @@ class Session:
         self._on_cancel = on_cancel
         self._outflow = outflow
         self._steps = OrderedSteps()
+        self._pieces = JoinedPieces(lambda *heard: self._steps.put(lambda: self._take(*heard)))
         self.activity = SessionActivity(lambda state: outflow.send(session_id, state))
-        self._timer = DueTimer(lambda: due(self._state), self._flush_due)
+        self._timer = DueTimer(self._due_at, self._flush_due)
         self._used_before: TokenUsageBreakdown | None = None
         self._calls = TurnCalls(codex, session_id)
         self.prompts = Prompts(self._calls, self, spawn)
@@ -142,17 +127,28 @@ class Session:
         """End the running prompt and those that wait: interrupt the turn, and wait only so long."""
         self.prompts.cancel()
 
+    async def stop_command(self, call_id: str) -> bool:
+        """End the command of a tool call that runs; whether there was one that could be ended."""
+        open_call = self._state.open_calls.get(call_id)
+        process_id = getattr(None if open_call is None else open_call.item, "process_id", None)
+        return process_id is not None and await self._calls.terminate(process_id)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What Codex has said of the machine."""
+        return tuple(self._state.remarks)
+
     def shown_to(self, features: ClientFeatures) -> None:
         """From now on it is shown to a client that can do this."""
         self._state.client = features
 
     async def stop(self) -> None:
         """As `cancel`, and wait until every prompt is answered; bounded as a cancel is."""
-        self.prompts.cancel()
+        self.cancel()
         await self.prompts.settled()
 
     def detach(self) -> None:
-        """Hear nothing more of the thread, and send nothing more of it."""
+        """Hear and send nothing more of the thread."""
         self._codex.unsubscribe(self.id, self)
         self._steps.drop()
         self._timer.stop()
@@ -195,15 +191,15 @@ class Session:
     async def _speak(self, command: Says) -> None:
         end: PromptEnd = PromptStop("end_turn")
         try:
-            text = await command.run()
+            with self.activity.speaking():
+                text = await command.run()
             if text:
                 self._outflow.send(self.id, TextChunk(uuid4().hex, text))
         except CodexAcpError as error:
             end = start_refused(error)
             raise refused(error) from error
         finally:
-            if not self.prompts.running:
-                self.activity.ends(end)
+            self.activity.spoken(end, works=self.prompts.turn is not None)
 
     # What its prompts need: see `PromptHost`.
 
@@ -270,6 +266,7 @@ class Session:
 
     async def caught_up(self) -> None:
         """See `SessionProtocol`."""
+        self._pieces.flush()
         await self._steps.caught_up()
 
     def announce_tool_call(self, call: ToolCallAnnounced) -> None:
@@ -280,15 +277,13 @@ class Session:
 
     def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
         """See `SessionProtocol`."""
-        self._steps.put(
+        self._put(
             lambda: self._send(approval_settled(self._state, tool_call_id, accepted=accepted))
         )
 
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
         """See `SessionProtocol`."""
-        self._steps.put(
-            lambda: self._send(call_ended(self._state, tool_call_id, ended_well=ended_well))
-        )
+        self._put(lambda: self._send(call_ended(self._state, tool_call_id, ended_well=ended_well)))
 
     def waiting_for_person(self) -> AbstractContextManager[None]:
         """See `SessionProtocol`."""
@@ -296,37 +291,38 @@ class Session:
 
     def say(self, text: str) -> None:
         """See `SessionProtocol`."""
-        self._steps.put(lambda: self._outflow.send(self.id, said(text)))
+        self._put(lambda: self._outflow.send(self.id, said(text)))
 
     def _send(self, events: SessionEvents) -> None:
         for event in events:
             self._outflow.send(self.id, event)
 
+    def _put(self, step: Callable[[], None]) -> None:
+        self._pieces.flush()
+        self._steps.put(step)
+
     # What Codex reports.
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         """See `NotificationSink`: in order, though the files of an edit may have to be read."""
-        if self._steps.waiting:
-            self._steps.put(lambda: self._take(method, params))
-        else:
-            self._take(method, params)
+        self._pieces.hear(method, params)
 
     def _take(self, method: str, params: JsonValue) -> None:
         """Show what the table says, and note what it means for turns."""
         about_turns = TURN_EVENTS.get(method)
         if about_turns is not None:
             about_turns(self.prompts, params)
-        row = _ROWS.get(method)
+        row = ROWS.get(method)
         if row is None or not self._may_show(method, params):
             return
-        if method == _QUOTES_SECRETS:
+        if method == QUOTES_SECRETS:
             params = scrub_json(params)
         event = self._codex.decode_notification(method, params)
         if isinstance(event, UnknownNotification):
             if method == "turn/completed":
                 self._turn_end_unreadable(params, event.problem)
             return
-        if method in _SHOW_FILES:
+        if method in SHOW_FILES:
             if wanted := wanted_files(event.params):
                 self._steps.read(wanted, lambda files: self._show_edit(event, params, files))
                 return
@@ -352,25 +348,26 @@ class Session:
         if not self._may_show(event.method, params):
             return
         self._state.now, self._state.files = monotonic(), files
-        self._send(_ROWS[event.method](self._state, event.params))
-        self._set_timer_if_due()
+        self._send(ROWS[event.method](self._state, event.params))
+        self._timer.set()
 
     def on_batch_end(self) -> None:
         """See `NotificationSink`: updates were sent as they came; some may have to wait."""
+        self._pieces.flush()
         self.prompts.heard()
-        self._set_timer_if_due()
+        self._timer.set()
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`: the thread is gone with its app-server."""
         why = "it has ended" if error is None else str(error)
         self.lost = f"the Codex of this session is gone; start a new session ({why})"
+        self._pieces.flush()
         self._steps.catch_up()
         self._close_open()
         self.prompts.lost(error)
 
-    def _set_timer_if_due(self) -> None:
-        if self._state.open_calls:
-            self._timer.set()
+    def _due_at(self) -> float | None:
+        return due(self._state) if self._state.open_calls else None
 
     def _flush_due(self) -> None:
         self._state.now = monotonic()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.session_events import Command
     from codex_acp.mapping.prompt.reports import Fact
 
 
@@ -40,6 +41,9 @@ class SessionServices:
         self._config = config
         self._spawn = spawn
         self._commands: dict[str, SessionCommands] = {}
+        self._made_for: dict[str, OpenSession] = {}
+        self._answering: set[str] = set()
+        """Sessions whose commands are to be in an answer."""
         self._known: set[str] = set()
         """Sessions whose opening the client has been answered."""
         self._of: AppServerConnection | None = None
@@ -49,16 +53,39 @@ class SessionServices:
     def made(self, session: Session, opened: OpenSession) -> None:
         """A session's object was made: give it its commands."""
         session_id = session.id
-        cwd = opened.params.get("cwd")
-        commands = SessionCommands(
-            session_id,
-            cwd if isinstance(cwd, str) else "/",
-            lambda: opened.codex,
-            lambda: self._settings(session_id),
-        )
-        session.commands = self._commands[session_id] = commands
+        session.commands = self._commands_of(session_id, opened)
         self._follow(opened.codex, session_id)
         self._spawn(lambda: self._announce(session_id))
+
+    async def told_commands(self, session_id: str) -> Sequence[Command]:
+        """The commands of an open session, which the client is told by an answer.
+
+        They follow as an update if this is given up.
+        """
+        opened = self._sessions.opened(session_id)
+        if opened is None:
+            return ()
+        commands = self._commands_of(session_id, opened)
+        self._answering.add(session_id)
+        try:
+            update = await commands.load()
+            commands.news(update)
+            return update.commands
+        finally:
+            self._answering.discard(session_id)
+            self._spawn(lambda: self._announce(session_id))
+
+    def _commands_of(self, session_id: str, opened: OpenSession) -> SessionCommands:
+        if self._made_for.get(session_id) is not opened:
+            cwd = opened.params.get("cwd")
+            self._made_for[session_id] = opened
+            self._commands[session_id] = SessionCommands(
+                session_id,
+                cwd if isinstance(cwd, str) else "/",
+                lambda: opened.codex,
+                lambda: self._settings(session_id),
+            )
+        return self._commands[session_id]
 
     def opened(self, session_id: str) -> None:
         """The client knows the session now."""
@@ -71,6 +98,7 @@ class SessionServices:
     def closed(self, session_id: str) -> None:
         """The session is not open any more."""
         self._commands.pop(session_id, None)
+        self._made_for.pop(session_id, None)
         self._known.discard(session_id)
 
     # NotificationSink of the newest connection.
@@ -121,7 +149,9 @@ class SessionServices:
         if commands is None:
             return
         update = await commands.load()
-        if session_id in self._known and commands.news(update):
+        if session_id not in self._known or session_id in self._answering:
+            return
+        if commands.news(update):
             self._sessions.send(session_id, update)
 
     def _say(self, session_id: str, text: str) -> None:
@@ -130,6 +160,10 @@ class SessionServices:
             session.say(text)
 
     def _settings(self, session_id: str) -> Sequence[Fact]:
-        from codex_acp.mapping.prompt.reports import setting_facts
+        from codex_acp.mapping.prompt.reports import Fact, setting_facts
+        from codex_acp.routing.display import inline
 
-        return setting_facts(self._config.shown(session_id))
+        facts = setting_facts(self._config.shown(session_id))
+        session = self._sessions.get(session_id)
+        remarks = () if session is None else session.remarks
+        return [*facts, *(Fact("Codex remarks", inline(remark)) for remark in remarks)]

@@ -19,16 +19,16 @@ from codex_acp.codex._generated.models import (
     UpdatePatchChangeKind,
 )
 from codex_acp.mapping.calls.call import Call, ending, named
-from codex_acp.mapping.calls.diffs import (
+from codex_acp.mapping.events.content import Location
+from codex_acp.mapping.events.session_events import ToolCallChanged
+from codex_acp.routing.changes import change_content, edit, move_target, patch_of, unseen
+from codex_acp.routing.display import inline
+from codex_acp.routing.hunks import (
     applied,
     first_changed_line,
     parse_hunks,
     reversed_hunks,
 )
-from codex_acp.mapping.events.content import Location
-from codex_acp.mapping.events.session_events import ToolCallChanged
-from codex_acp.routing.changes import change_content, edit, move_target, patch_of, unseen
-from codex_acp.routing.display import inline
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:

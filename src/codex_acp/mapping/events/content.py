@@ -100,7 +100,7 @@ class FileDiff:
     moved_from: str | None = None
     """Of ``move``."""
     text: TextBlock | None = None
-    """The patch written out, for who has no room for it otherwise."""
+    """Written out, where neither whole texts nor hunks are known."""
 
 
 @record

@@ -132,6 +132,8 @@ class Notice:
     title: str
     """Stands alone; all that could not be seen is visible."""
     details: str | None = None
+    aside: bool = False
+    """Whether it is about the machine, and no part of a conversation for who takes no notices."""
 
 
 # Tool calls.

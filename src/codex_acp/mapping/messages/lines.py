@@ -25,23 +25,35 @@ DETAILS_LIMIT: Final = 20_000
 _NO_TEXT: Final = "Codex sent a warning without a text"
 
 
-def said(text: str, severity: Severity = "warning", details: str | None = None) -> Notice:
+def said(
+    text: str,
+    severity: Severity = "warning",
+    details: str | None = None,
+    *,
+    aside: bool = False,
+) -> Notice:
     """A line for the person. ``text`` stands alone; ``details`` are what helps to act on it.
 
     Whoever wrote what they quote, all in them is made visible.
     """
     text = still_visible(text.strip()) or _NO_TEXT
-    return Notice(severity, text, still_visible(details.strip()) if details else None)
+    details = still_visible(details.strip()) if details else None
+    return Notice(severity, text, details, aside)
 
 
 def say(
-    state: SessionState, text: str, severity: Severity = "warning", details: str | None = None
+    state: SessionState,
+    text: str,
+    severity: Severity = "warning",
+    details: str | None = None,
+    *,
+    aside: bool = False,
 ) -> SessionEvents:
     """`said`, of words that Codex passes on: bounded."""
     del state
     shown = shortened(text.strip(), TITLE_LIMIT)
     more = shortened(details.strip(), DETAILS_LIMIT) if details else None
-    return (said(shown, severity, more),)
+    return (said(shown, severity, more, aside=aside),)
 
 
 def say_once(
@@ -51,10 +63,11 @@ def say_once(
     details: str | None = None,
     *,
     key: tuple[str | None, ...] = (),
+    aside: bool = False,
 ) -> SessionEvents:
     """The same, but nothing if it was said before in this session.
 
-    ``key`` is what makes it the same; by default that is all of its text.
+    ``key`` is what makes it the same; by default that is all of its text. ``aside`` as in `Notice`.
     """
     key = key or (text, details)
     if key in state.said:
@@ -62,4 +75,4 @@ def say_once(
     state.said[key] = None
     if len(state.said) > MAX_REMEMBERED:
         del state.said[next(iter(state.said))]
-    return say(state, text, severity, details)
+    return say(state, text, severity, details, aside=aside)

@@ -49,8 +49,15 @@ def guardian_warning(state: SessionState, params: GuardianWarningNotification) -
 
 
 def config_warning(state: SessionState, params: ConfigWarningNotification) -> SessionEvents:
-    """``configWarning``, with the place in the file where it is known."""
+    """``configWarning``, with the place in the file where it is known.
+
+    One without any place is about the machine (that no bubblewrap is installed), not about what the
+    person has written: it is remembered for the session's status.
+    """
     place = params.path
+    if place is None and not params.details:
+        state.remarks[params.summary] = None
+        return say_once(state, params.summary, aside=True)
     if place is not None and params.range is not None:
         place = f"{place}:{params.range.start.line}:{params.range.start.column}"
     details = "\n".join(part for part in (params.details, place) if part)

@@ -192,9 +192,10 @@ def _texts(part: CallContent) -> Sequence[str]:
         return (part.text,)
     if not isinstance(part, FileDiff):
         return ()
-    if part.text is not None and (part.before is None or part.after is None):
+    if part.text is not None:
         return (part.text.text,)
-    return (part.path, part.before or "", part.after or "")
+    known = part.before is not None or part.after is not None
+    return (part.path, part.before or "", part.after or "", "" if known else part.patch or "")
 
 
 def output_content(

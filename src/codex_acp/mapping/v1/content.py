@@ -27,6 +27,7 @@ from codex_acp.mapping.events.content import (
     TextBlock,
     TextResource,
 )
+from codex_acp.routing.hunks import parse_hunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -125,7 +126,7 @@ def _written(part: CallContent) -> Iterator[ToolCallContent]:
 
 
 def _diff(diff: FileDiff) -> Iterator[ToolCallContent]:
-    """Whole texts, or the patch written out."""
+    """Whole texts; else each hunk as a diff of its own, or the patch written out."""
     before, after = diff.before, diff.after
     match diff.operation:
         case "add":
@@ -137,5 +138,9 @@ def _diff(diff: FileDiff) -> Iterator[ToolCallContent]:
                 yield DiffToolCallContent(path=diff.path, old_text=before, new_text=after)
             elif diff.text is not None:
                 yield ContentToolCallContent(content=block_of(diff.text))
+            else:
+                for hunk in parse_hunks(diff.patch or "") or ():
+                    old, new = "".join(hunk.old), "".join(hunk.new)
+                    yield DiffToolCallContent(path=diff.path, old_text=old, new_text=new)
         case _:
             assert_never(diff.operation)

@@ -67,7 +67,7 @@ def updates_of(event: SessionEvent, client: ClientFeatures) -> Sequence[SessionU
         case UserMessage():
             return _user_message(event)
         case Notice():
-            return (_notice(event, client),)
+            return (_notice(event, client),) if client.notices or not event.aside else ()
         case ToolCallAnnounced():
             return (ToolCallSessionUpdate(**_fields(event)),)
         case ToolCallChanged():

@@ -1,0 +1,253 @@
+"""The ACP agent's methods for a client that speaks v2.
+
+A request that v1 has, too, is done as v1's: `mapping.v2.requests` says what it means there. Here
+is what v2 adds: the answers that hold options and commands, the history that a resume replays, a
+prompt that is answered when it has its place, and the cancelling of one command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import anyio
+
+from codex_acp.acp._generated.v1.methods import MODELS as MODELS_OF_V1
+from codex_acp.acp._generated.v2 import models as v2
+from codex_acp.acp._generated.v2.methods import MODELS
+from codex_acp.acp.v2 import AgentHandlers
+from codex_acp.errors import RpcError
+from codex_acp.jsonrpc.encode import encode_json
+from codex_acp.jsonrpc.message import INVALID_PARAMS, REQUEST_CANCELLED
+from codex_acp.mapping.v2 import handshake, requests
+from codex_acp.mapping.v2.session import command, option
+from codex_acp.wire.codec import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from codex_acp.acp._generated.v2.handlers import (
+        AgentNotificationHandlers,
+        AgentRequestHandlers,
+        UnstableAgentRequestHandlers,
+    )
+    from codex_acp.adapter.agent import CodexAgent
+    from codex_acp.jsonrpc.message import EncodedJson, JsonValue
+    from codex_acp.mapping.events.content import Block
+    from codex_acp.wire.model import WireModel
+
+__all__ = ["AgentInV2"]
+
+COMMANDS_SECONDS: Final = 0.1
+"""How much longer an answer may take for the list of commands; what comes later is an update."""
+
+
+class AgentInV2:
+    """The methods of ``agent`` as v2 has them."""
+
+    def __init__(self, agent: CodexAgent) -> None:
+        self._agent = agent
+
+    def handlers(self) -> AgentHandlers:
+        """What the connection is given."""
+        return AgentHandlers(
+            self.requests(),
+            self.notifications(),
+            self.unstable(),
+            quick={"initialize": self._quick_initialize},
+        )
+
+    def requests(self) -> AgentRequestHandlers:
+        """One row a method; None: not offered."""
+        return {
+            "initialize": self.initialize,
+            "auth/login": self.login,
+            "auth/logout": self.logout,
+            "session/new": self.new_session,
+            "session/list": self.list_sessions,
+            "session/delete": self.delete_session,
+            "session/resume": self.resume_session,
+            "session/close": self.close_session,
+            "session/set_config_option": self.set_config_option,
+            "session/prompt": self.prompt,
+            "tool_call/cancel": self.cancel_tool_call,
+            "terminal/cancel": self.cancel_terminal,
+        }
+
+    def notifications(self) -> AgentNotificationHandlers:
+        """One row a method; None: ignored (``$/cancel_request`` is the connection's own)."""
+        return {"session/cancel": self.cancel, "$/cancel_request": None}
+
+    def unstable(self) -> UnstableAgentRequestHandlers:
+        """Methods of the unstable schema; advertised where that schema has them."""
+        return {"session/fork": self.fork_session, "session/set_title": self.set_title}
+
+    # The connection.
+
+    async def initialize(self, request: v2.InitializeRequest) -> v2.InitializeResponse:
+        """See `CodexAgent.initialize`."""
+        params = cast("dict[str, JsonValue]", plain(request))
+        answer = MODELS.decode("InitializeResponse", self._introduced(params), "the answer")
+        return cast("v2.InitializeResponse", answer)
+
+    def _quick_initialize(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
+        if not isinstance(params, dict) or not handshake.is_simple(params):
+            return None
+
+        async def answer() -> EncodedJson:
+            return encode_json(self._introduced(params))
+
+        return answer
+
+    def _introduced(self, params: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        as_in_v1 = handshake.introduction(params)
+        ways = self._agent.introduce(as_in_v1, handshake.VERSION)
+        return handshake.initialize_result(as_in_v1, ways)
+
+    async def login(self, request: v2.LoginAuthRequest) -> v2.LoginAuthResponse:
+        """See `Authentication.authenticate`."""
+        await self._agent.authenticate(_in_v1("AuthenticateRequest", request))
+        return v2.LoginAuthResponse()
+
+    async def logout(self, request: v2.LogoutAuthRequest) -> v2.LogoutAuthResponse:
+        """See `Authentication.logout`."""
+        await self._agent.logout(_in_v1("LogoutRequest", request))
+        return v2.LogoutAuthResponse()
+
+    # Sessions.
+
+    async def new_session(self, request: v2.NewSessionRequest) -> v2.NewSessionResponse:
+        """See `CodexAgent.new_session`."""
+        params = requests.opening_params(request)
+        opened = await self._agent.new_session(_in_v1("NewSessionRequest", params))
+        answer = {"sessionId": opened.session_id, **await self._of(opened.session_id)}
+        return cast("v2.NewSessionResponse", _answer("NewSessionResponse", answer))
+
+    async def resume_session(self, request: v2.ResumeSessionRequest) -> v2.ResumeSessionResponse:
+        """See `SessionMethods.load` and `.resume`; the state is told behind the history."""
+        params = requests.opening_params(request)
+        if requests.wants_history(request):
+            await self._agent.load_session(_in_v1("LoadSessionRequest", params))
+        else:
+            await self._agent.resume_session(_in_v1("ResumeSessionRequest", params))
+        session = self._agent.session(request.session_id)
+        session.activity.again()
+        answer = await self._of(session.id)
+        return cast("v2.ResumeSessionResponse", _answer("ResumeSessionResponse", answer))
+
+    async def fork_session(self, request: v2.ForkSessionRequest) -> v2.ForkSessionResponse:
+        """See `SessionMethods.fork`."""
+        params = requests.opening_params(request)
+        opened = await self._agent.fork_session(_in_v1("ForkSessionRequest", params))
+        answer = {"sessionId": opened.session_id, **await self._of(opened.session_id)}
+        return cast("v2.ForkSessionResponse", _answer("ForkSessionResponse", answer))
+
+    async def _of(self, session_id: str) -> dict[str, Any]:
+        """What the answer says of an open session: its options, and its commands if in time."""
+        options = [option(each) for each in self._agent.config.options(session_id)]
+        answer: dict[str, Any] = {"configOptions": options}
+        with anyio.move_on_after(COMMANDS_SECONDS):
+            commands = await self._agent.commands(session_id)
+            answer["availableCommands"] = [command(each) for each in commands]
+        return answer
+
+    async def list_sessions(self, request: v2.ListSessionsRequest) -> v2.ListSessionsResponse:
+        """See `SessionMethods.list`."""
+        found = await self._agent.list_sessions(_in_v1("ListSessionsRequest", request))
+        return cast("v2.ListSessionsResponse", _answer("ListSessionsResponse", plain(found)))
+
+    async def close_session(self, request: v2.CloseSessionRequest) -> v2.CloseSessionResponse:
+        """See `SessionMethods.close`."""
+        await self._agent.close_session(_in_v1("CloseSessionRequest", request))
+        return v2.CloseSessionResponse()
+
+    async def delete_session(self, request: v2.DeleteSessionRequest) -> v2.DeleteSessionResponse:
+        """See `SessionMethods.delete`."""
+        await self._agent.delete_session(_in_v1("DeleteSessionRequest", request))
+        return v2.DeleteSessionResponse()
+
+    async def set_title(self, request: v2.SetSessionTitleRequest) -> v2.SetSessionTitleResponse:
+        """See `SessionMethods.set_title`."""
+        named = await self._agent.set_title(_in_v1("SetSessionTitleRequest", request))
+        return cast("v2.SetSessionTitleResponse", _answer("SetSessionTitleResponse", plain(named)))
+
+    async def set_config_option(
+        self, request: v2.SetSessionConfigOptionRequest
+    ) -> v2.SetSessionConfigOptionResponse:
+        """See `Config.set_config_option`."""
+        params = requests.option_params(request)
+        await self._agent.set_config_option(_in_v1("SetSessionConfigOptionRequest", params))
+        options = [option(each) for each in self._agent.config.options(params["sessionId"])]
+        answer = _answer("SetSessionConfigOptionResponse", {"configOptions": options})
+        return cast("v2.SetSessionConfigOptionResponse", answer)
+
+    # Prompts.
+
+    async def prompt(self, request: v2.PromptRequest) -> v2.PromptResponse:
+        """Answered when Codex has taken the message; what becomes of it, the state tells.
+
+        Raises RpcError as `Session.prompt` until then; -32800 for one that was cancelled before.
+        """
+        blocks = requests.blocks_of(request.prompt)
+        session_id = self._agent.session(request.session_id).id
+        inserted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        scope = anyio.CancelScope()
+        self._agent.spawn(lambda: self._run(session_id, blocks, inserted, scope))
+        try:
+            return v2.PromptResponse(message_id=await inserted)
+        except asyncio.CancelledError:
+            scope.cancel()
+            raise
+
+    async def _run(
+        self,
+        session_id: str,
+        blocks: Sequence[Block],
+        inserted: asyncio.Future[str],
+        scope: anyio.CancelScope,
+    ) -> None:
+        def taken(message_id: str) -> None:
+            if not inserted.done():
+                inserted.set_result(message_id)
+
+        failure = RpcError(REQUEST_CANCELLED, "the prompt was cancelled before Codex had taken it")
+        try:
+            with scope:
+                await self._agent.run_prompt(session_id, blocks, taken)
+        except RpcError as error:  # behind its place, the session's state has told it
+            failure = error
+        finally:
+            if not inserted.done():
+                inserted.set_exception(failure)
+
+    def cancel(self, notification: v2.CancelSessionNotification) -> None:
+        """See `CodexAgent.cancel`."""
+        self._agent.cancel(_in_v1("CancelNotification", notification))
+
+    # One command.
+
+    async def cancel_tool_call(
+        self, request: v2.CancelToolCallRequest
+    ) -> v2.CancelToolCallResponse:
+        """End the command of a tool call. Raises RpcError -32602 if it cannot be."""
+        await self._stop(request.session_id, request.tool_call_id, "toolCallId")
+        return v2.CancelToolCallResponse()
+
+    async def cancel_terminal(self, request: v2.CancelTerminalRequest) -> v2.CancelTerminalResponse:
+        """End the command in a terminal. Raises RpcError -32602 if it cannot be."""
+        await self._stop(request.session_id, request.terminal_id, "terminalId")
+        return v2.CancelTerminalResponse()
+
+    async def _stop(self, session_id: str, call_id: str, where: str) -> None:
+        if not await self._agent.session(session_id).stop_command(call_id):
+            message = f"{where}: {call_id!r} is no command that runs and can be cancelled"
+            raise RpcError(INVALID_PARAMS, message)
+
+
+def _in_v1(name: str, request: WireModel | dict[str, Any]) -> Any:
+    """The same request as v1's model; the fields of these have the same names in both."""
+    return MODELS_OF_V1.decode(name, plain(request), "the request")
+
+
+def _answer(name: str, answer: object) -> object:
+    return MODELS.decode(name, answer, "the answer")

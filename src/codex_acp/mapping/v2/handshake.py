@@ -1,0 +1,81 @@
+"""``initialize`` of ACP v2: what a client says, as v1 says it, and the answer. Plain JSON.
+
+Source: ACP page "Initialization" of v2, schema ``InitializeRequest`` and ``InitializeResponse``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from codex_acp._version import __version__
+from codex_acp.mapping.agent.auth_methods import auth_methods
+from codex_acp.mapping.agent.capabilities import META_KEY, agent_info
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.agent.auth_methods import LoginWays
+
+__all__ = ["VERSION", "initialize_result", "introduction", "is_simple"]
+
+VERSION: Final = 2
+
+_CAPABILITIES: Final[dict[str, JsonValue]] = {
+    "session": {
+        "prompt": {"image": {}, "audio": {}, "embeddedContext": {}},
+        "mcp": {"stdio": {}, "http": {}},
+        "delete": {},
+        "additionalDirectories": {},
+        "fork": {},
+        "title": {},
+    },
+    "_meta": {META_KEY: {"concurrentPrompts": "steer"}},
+}
+"""What this agent can beyond the baseline; see `mapping.agent.capabilities`, which says the same.
+
+``fork`` and ``title`` are of the unstable schema.
+"""
+
+
+def is_simple(params: JsonValue) -> bool:
+    """Whether these params fit the schema as they are, as far as they are read."""
+    if not isinstance(params, dict) or params.get("protocolVersion") != VERSION:
+        return False
+    info, capabilities = params.get("info"), params.get("capabilities")
+    if not isinstance(info, dict) or not isinstance(capabilities, dict | None):
+        return False
+    return isinstance(info.get("name"), str) and isinstance(info.get("version"), str)
+
+
+def introduction(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The same params as a client of v1 would have sent them, as far as they are read."""
+    given = params.get("capabilities")
+    capabilities = given if isinstance(given, dict) else {}
+    auth = capabilities.get("auth")
+    terminal = isinstance(auth, dict) and isinstance(auth.get("terminal"), dict)
+    known: dict[str, JsonValue] = {"auth": {"terminal": terminal}}
+    for key in ("elicitation", "_meta"):
+        if key in capabilities:
+            known[key] = capabilities[key]
+    return {
+        "protocolVersion": VERSION,
+        "clientInfo": params.get("info"),
+        "clientCapabilities": known,
+    }
+
+
+def initialize_result(params: Mapping[str, JsonValue], ways: LoginWays) -> dict[str, JsonValue]:
+    """The answer; ``params`` are the `introduction`."""
+    methods = auth_methods(params.get("clientCapabilities"), ways)
+    return {
+        "protocolVersion": VERSION,
+        "info": agent_info(__version__),
+        "capabilities": dict(_CAPABILITIES),
+        "authMethods": [_method(method) for method in methods if isinstance(method, dict)],
+    }
+
+
+def _method(method: dict[str, JsonValue]) -> JsonValue:
+    rest = {key: value for key, value in method.items() if key != "id"}
+    return {"type": "agent", **rest, "methodId": method["id"]}

@@ -1,0 +1,162 @@
+"""The real command under a client of ACP v2 that writes and reads plain JSON."""
+
+from __future__ import annotations
+
+import base64
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from codex_acp.testing import CodexHome, ScriptedModel
+from tests.e2e.raw_adapter import RawAdapter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from codex_acp.testing import ModelResponse, Step
+    from codex_acp.testing.codex_home import SandboxMode
+
+__all__ = ["ALL", "INFO", "Json", "V2Bench"]
+
+Json = dict[str, Any]
+
+INFO: Final = {"name": "v2-tests", "version": "1"}
+ALL: Final[Json] = {"elicitation": {"form": {}, "url": {}}}
+
+
+class V2Bench:
+    """``with V2Bench(script) as bench:`` has an adapter that speaks v2, and a session."""
+
+    def __init__(
+        self,
+        script: Iterable[ModelResponse | Iterable[Step]] = (),
+        *,
+        sandbox_mode: SandboxMode = "read-only",
+        capabilities: Json = ALL,
+    ) -> None:
+        self._script = script
+        self._sandbox_mode: SandboxMode = sandbox_mode
+        self._capabilities = capabilities
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        """Start all of it."""
+        with ExitStack() as stack:
+            self.model = stack.enter_context(ScriptedModel(self._script))
+            home = CodexHome(self.model.base_url, sandbox_mode=self._sandbox_mode)
+            self.home = stack.enter_context(home)
+            self.begin(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *ended: object) -> None:
+        self._stack.__exit__(*ended)  # type: ignore[arg-type] # passed on as they came
+
+    def begin(self, stack: ExitStack | None = None) -> None:
+        """An adapter (another one, from the second time on) and a session of it."""
+        self.adapter = (stack or self._stack).enter_context(RawAdapter(self.home.env))
+        params = {"protocolVersion": 2, "info": INFO, "capabilities": self._capabilities}
+        self.introduction = self.adapter.ask("initialize", params)["result"]
+        self.opened = self.ask("session/new", {"cwd": str(self.home.workspace)})
+        self.session: str = self.opened["sessionId"]
+
+    def ask(self, method: str, params: Json) -> Json:
+        """Send a request and wait for its result."""
+        answer = self.adapter.ask(method, params)
+        assert "result" in answer, answer
+        result: Json = answer["result"]
+        return result
+
+    def refused(self, method: str, params: Json) -> Json:
+        """Send a request and wait for its error."""
+        answer = self.adapter.ask(method, params)
+        assert "error" in answer, answer
+        error: Json = answer["error"]
+        return error
+
+    def prompt(self, text: str = "Go.") -> str:
+        """The id of a prompt's message, once it has its place."""
+        prompt = [{"type": "text", "text": text}]
+        answer = self.ask("session/prompt", {"sessionId": self.session, "prompt": prompt})
+        message_id: str = answer["messageId"]
+        return message_id
+
+    def until(self, kind: str, **fields: object) -> Json:
+        """Wait for an update; one that has come already counts, the last first."""
+        for update in reversed(self.updates):
+            if _is(update, kind, fields):
+                return update
+        found = self.adapter.wait_for(lambda m: _is(_update(m), kind, fields))
+        return _update(found)
+
+    def idle(self) -> Json:
+        """Wait until a prompt that was taken is over."""
+        states = [u for u in self.updates if u["sessionUpdate"] == "state_update"]
+        if states and states[-1]["state"] == "idle":
+            return states[-1]
+        found = self.adapter.wait_for(lambda m: _is(_update(m), "state_update", {"state": "idle"}))
+        return _update(found)
+
+    def asked(self, method: str) -> Json:
+        """Wait for a request of the agent."""
+        return self.adapter.wait_for(lambda m: m.get("method") == method)
+
+    def answer(self, request: Json, result: Json) -> None:
+        """Answer a request of the agent."""
+        self.adapter.send({"id": request["id"], "result": result})
+
+    def choose(self, request: Json, kind: str) -> None:
+        """Answer a permission request by a kind of option."""
+        options = request["params"]["options"]
+        chosen = next(option["optionId"] for option in options if option["kind"] == kind)
+        self.answer(request, {"outcome": {"outcome": "selected", "optionId": chosen}})
+
+    @property
+    def updates(self) -> list[Json]:
+        """All updates so far."""
+        return [u for m in self.adapter.messages if (u := _update(m))]
+
+    def states(self) -> list[str]:
+        """The states so far."""
+        return [u["state"] for u in self.updates if u["sessionUpdate"] == "state_update"]
+
+    def text(self) -> str:
+        """The agent's messages so far."""
+        chunks = [u for u in self.updates if u["sessionUpdate"] == "agent_message_chunk"]
+        return "".join(chunk["content"]["text"] for chunk in chunks)
+
+    def call(self, call_id: str) -> Json:
+        """A tool call as a client has put it together: what is given replaces, null clears."""
+        call: Json = {}
+        for update in self.updates:
+            if update["sessionUpdate"] == "tool_call_update" and update["toolCallId"] == call_id:
+                call |= update
+        return call
+
+    def calls(self) -> list[str]:
+        """The tool calls in the order of their first update."""
+        of_calls = (u for u in self.updates if u["sessionUpdate"] == "tool_call_update")
+        return list(dict.fromkeys(u["toolCallId"] for u in of_calls))
+
+    def terminal(self, terminal_id: str) -> Json:
+        """The same of a terminal; ``output`` is text."""
+        terminal: Json = {"output": ""}
+        for update in self.updates:
+            if update.get("terminalId") != terminal_id:
+                continue
+            if update["sessionUpdate"] == "terminal_output_chunk":
+                terminal["output"] += base64.b64decode(update["data"]).decode()
+            else:
+                rest = {key: value for key, value in update.items() if key != "output"}
+                terminal |= rest
+        return terminal
+
+
+def _update(message: Json) -> Json:
+    update: Json = message.get("params", {}).get("update", {}) if "method" in message else {}
+    return update
+
+
+def _is(update: Json, kind: str, fields: Json) -> bool:
+    return update.get("sessionUpdate") == kind and all(
+        update.get(key) == value for key, value in fields.items()
+    )
