@@ -63,7 +63,8 @@ async def test_a_command_that_is_named_as_a_whole_runs_once(script: str) -> None
         "cat a |",
         "git status '", "env git status", "bash -c 'git status'", "./git status", "git\u00a0status",
         "git status '&&' x", "git status ';' x", "", " ", "'' x", "git diff \x00", "x;", "{ x; }",
-        "git diff a\" \"b ; t\"o\"uch p", "git diff a' 'b && t'o'uch p", "git diff a' 'b & t'o'uch p",
+        "git diff a\" \"b ; t\"o\"uch p", "git diff a' 'b && t'o'uch p",
+        "git diff a' 'b & t'o'uch p",
         "git diff a\" \"b > 'c'd'e'", "git diff a\" 'b\" ; touch 'p", "git diff 'a\"' ; touch \"p",
     ],
 )  # fmt: skip
