@@ -122,7 +122,7 @@ async def test_an_agent_that_can_write_beside_its_worktree_is_not_followed(tmp_p
     (tmp_path / "kept").mkdir()
     store, out = tmp_path / "store", tmp_path / "out"
     agent = spec(FLEET_AGENT_STORE=str(store))
-    written = {"../a.git/config": evil, "../a.json": json.dumps(note), "a.txt": "2\n",
+    written = {"../a~git/config": evil, "../a~json": json.dumps(note), "a.txt": "2\n",
                ".gitattributes": EVIL}  # fmt: skip
     one = task("a", tmp_path, agent, write=written, sleep=1.0, repository=str(source))
     with anyio.fail_after(WAIT):
@@ -159,6 +159,19 @@ async def test_an_agent_that_can_write_in_the_shared_repository_is_not_followed(
         assert found["b"].changes is not None
         assert b"+2\n" in found["b"].changes
         assert not mark.exists(), name
+
+
+async def test_no_name_of_a_task_is_a_file_of_another_one(tmp_path: Path) -> None:
+    source = repository(tmp_path / "source", a_txt="1\n")
+    tasks = [
+        task(name, tmp_path, write={"a.txt": f"{name}\n"}, sleep=1.0, repository=str(source))
+        for name in ("a", "a.git", "a.json", "a.lock", "a.git.lock")
+    ]
+    found = await outcomes(fleet_of(tmp_path / "out", concurrency=9), *tasks)
+    for name, outcome in found.items():
+        assert outcome.ok, f"{name}: {outcome.message}"
+        assert outcome.changes is not None, f"{name}: {outcome.changes_note}"
+        assert f"+{name}\n".encode() in outcome.changes
 
 
 async def test_worktrees_do_not_lie_where_codex_lets_every_agent_write(

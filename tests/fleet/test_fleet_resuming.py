@@ -184,7 +184,7 @@ async def test_without_the_worktree_an_interrupted_task_begins_anew(tmp_path: Pa
         async with fleet_of(out).map([one]):
             while not prompts_of(store):  # noqa: ASYNC110 - of another process
                 await asyncio.sleep(0.02)
-    (tree,) = (path for path in out.glob("work/*/trees/a.json"))
+    (tree,) = (path for path in out.glob("work/*/trees/a~json"))
     tree.unlink()
     found = await outcomes(fleet_of(out, resume=True), one)
     assert found["a"].ok

@@ -111,7 +111,7 @@ class Checkouts:
         """One that no worker has; usually the first."""
         for number in range(1, MOST_TREES):
             tree = trees / (name if number == 1 else f"{name}@{number}")
-            lock = FileLock(trees / f"{tree.name}.lock")
+            lock = FileLock(trees / f"{tree.name}~lock")
             if lock.acquire():
                 return tree, lock
         msg = f"{MOST_TREES} workers have a worktree of {name!r} already"
@@ -215,11 +215,12 @@ def _is_commit(revision: str) -> bool:
 
 
 def _note(tree: Path) -> Path:
-    return tree.with_name(f"{tree.name}.json")
+    """A ``~`` stands in no task's name before a word, so that no other tree has this name."""
+    return tree.with_name(f"{tree.name}~json")
 
 
 def _scratch(tree: Path) -> Path:
-    return tree.with_name(f"{tree.name}.git")
+    return tree.with_name(f"{tree.name}~git")
 
 
 def _remove(tree: Path, administration: Path | None) -> None:
