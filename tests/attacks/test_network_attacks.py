@@ -96,7 +96,8 @@ async def test_a_page_of_another_origin(server: Served) -> None:
 
 
 async def test_a_name_that_was_bound_to_this_machine(server: Served) -> None:
-    for host in ("evil.example", f"evil.example:{server.port}", "localhost.evil.example", ""):
+    names = ("evil.example", f"evil.example:{server.port}", "localhost.evil.example", "")
+    for host in (*names, "[::1].evil.example", "[::1]evil.example:80", "127.0.0.1.evil.example"):
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(
             f"GET /acp HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -181,6 +182,40 @@ async def test_nothing_of_a_session_can_be_had_with_anothers_token(server: Serve
         assert (await bob.ask("session/list", {}))["sessions"] == []
         await alice.choose(asked, "reject_once")
         assert (await alice.outcome(running))["result"]["stopReason"] == "end_turn"
+        assert alice.withdrawn == []
+        assert bob.updates == bob.asked == []
+        assert '"decline"' in server.decisions()[-1]
+
+
+async def test_nothing_of_a_session_can_be_had_with_anothers_token_in_v2(server: Served) -> None:
+    more: dict[str, Json] = {
+        "session/prompt": {"prompt": [{"type": "text", "text": "hello"}]},
+        "session/resume": {"cwd": str(server.cwd), "replayFrom": {"type": "start"}},
+        "session/fork": {"cwd": str(server.cwd)},
+        "session/set_config_option": {"configId": "mode", "type": "id", "value": "x"},
+        "session/set_title": {"title": "mine"},
+        "session/close": {},
+        "session/delete": {},
+        "tool_call/cancel": {"toolCallId": "x"},
+        "terminal/cancel": {"terminalId": "x"},
+    }
+    async with server.connect(ALICE, version=2) as alice, server.connect(BOB, version=2) as bob:
+        session = (await alice.ask("session/new", {"cwd": str(server.cwd)}))["sessionId"]
+        prompt = {"prompt": [{"type": "text", "text": "ask"}]}
+        await alice.ask("session/prompt", {"sessionId": session, **prompt})
+        asked = await alice.question()
+        for method, params in more.items():
+            for spelled in (session, session.upper(), session.replace("-", "")):
+                theirs = await bob.refused(method, {**params, "sessionId": spelled})
+                none = "00000000-0000-7000-8000-00000000ffff"
+                nobodys = await bob.refused(method, {**params, "sessionId": none})
+                assert theirs["code"] == nobodys["code"] == -32002, method
+        assert (await bob.ask("session/list", {}))["sessions"] == []
+        await bob.send({"method": "session/cancel", "params": {"sessionId": session}})
+        chosen = asked["params"]["options"][0]["optionId"]
+        await bob.reply(asked, {"outcome": {"outcome": "selected", "optionId": chosen}})
+        await alice.choose(asked, "reject_once")
+        await until(server.decisions)
         assert alice.withdrawn == []
         assert bob.updates == bob.asked == []
         assert '"decline"' in server.decisions()[-1]

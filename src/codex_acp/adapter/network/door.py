@@ -142,5 +142,6 @@ def _host_name(host: str) -> str:
     """Without the port, and without the brackets of an IPv6 address."""
     host = host.strip().lower()
     if host.startswith("["):
-        return host[1:].partition("]")[0]
+        name, _, behind = host[1:].partition("]")
+        return name if behind[:1] in ("", ":") else host
     return host.partition(":")[0]
