@@ -103,6 +103,19 @@ def test_3_5_a_cancel_ends_what_runs_and_says_so() -> None:
         assert bench.until("tool_call_update", status="failed")
 
 
+def test_3_5_a_cancel_that_comes_with_its_prompt_is_not_lost() -> None:
+    with V2Bench([[Text("Here.")]]) as bench:
+        prompt = {"sessionId": bench.session, "prompt": [{"type": "text", "text": "Never."}]}
+        bench.adapter.send(
+            {"id": "both", "method": "session/prompt", "params": prompt},
+            {"method": "session/cancel", "params": {"sessionId": bench.session}},
+        )
+        assert bench.adapter.answer("both")["error"]["code"] == -32800
+        bench.prompt()
+        assert bench.idle()["stopReason"] == "end_turn"
+        assert bench.text() == "Here."
+
+
 def test_a_second_prompt_is_taken_at_once_and_steered_into_the_running_turn() -> None:
     with V2Bench([[Text("One"), Gate("more"), Text(" two")], [Text("Three")]]) as bench:
         first = bench.prompt("first")

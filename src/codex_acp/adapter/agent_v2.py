@@ -19,6 +19,7 @@ from codex_acp.acp.v2 import AgentHandlers
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.encode import encode_json
 from codex_acp.jsonrpc.message import INVALID_PARAMS, REQUEST_CANCELLED
+from codex_acp.mapping.session.ids import canonical_id
 from codex_acp.mapping.v2 import handshake, requests
 from codex_acp.mapping.v2.session import command, option
 from codex_acp.wire.codec import plain
@@ -92,6 +93,8 @@ class AgentInV2:
 
     def __init__(self, agent: AgentMethods) -> None:
         self._agent = agent
+        self._unbegun: list[tuple[str, anyio.CancelScope]] = []
+        """Prompts whose tasks are still to begin: a cancel may come in the same read."""
 
     def handlers(self) -> AgentHandlers:
         """What the connection is given."""
@@ -237,6 +240,7 @@ class AgentInV2:
         session_id = self._agent.session(request.session_id).id
         inserted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         scope = anyio.CancelScope()
+        self._unbegun.append((session_id, scope))
         self._agent.spawn(lambda: self._run(session_id, blocks, inserted, scope))
         try:
             return v2.PromptResponse(message_id=await inserted)
@@ -255,10 +259,12 @@ class AgentInV2:
             if not inserted.done():
                 inserted.set_result(message_id)
 
+        self._unbegun.remove((session_id, scope))
         failure = RpcError(REQUEST_CANCELLED, "the prompt was cancelled before Codex had taken it")
         try:
-            with scope:
-                await self._agent.run_prompt(session_id, blocks, taken)
+            if not scope.cancel_called:
+                with scope:
+                    await self._agent.run_prompt(session_id, blocks, taken)
         except RpcError as error:  # behind its place, the session's state has told it
             failure = error
         finally:
@@ -267,6 +273,10 @@ class AgentInV2:
 
     def cancel(self, notification: v2.CancelSessionNotification) -> None:
         """See `CodexAgent.cancel`."""
+        named = canonical_id(notification.session_id)
+        for session_id, scope in self._unbegun:
+            if session_id == named:
+                scope.cancel()
         self._agent.cancel(_in_v1("CancelNotification", notification))
 
     # One command.
