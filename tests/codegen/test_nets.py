@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from codegen import models, regen, render
+from codegen.coverage import Missing
 from codegen.pinned import ROOT
 
 EXPERIMENTAL = "codex/experimental.json"
@@ -194,25 +195,33 @@ def test_what_regen_prints_can_be_pasted_as_it_stands(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is left to add then, the code imports, and lint asks at most for another order."""
-    before = {path: path.read_text() for path in (tree / "src").rglob("*.py")}
     result = edited(tree, monkeypatch, new_request)
-    for missing in sorted(regen.undecided(tree), key=lambda m: (m.path, -m.line)):
-        path = tree / missing.path
-        lines = path.read_text().splitlines(keepends=True)
-        lines.insert(missing.line - 1, f"{missing.paste}\n")
-        above = re.search(r"and above `(.*?)`", missing.text)
+    found = sorted(regen.undecided(tree), key=lambda m: (m.path, -m.line))
+    before = {path: path.read_text() for path in {tree / missing.path for missing in found}}
+    try:
+        for missing in found:
+            _paste(tree / missing.path, missing)
+        assert (result.undecided(), result.imported()) == ([], "")
+        command = ["check", "--no-cache", "--ignore", "I", "--config", str(ROOT / "pyproject.toml")]
+        done = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, *map(str, before)],
+            cwd=tree, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout
+    finally:
+        for path, text in before.items():
+            path.write_text(text)
+
+
+def _paste(path: Path, missing: Missing) -> None:
+    """What the hint says, by its words alone."""
+    lines = path.read_text().splitlines(keepends=True)
+    lines.insert(missing.line - 1, f"{missing.paste}\n")
+    above = re.search(r"and above `(.*?)`", missing.text)
+    if above:
         first = next(n for n, line in enumerate(lines) if line.startswith("from codex_acp"))
-        lines.insert(first, f"{above[1]}\n" if above else "")
-        path.write_text("".join(lines))
-    assert (result.undecided(), result.imported()) == ([], "")
-    select = ["--ignore", "I", "--config", str(ROOT / "pyproject.toml")]
-    done = subprocess.run(
-        [sys.executable, "-m", "ruff", "check", "--no-cache", *select, "src"],
-        cwd=tree, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    for path, text in before.items():
-        path.write_text(text)
-    assert done.returncode == 0, done.stdout
+        lines.insert(first, f"{above[1]}\n")
+    path.write_text("".join(lines))
 
 
 def test_the_nets_are_quiet_for_the_schema_as_it_is(
