@@ -17,7 +17,13 @@ from codex_acp.adapter.network.door import Door
 from codex_acp.adapter.network.hub import Hub
 from codex_acp.adapter.network.limits import Limits
 from codex_acp.adapter.network.owners import Owners
-from codex_acp.adapter.serve import ADOPT_SECONDS, END_SIGNALS, VERSIONS
+from codex_acp.adapter.serve import (
+    ADOPT_SECONDS,
+    END_SIGNALS,
+    START_UP_SECONDS,
+    VERSIONS,
+    collect_garbage,
+)
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.errors import MisuseError, TransportError
 from codex_acp.transport.orphans import adopt_orphans
@@ -161,6 +167,7 @@ async def _main(
         for number in END_SIGNALS:
             loop.add_signal_handler(number, scope.cancel)
         loop.call_later(ADOPT_SECONDS, adopt_orphans, loop)
+        loop.call_later(START_UP_SECONDS, gc.enable)
         await listen(options, new_server, transcript, say, tls)
     return 0
 
@@ -188,7 +195,7 @@ async def listen(
                 transcript,
                 shared=options.shared,
                 versions=options.versions,
-                when_loaded=gc.freeze,
+                when_loaded=collect_garbage,
             )
             door = Door(
                 options.address.path,
