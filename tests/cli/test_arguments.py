@@ -26,6 +26,7 @@ DEFAULTS: dict[str, object] = {
     "transcript": None,
     "transcript_wire": False,
     "network": None,
+    "protocol": "auto",
 }
 PLAIN = LaunchOptions()
 
