@@ -23,6 +23,7 @@ from tests.transcripts.made import MADE
 from tests.transcripts.player import play
 from tests.transcripts.record import SCENES
 from tests.transcripts.rendering import rendered
+from tests.transcripts.rules_v2 import problems
 from tests.transcripts.transcript import Transcript
 
 PAGES: Final = Path(__file__).parents[1] / "golden" / "transcripts"
@@ -43,11 +44,13 @@ async def test_what_a_client_is_sent_is_what_the_page_says(
     (tmp_path / "1").mkdir()
     (tmp_path / "2").mkdir()
     first = await play(transcript, tmp_path / "1")
-    text = rendered(transcript, first, await play(transcript, tmp_path / "2", version=2))
+    second = await play(transcript, tmp_path / "2", version=2)
+    text = rendered(transcript, first, second)
     if os.environ.get(UPDATE) == "1":
         page.write_text(text, "utf-8")
 
     assert page.read_text("utf-8") == text
+    assert problems(second.live) == []
 
 
 def test_there_is_a_page_for_each_transcript_and_no_other() -> None:

@@ -25,7 +25,10 @@ PATCH_LIMIT: Final = 16 * 1024 * 1024
 """Bytes of a patch that are kept: what is longer is rather a build directory than a change."""
 
 _LINK: Final = b"160000 "
-"""The mode of an entry that is a commit of another repository."""
+"""The mode of an entry that is a commit of another repository, as it is printed."""
+
+_LINK_BYTES: Final = b"\x00\x00\xe0\x00"
+"""The same as it stands in an index of any version."""
 
 NOT_A_REPOSITORY: Final = "the directory is in no git repository"
 
@@ -122,13 +125,25 @@ async def changes_since(baseline: Baseline) -> tuple[bytes | None, str | None]:
 
 async def _add(baseline: Baseline) -> None:
     """Take what the worktree holds now into our index; ignored files are left out."""
-    # Of a repository within this one that the index knows, git would have a look at the state by
-    # that one's own configuration, filters included. What is new to the index is only named.
+    if await asyncio.to_thread(_may_have_links, baseline.git_dir / "index"):
+        await _drop_links(baseline)
+    # Without --ignore-errors: a file that cannot be read would be missing without a word.
+    await git("add", "--all", "--", ":/", env=baseline.env, cwd=baseline.work_tree)
+
+
+def _may_have_links(index: Path) -> bool:
+    """Whether the bytes of that mode are there; it saves a process where they are not."""
+    with suppress(FileNotFoundError):
+        return _LINK_BYTES in index.read_bytes()
+    return False
+
+
+async def _drop_links(baseline: Baseline) -> None:
+    """Of a repository within this one that the index knows, git would have a look at the state by
+    that one's own configuration, filters included. What is new to the index is only named."""
     listed = await git("ls-files", "--stage", "-z", env=baseline.env)
     inner = [entry.split(b"\t", 1)[1] for entry in listed.split(b"\0") if entry.startswith(_LINK)]
     if inner:
         names = b"".join(name + b"\0" for name in inner)
         words = ("--force-remove", "-z", "--stdin")
         await git("update-index", *words, env=baseline.env, cwd=baseline.work_tree, given=names)
-    # Without --ignore-errors: a file that cannot be read would be missing without a word.
-    await git("add", "--all", "--", ":/", env=baseline.env, cwd=baseline.work_tree)

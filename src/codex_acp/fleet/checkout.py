@@ -60,6 +60,8 @@ class Checkouts:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._commits: dict[tuple[str, str, str], str] = {}
+        """What a revision of a repository is in a run, once it was looked up."""
 
     async def make(self, job: Job, *, again: bool) -> Checkout:
         """The worktree of a job; ``again``: that of an earlier attempt, if it is still here.
@@ -139,7 +141,9 @@ class Checkouts:
         assert job.repository is not None
         async with _Locked(repository.with_suffix(".lock")):
             await asyncio.to_thread(_remove, tree, None)
-            commit = await self._commit(job, repository)
+            meant = (job.repository, job.run_id, job.revision or "")
+            commit = self._commits.get(meant) or await self._commit(job, repository)
+            self._commits[meant] = commit
             try:
                 await self._add_worktree(repository, tree, commit)
             except BaseException:
