@@ -43,6 +43,7 @@ async def is_allowed(asked: ApprovalQuestion, **options: Any) -> bool:
     [
         "git status", "git diff -- 'a b' c", "npm test", "git 'status'", "cat a | wc -l",
         "git status && npm test; cat a", "git diff ';' '&&' '&'",
+        "git diff a\" ; \"b'c'\"\" ';'x", "g'i't diff; npm \"te\"st",
     ],
 )  # fmt: skip
 async def test_a_command_that_is_named_as_a_whole_runs_once(script: str) -> None:
@@ -62,6 +63,9 @@ async def test_a_command_that_is_named_as_a_whole_runs_once(script: str) -> None
         "cat a |",
         "git status '", "env git status", "bash -c 'git status'", "./git status", "git\u00a0status",
         "git status '&&' x", "git status ';' x", "", " ", "'' x", "git diff \x00", "x;", "{ x; }",
+        "git diff a\" \"b ; t\"o\"uch p", "git diff a' 'b && t'o'uch p",
+        "git diff a' 'b & t'o'uch p",
+        "git diff a\" \"b > 'c'd'e'", "git diff a\" 'b\" ; touch 'p", "git diff 'a\"' ; touch \"p",
     ],
 )  # fmt: skip
 async def test_nothing_else_runs_whatever_stands_around_what_was_named(script: str) -> None:

@@ -361,11 +361,13 @@ async def test_3_5_an_interrupt_while_a_callback_runs_ends_both() -> None:
 async def test_a_command_behind_a_named_one_does_not_run() -> None:
     """Codex itself shows the first as what it is only: reading a file."""
     hidden = "cat a | awk '{system(\"touch made\")}'"
+    quoted = """cat a" "b ; t"o"uch made"""
     steps = [
         exec_command(hidden, justification="May I?", call_id="hidden"),
+        exec_command(quoted, justification="May I?", call_id="quoted"),
         exec_command("cat a", justification="May I?", call_id="named"),
     ]
-    async with Run(allow_commands(["cat a"]), steps) as run:
+    async with Run(allow_commands(["cat a", "cat *"]), steps) as run:
         (run.home.workspace / "a").write_text("a line\n")
         assert await run.finish() == "completed"
         assert "a line" in run.output("named")

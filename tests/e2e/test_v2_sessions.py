@@ -54,6 +54,21 @@ def test_a_command_is_asked_for_as_a_command_and_shown_in_a_terminal() -> None:
         assert (bench.home.workspace / "made").exists()
 
 
+@pytest.mark.attack("model")
+def test_3_8_a_command_with_hidden_characters_is_asked_for_as_it_is_shown() -> None:
+    with V2Bench([[exec_command("touch a # \u202etxt", justification="Why not?")]]) as bench:
+        bench.prompt()
+        request = bench.asked("session/request_permission")
+        call = request["params"]["subject"]["toolCall"]
+        del call["rawInput"]
+        terminal = bench.terminal(call["toolCallId"])
+        for shown in (request["params"]["title"], str(call), terminal["command"]):
+            assert "⟦U+202E⟧" in shown
+            assert "\u202e" not in shown
+        bench.choose(request, "reject_once")
+        assert bench.idle()
+
+
 @pytest.mark.parametrize(
     "outcome",
     [

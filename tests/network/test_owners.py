@@ -48,3 +48,30 @@ def test_a_broken_line_is_left_out_and_said(
     assert caplog.text.count("left out") == 2
     with pytest.raises(MisuseError, match="cannot be read"):
         Owners(TWO, str(tmp_path))
+
+
+def test_whose_a_session_is_stays_so_when_the_other_token_is_taken_away(tmp_path: Path) -> None:
+    alice, bob = Token("alice", b"a"), Token("bob", b"b")
+    known = [alice, bob]
+    owners = Owners(Tokens(lambda: tuple(known)), str(tmp_path / "owners"))
+    owners.made("bob", "his")
+    known.remove(bob)  # or the file is just being rewritten
+    assert not owners.owns("alice", "his")
+    assert not owners.owns("alice", "one of which nobody knows whose it is")
+    owners.made("alice", "hers")
+    assert owners.owns("alice", "hers")
+    again = Owners(Tokens(lambda: (alice,)), str(tmp_path / "owners"))
+    assert not again.owns("alice", "his")
+    assert again.owns("alice", "one of before there were two")
+
+
+def test_a_connection_is_held_to_its_token_as_the_file_has_it_now() -> None:
+    known = [Token("alice", b"a", 100.0)]
+    tokens = Tokens(lambda: tuple(known), clock=lambda: 50.0)
+    shown = known[0]
+    assert tokens.still_good(shown)
+    for changed in ([Token("alice", b"a", 10.0)], [Token("bob", b"a", 100.0)], []):
+        known[:] = changed
+        assert not tokens.still_good(shown)
+    known[:] = [Token("alice", b"a")]
+    assert tokens.still_good(shown), "it was given more time"

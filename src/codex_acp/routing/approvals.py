@@ -41,6 +41,7 @@ from codex_acp.routing.changes import change_content, move_target
 from codex_acp.routing.content import CONTENT_LIMIT, code_content, text_content
 from codex_acp.routing.display import (
     inline,
+    is_plain,
     listed,
     quotation,
     quoted_words,
@@ -336,16 +337,23 @@ def reason_shown(approval: Approval) -> str | None:
 
 
 def command_of(approval: Approval) -> CommandSubject | None:
-    """The command that is asked for, if it is one that is to run; not a connection or an input."""
+    """The command that is asked for, if that and where it runs is all there is to see.
+
+    None for a connection, an input or more permissions, and where a character is made visible:
+    then the tool call shows it.
+    """
+    found: CommandSubject | None = None
     match approval:
         case CommandApproval(request=request):
             params = request.params
-            plain_command = params.network_approval_context is None and params.kind != "writeStdin"
-            if plain_command and params.command and params.cwd:
-                return CommandSubject(params.command, params.cwd)
+            more = params.network_approval_context or params.additional_permissions
+            if more is None and params.kind != "writeStdin" and params.command and params.cwd:
+                found = CommandSubject(params.command, params.cwd)
         case LegacyCommandApproval(request=legacy):
-            return CommandSubject(shlex.join(legacy.params.command), legacy.params.cwd)
-    return None
+            found = CommandSubject(shlex.join(legacy.params.command), legacy.params.cwd)
+    if found is None or not (is_plain(found.command, multiline=True) and is_plain(found.cwd)):
+        return None
+    return found
 
 
 def _action(approval: Approval) -> list[_Part]:

@@ -32,18 +32,21 @@ class Owners:
         self._tokens = tokens
         self._path = path
         self._of: dict[str, str] = {}
+        self._several = tokens.several_owners
         if path is not None and os.path.exists(path):  # noqa: PTH110
             self._read(path)
 
     def owns(self, owner: str, session_id: str) -> bool:
-        """Whether a session that Codex has stored is this owner's."""
-        if not self._tokens.several_owners:
-            return True
-        return self._of.get(session_id) == owner
+        """Whether a session that Codex has stored is this owner's.
+
+        Whose it was stays so when a token is taken away, or the file of tokens is just rewritten.
+        """
+        made_by = self._of.get(session_id)
+        return made_by == owner if made_by is not None else not self._are_several()
 
     def made(self, owner: str, session_id: str) -> None:
         """A session was made by this owner."""
-        if not self._tokens.several_owners or self._of.get(session_id) == owner:
+        if not self._are_several() or self._of.get(session_id) == owner:
             return
         self._of[session_id] = owner
         if self._path is None:
@@ -57,6 +60,11 @@ class Owners:
                 os.close(file)
         except OSError as error:
             logger.warning("whose the session %s is could not be kept: %s", session_id, error)
+
+    def _are_several(self) -> bool:
+        """Once they were, they stay so until the server ends."""
+        self._several = self._several or self._tokens.several_owners
+        return self._several
 
     def _read(self, path: str) -> None:
         try:

@@ -8,6 +8,7 @@ of its simple commands is one that was named, and what Codex parsed is among the
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -35,7 +36,13 @@ _SHELLS: Final = frozenset(
 )
 """The shells whose ``-c`` is looked into: a model can name any other program as its shell."""
 
-_PUNCTUATION: Final = "();<>|&"
+_PIECE: Final = re.compile(r"""'[^']*'|"[^"]*"|[^\s'"();<>|&]+""")
+"""Of a word: quotes may begin and end anywhere in it."""
+
+_TOKEN: Final = re.compile(rf" +|(?P<word>(?:{_PIECE.pattern})+)|(?P<joint>[();<>|&]+)")
+"""As a shell reads it from the left, where nothing is expanded: a quote that is not closed is none.
+"""
+
 _JOINTS: Final = frozenset({"&&", "||", "|", ";"})
 """What may stand between two simple commands."""
 
@@ -134,30 +141,24 @@ def _split(script: str) -> list[Words] | None:
     """The words of each simple command; None for shell syntax that this does not know for sure."""
     if not script.isprintable() or _EXPANSIONS.intersection(script):
         return None
-    try:
-        words, as_written = list(_lexer(script, posix=True)), list(_lexer(script, posix=False))
-    except ValueError:
-        return None
-    if len(words) != len(as_written):
-        return None
-    found: list[Words] = []
-    start = 0
-    for place, token in enumerate(as_written):
-        if token in _JOINTS:
-            found.append(tuple(words[start:place]))
-            start = place + 1
-        elif not token.strip(_PUNCTUATION):
+    found: list[list[str]] = [[]]
+    place = 0
+    while place < len(script):
+        token = _TOKEN.match(script, place)
+        if token is None:
             return None
-    found.append(tuple(words[start:]))
-    return found if all(found) else None
+        place = token.end()
+        if token["word"]:
+            found[-1].append(_PIECE.sub(_without_quotes, token["word"]))
+        elif token["joint"]:
+            if token["joint"] not in _JOINTS:
+                return None
+            found.append([])
+    return [tuple(words) for words in found] if all(found) else None
 
 
-def _lexer(script: str, *, posix: bool) -> shlex.shlex:
-    """Without ``posix`` quotes are left where they are, so that a quoted ``;`` is told apart."""
-    lexer = shlex.shlex(script, posix=posix, punctuation_chars=_PUNCTUATION)
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    return lexer
+def _without_quotes(piece: re.Match[str]) -> str:
+    return piece[0][1:-1] if piece[0][0] in "'\"" else piece[0]
 
 
 def _is_told(params: CommandExecutionRequestApprovalParams, found: list[Words]) -> bool:

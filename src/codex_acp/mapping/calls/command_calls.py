@@ -120,7 +120,7 @@ def terminal_state(
     return TerminalState(
         item.id,
         cwd=item.cwd if begins else None,
-        command=item.command if begins else None,
+        command=visible(item.command, multiline=True) if begins else None,
         output=output or None,
         exit=TerminalExit(item.exit_code) if ended else None,
     )

@@ -45,4 +45,4 @@ class PermissionQuestion:
     reason: str | None = None
     """Why it is asked, in the words of who asks: Markdown of ours, in which they are code."""
     command: CommandSubject | None = None
-    """Of a command's approval, if Codex says all of it."""
+    """Of a command's approval, if there is no more to it and all of it can be seen as it is."""
