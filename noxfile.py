@@ -259,7 +259,8 @@ def pydantic(session: nox.Session, pydantic: str) -> None:
 def bench(session: nox.Session) -> None:
     """Start-up, streaming and load, side by side with the official adapter where node is there."""
     python = shared(session)
-    for name in ("imports", "start", "stream", "sessions", "history", "thread", "network"):
+    names = ("imports", "start", "stream", "sessions", "history", "thread", "network", "fleet")
+    for name in names:
         session.run(python, "-m", f"benchmarks.{name}", *session.posargs)
 
 

@@ -71,8 +71,10 @@ class StdioClient:
 
     def __exit__(self, *_: object) -> None:
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait(10)
+        self._process.stdout.close()
 
     def send(self, message: dict[str, Any]) -> None:
         """See `Client`."""

@@ -18,9 +18,10 @@ from codegen.tables import Rows, Table, acp_tables, codex_tables, read_rows
 
 _ALSO_THERE = {
     "ServerRequest", "ServerNotification", "UnknownNotification", "RequestHandlers", "Refusals",
-    "NotificationHandlers", "WireModel", "UnknownValue", "UnknownVariant",
+    "NotificationHandlers", "WireModel", "UnknownValue", "UnknownVariant", "AgentHandlers",
+    "ClientHandlers",
 }  # fmt: skip
-"""Names of the generated modules, and of ``types``, that no definition gives."""
+"""Names of the generated modules, of ``types`` and of ``v2``, that no definition gives."""
 
 
 @dataclass(frozen=True)

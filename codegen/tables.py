@@ -123,8 +123,10 @@ def acp_tables(
     """
     for file in files:
         for name, annotation, value in _typed_dicts(file.tree):
-            written = ast.unparse(annotation).rstrip("]'\"").rpartition("[")[2].rpartition(".")[2]
-            version, kind = file.names.get(written, ("v1", written))
+            written = ast.unparse(annotation).rstrip("]'\"").rpartition("[")[2]
+            module, _, kind = written.rpartition(".")
+            version = module if module in protocols else "v1"
+            version, kind = file.names.get(written, (version, kind))
             if kind not in ACP_TABLES or version not in protocols or None in value.keys:
                 continue
             keys = frozenset(stable_methods(protocols[version], ACP_TABLES[kind]))

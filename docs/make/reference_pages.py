@@ -9,6 +9,7 @@ MODULES = {
     "codex": "Codex from Python",
     "codex.sync": "Codex from Python, without async",
     "runtime": "Any agent from Python",
+    "fleet": "Fleets of tasks",
     "acp": "Both sides of ACP",
     "testing": "Tests without an account",
     "transcript": "The transcript",

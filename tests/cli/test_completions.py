@@ -68,6 +68,9 @@ def of_bash(scripts: Path, line: str) -> list[str]:
         ("codex-acp-sdk run --model ", []),
         ("codex-acp-sdk completions ", ["bash", "fish", "zsh"]),
         ("codex-acp-sdk help ro", ["routes"]),
+        ("codex-acp-sdk fleet s", ["show"]),
+        ("codex-acp-sdk doctor --editor co", ["codecompanion"]),
+        ("codex-acp-sdk transcript --html a", ["a file", "a folder"]),
     ],
 )
 def test_bash(scripts: Path, line: str, offered: list[str]) -> None:

@@ -78,6 +78,18 @@ def test_a_line_says_what_runs_and_is_taken_back(env: dict[str, str]) -> None:
         assert terminal.end()[0] == 130
 
 
+@pytest.mark.attack("agent")
+def test_a_flood_is_shown_in_few_lines(env: dict[str, str]) -> None:
+    with OnTerminal(env, *agent("floods"), "Go.", stdout_too=True) as terminal:
+        terminal.rest()
+        assert terminal.end()[0] == 0
+    assert terminal.screen.count("\n") < 100
+    assert len(terminal.screen) < 20_000
+    assert "\x1b[2J" not in terminal.screen
+    assert "and 990 more that have not ended" in terminal.screen
+    assert "  p +40000 -40000" in terminal.screen
+
+
 @pytest.mark.parametrize("more", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_styles_can_be_refused(tmp_path: Path, more: dict[str, str]) -> None:
     env = environment(tmp_path, **({"TERM": "xterm"} | more))

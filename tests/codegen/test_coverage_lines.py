@@ -155,3 +155,13 @@ def test_an_import_of_what_is_gone_is_named() -> None:
     assert "src/codex_acp/codex/approvals/running_items.py" in {m.path for m in gone}
     assert isinstance(gone[0], Missing)
     assert gone[0].line > 0
+
+
+def test_a_table_of_version_2_has_the_methods_of_version_2(root: Path) -> None:
+    text = "from codex_acp.acp import v2\n\nrows: v2.ClientRequestHandlers = {}\n"
+    path = root / "src/codex_acp/acp/paint.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    ((version, table, _),) = acp_tables(read_sources(root), load_acp())
+    assert version == "v2"
+    assert table.keys == {"session/request_permission", "elicitation/create"}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
+import anyio
 import pytest
 
 from codex_acp.fleet import CheckoutError
@@ -13,7 +15,17 @@ from codex_acp.fleet.checkout import Checkouts
 from codex_acp.fleet.git_commands import GitFailed
 from codex_acp.fleet.git_commands import git as safe_git
 from codex_acp.fleet.jobs import Job
-from tests.fleet.fleet_bench import commit, fleet_of, git, outcomes, repository, runs, spec, task
+from tests.fleet.fleet_bench import (
+    WAIT,
+    commit,
+    fleet_of,
+    git,
+    outcomes,
+    repository,
+    runs,
+    spec,
+    task,
+)
 
 pytestmark = pytest.mark.attack("repository")
 
@@ -96,6 +108,32 @@ async def test_an_agent_that_forges_its_worktrees_git_is_not_followed(tmp_path: 
     assert not mark.exists()
     assert found["a"].changes is not None
     assert b"+2\n" in found["a"].changes
+
+
+async def test_an_agent_that_can_write_beside_its_worktree_is_not_followed(tmp_path: Path) -> None:
+    """Where all lies below /tmp, Codex's sandbox lets it."""
+    mark = tmp_path / "MARK"
+    script = marking(tmp_path, mark)
+    source = repository(tmp_path / "source", a_txt="1\n")
+    evil = f'[filter "evil"]\n\tclean = {script}\n[core]\n\tfsmonitor = {script}\n'
+    note = {"repository": str(source), "revision": None, "commit": f"--output={mark}",
+            "administration": "../../../../../kept"}  # fmt: skip
+    (tmp_path / "kept").mkdir()
+    store, out = tmp_path / "store", tmp_path / "out"
+    agent = spec(FLEET_AGENT_STORE=str(store))
+    written = {"../a.git/config": evil, "../a.json": json.dumps(note), "a.txt": "2\n",
+               ".gitattributes": EVIL}  # fmt: skip
+    one = task("a", tmp_path, agent, write=written, sleep=1.0, repository=str(source))
+    with anyio.fail_after(WAIT):
+        async with fleet_of(out).map([one]):
+            while not list(out.glob("work/*/trees/a/.gitattributes")):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+    found = await outcomes(fleet_of(out, resume=True), one)
+    assert found["a"].ok, found["a"].message
+    assert found["a"].changes is not None
+    assert b"+2\n" in found["a"].changes
+    assert not mark.exists()
+    assert (tmp_path / "kept").exists()
 
 
 async def test_a_directory_that_claims_another_worktree_has_no_diff(tmp_path: Path) -> None:

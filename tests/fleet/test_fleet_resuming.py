@@ -18,6 +18,7 @@ import pytest
 
 from codex_acp.fleet import (
     Fleet,
+    LocalEngine,
     OutcomeNotWritten,
     OutDirectoryError,
     OutDirectoryInUse,
@@ -50,6 +51,20 @@ async def test_what_has_an_outcome_is_not_run_again(tmp_path: Path) -> None:
     found = await outcomes(fleet_of(out, resume=True), *tasks)
     assert {name: outcome.earlier for name, outcome in found.items()} == {"a": True, "b": False}
     assert len(prompts_of(store)) == 2
+
+
+async def test_what_is_all_done_starts_no_engine(tmp_path: Path) -> None:
+    class NoEngine(LocalEngine):
+        async def open(self, fleet_id: str, work: Path | None) -> int:
+            raise AssertionError(fleet_id, work)
+
+    out = tmp_path / "out"
+    one = task("a", tmp_path, say="x")
+    await outcomes(fleet_of(out), one)
+    with anyio.fail_after(WAIT):
+        async with fleet_of(out, resume=True, engine=NoEngine()).map([one]) as running:
+            assert [outcome.id async for outcome in running] == ["a"]
+    assert (running.stopped, running.left) == (None, ())
 
 
 async def test_a_used_directory_is_not_used_again_without_being_asked(tmp_path: Path) -> None:

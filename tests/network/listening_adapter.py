@@ -116,6 +116,7 @@ class JsonClient:
         headers: Mapping[str, str] | None = None,
         capabilities: Json | None = None,
         initialize: bool = True,
+        version: int = 1,
         **options: Any,
     ) -> None:
         self._url = url
@@ -124,6 +125,7 @@ class JsonClient:
             self._headers["Authorization"] = f"Bearer {token}"
         self._capabilities = capabilities or {}
         self._initialize = initialize
+        self._version = version
         self._options = options
         self._news = asyncio.Event()
         self._ids = 0
@@ -146,7 +148,11 @@ class JsonClient:
         )
         self._reading = asyncio.ensure_future(self._read())
         if self._initialize:
-            params = {"protocolVersion": 1, "clientCapabilities": self._capabilities}
+            params: Json = {"protocolVersion": self._version}
+            if self._version == 1:
+                params["clientCapabilities"] = self._capabilities
+            else:
+                params |= {"capabilities": {}, "info": {"name": "test", "version": "1"}}
             self.initialized = await self.ask("initialize", params)
         return self
 

@@ -70,6 +70,7 @@ async def served(
     tokens: str = TOKEN,
     limits: Limits | None = None,
     transcript: Transcript | None = None,
+    scheme: str = "ws",
     **options: Any,
 ) -> AsyncIterator[Served]:
     """A server in ``folder``; at its end nothing of it is left."""
@@ -78,7 +79,7 @@ async def served(
     token_file.chmod(0o600)
     codex = FuzzedCodex(folder)
     network = NetworkOptions(
-        Address.parse("ws://127.0.0.1:0/acp"),
+        Address.parse(f"{scheme}://127.0.0.1:0/acp"),
         Tokens(TokenFile(str(token_file)).current),
         limits or Limits(),
         **options,
@@ -90,7 +91,8 @@ async def served(
 
         async def run() -> None:
             record = transcript or Transcript()
-            await listen(network, lambda: AppServer(launch, lock=lock), record, urls.put_nowait)
+            server = lambda: AppServer(launch, lock=lock)  # noqa: E731
+            await listen(network, server, record, urls.put_nowait, network.check())
 
         tasks.start_soon(run)
         with anyio.fail_after(WAIT):

@@ -101,6 +101,21 @@ async def test_a_late_answer_of_the_connection_before_settles_nothing(server: Se
         assert "Heard." not in one.text(session)
 
 
+@pytest.mark.parametrize("keep", [0, 600], ids=["not kept", "kept"])
+async def test_a_load_that_fails_takes_nothing_away(tmp_path: Path, keep: float) -> None:
+    limits = Limits(keep_seconds=keep)
+    running = served(tmp_path, tokens=several_tokens(), limits=limits)
+    async with running as server, server.connect(ALICE) as one, server.connect(ALICE) as two:
+        session = await one.new_session(server.cwd)
+        wrong = {**where(server, session), "cwd": "no/directory"}
+        for client in (one, two):
+            assert (await client.refused("session/load", wrong))["code"] == -32602
+        ended = await one.outcome(await one.prompt(session, "hello"))
+        assert ended["result"]["stopReason"] == "end_turn"
+        assert one.text(session) == "Hello."
+        assert two.updates == []
+
+
 @pytest.mark.attack("network")
 async def test_only_its_owner_comes_back(server: Served) -> None:
     session, _ = await asked_and_cut_off(server)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
+from codex_acp.adapter.network.limits import Limits
 from codex_acp.errors import MisuseError, TransportError
-from codex_acp.runtime import AgentRuntime, AgentSpec, Permission
+from codex_acp.runtime import AgentRuntime, AgentSpec, Permission, SessionClosed, Update
 from tests.network.listening_adapter import TOKEN, WAIT
-from tests.network.served import served
+from tests.network.served import served, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,6 +69,35 @@ async def test_a_server_that_ends_fails_the_prompt(tmp_path: Path) -> None:
         with anyio.fail_after(WAIT), pytest.raises(TransportError, match="closed the connection"):
             await task
         assert session.closed
+
+
+async def test_an_approval_is_parked_and_given_on_another_connection(tmp_path: Path) -> None:
+    asked: list[Permission] = []
+
+    async def think(permission: Permission) -> None:
+        asked.append(permission)
+        await anyio.sleep_forever()
+
+    updates: list[Update] = []
+    async with served(tmp_path, limits=Limits(keep_seconds=600)) as server:
+        async with AgentRuntime(permissions=think) as runtime:
+            session = await runtime.open(server.url, token=TOKEN, cwd=tmp_path)
+            prompt = session.prompt("ask")
+            await until(lambda: asked)
+            await session.detach()
+            with pytest.raises(SessionClosed):
+                await prompt.result()
+        assert server.decisions() == []
+        async with AgentRuntime(permissions=allow) as runtime:
+            opening = runtime.open(
+                server.url, token=TOKEN, cwd=tmp_path, session_id=session.session_id, or_new=False
+            )
+            async with opening as again:
+                again.listen(updates.append)
+                await until(lambda: any("has ended" in repr(update) for update in updates))
+                assert again.opened.how == "load"
+                assert (await again.run("hello")).text == "Hello."
+        assert [line for line in server.decisions() if '"accept"' in line]
 
 
 @pytest.mark.attack("network")

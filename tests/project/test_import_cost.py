@@ -76,10 +76,13 @@ def write(fd, data):
         real_write(2, ("LOADED " + " ".join(sys.modules) + "\\n").encode())
     return real_write(fd, data)
 os.write = write
+from codex_acp.adapter.load_ahead import LoadAhead
+LoadAhead.start_within = lambda *_: None
 sys.argv[0] = "codex-acp-sdk"
 runpy.run_module("codex_acp", run_name="__main__")
 """
-"""Tells what is loaded at the moment when an answer is written."""
+"""Tells what is loaded at the moment when an answer is written, by whoever answers: the thread that
+loads ahead meanwhile does not start."""
 
 
 def test_the_first_answers_wait_for_no_model(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "public_api.txt"
 
 PUBLIC = (
     "codex_acp", "codex_acp.acp", "codex_acp.codex", "codex_acp.codex.sync", "codex_acp.errors",
+    "codex_acp.fleet",
     "codex_acp.runtime", "codex_acp.testing", "codex_acp.transcript",
 )  # fmt: skip
 

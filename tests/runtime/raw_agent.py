@@ -103,10 +103,7 @@ def prompt(request: dict[str, Any], session_id: str, behaviours: set[str]) -> No
     if "starts others" in behaviours:
         child = subprocess.Popen(["sleep", str(HOUR)], start_new_session=True)
         say(session_id, f" {child.pid} ")
-    if "starts a call" in behaviours:
-        call = {"sessionUpdate": "tool_call", "toolCallId": "b", "title": "building"}
-        update = {"sessionId": session_id, "update": call | {"status": "in_progress"}}
-        send({"jsonrpc": "2.0", "method": "session/update", "params": update})
+    calls_tools(session_id, behaviours)
     if "shows odd text" in behaviours:
         say(session_id, "\x1b]0;owned\x07 caf\u00e9 \u202e")
     if "forges before it" in behaviours:
@@ -125,6 +122,35 @@ def prompt(request: dict[str, Any], session_id: str, behaviours: set[str]) -> No
     if "answers twice" in behaviours:
         answer(request, {"stopReason": "refusal"})
         answer(request, {"stopReason": "end_turn"})
+
+
+def calls_tools(session_id: str, behaviours: set[str]) -> None:
+    if "starts a call" in behaviours:
+        call = {"sessionUpdate": "tool_call", "toolCallId": "b", "title": "building"}
+        update = {"sessionId": session_id, "update": call | {"status": "in_progress"}}
+        send({"jsonrpc": "2.0", "method": "session/update", "params": update})
+    if "floods" in behaviours:
+        flood(session_id)
+
+
+def flood(session_id: str) -> None:
+    """Very many tool calls and plans, and one that is huge."""
+    plan = {"sessionUpdate": "plan", "entries": [
+        {"content": "z" * 99, "priority": "low", "status": "pending"}
+    ]}  # fmt: skip
+    change = {
+        "type": "diff",
+        "path": "p",
+        "oldText": "a\nb\n" * 20_000,
+        "newText": "b\na\n" * 20_000,
+    }
+    text = {"type": "content", "content": {"type": "text", "text": "y" * 1_000_000}}
+    huge = {"title": "T" * 1_000_000, "status": "completed", "content": [text, change]}
+    call = {"sessionUpdate": "tool_call", "title": "x\x1b[2J" * 20, "status": "in_progress"}
+    calls = [call | {"toolCallId": f"{number}"} for number in range(1000)]
+    for update in [*calls, *[plan] * 500, call | {"toolCallId": "huge"} | huge]:
+        params = {"sessionId": session_id, "update": update}
+        send({"jsonrpc": "2.0", "method": "session/update", "params": params})
 
 
 def end_in_prompt(behaviours: set[str]) -> None:

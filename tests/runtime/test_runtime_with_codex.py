@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import anyio
 import pytest
@@ -38,17 +39,25 @@ ASKING = [
 ]
 
 
-def spec(home: CodexHome) -> AgentSpec:
-    return AgentSpec.codex(env=home.env, inherit_env=False)
+Version: TypeAlias = Literal[1, 2]
+
+both_versions = pytest.mark.parametrize("version", [1, 2])
+
+
+def spec(home: CodexHome, version: Version | None = None) -> AgentSpec:
+    """Our adapter, spoken with in its highest version unless one is named."""
+    return replace(AgentSpec.codex(env=home.env, inherit_env=False), version=version)
 
 
 @asynccontextmanager
-async def opened(script: Iterable[Any], **options: Any) -> AsyncIterator[tuple[Session, Path]]:
+async def opened(
+    script: Iterable[Any], version: Version | None = None, **options: Any
+) -> AsyncIterator[tuple[Session, Path]]:
     with ScriptedModel(script) as model, CodexHome(model.base_url) as home:
         with anyio.fail_after(WAIT):
             async with (
                 AgentRuntime(**options) as runtime,
-                runtime.open(spec(home), cwd=home.workspace) as session,
+                runtime.open(spec(home, version), cwd=home.workspace) as session,
             ):
                 yield session, home.workspace
 
@@ -63,20 +72,22 @@ async def test_a_prompt_streams_and_ends() -> None:
         assert session.agent_info is not None
 
 
-async def test_a_command_that_nobody_permits_is_not_run() -> None:
-    async with opened(ASKING) as (session, workspace):
+@both_versions
+async def test_a_command_that_nobody_permits_is_not_run(version: Version) -> None:
+    async with opened(ASKING, version) as (session, workspace):
         result = await session.run("Make it.")
         assert not (workspace / "made.txt").exists()
         assert result.stop_reason in ("end_turn", "cancelled")
 
 
-async def test_a_command_that_the_policy_permits_is_run() -> None:
+@both_versions
+async def test_a_command_that_the_policy_permits_is_run(version: Version) -> None:
     asked: list[Permission] = []
 
     def note(permission: Permission) -> None:
         asked.append(permission)
 
-    async with opened(ASKING, permissions=allow_kinds("execute", otherwise=note)) as (
+    async with opened(ASKING, version, permissions=allow_kinds("execute", otherwise=note)) as (
         session,
         workspace,
     ):
@@ -88,12 +99,13 @@ async def test_a_command_that_the_policy_permits_is_run() -> None:
     assert asked == []
 
 
-async def test_leaving_a_prompt_cancels_the_turn_and_the_next_one_works() -> None:
+@both_versions
+async def test_leaving_a_prompt_cancels_the_turn_and_the_next_one_works(version: Version) -> None:
     script = [
         ModelResponse(Text("I start."), Gate("never")),
         ModelResponse(Text("Here again.")),
     ]
-    async with opened(script) as (session, _):
+    async with opened(script, version) as (session, _):
         async with session.prompt("Go.") as prompt:
             async for update in prompt:
                 if kind_of(update) == "agent_message_chunk":
@@ -128,25 +140,29 @@ async def test_an_adapter_that_dies_in_a_prompt_is_a_typed_error() -> None:
             await prompt.result()
 
 
-async def test_a_stored_session_is_loaded_with_its_history(tmp_path: Path) -> None:
+@both_versions
+async def test_a_stored_session_is_loaded_with_its_history(
+    tmp_path: Path, version: Version
+) -> None:
     script = [ModelResponse(Text("Noted.")), ModelResponse(Text("You said seven."))]
     store = SessionStore(tmp_path / "sessions.json")
     with ScriptedModel(script) as model, CodexHome(model.base_url) as home:
         with anyio.fail_after(WAIT):
+            agent = spec(home, version)
             async with AgentRuntime(store=store) as runtime:
-                async with runtime.open(spec(home), cwd=home.workspace, key="k") as session:
+                async with runtime.open(agent, cwd=home.workspace, key="k") as session:
                     assert session.opened.how == "new"
                     await session.run("Seven.")
                     first = session.session_id
-                listed = await runtime.sessions(spec(home), cwd=home.workspace)
+                listed = await runtime.sessions(agent, cwd=home.workspace)
                 assert first in [entry.session_id for entry in listed]
-                async with runtime.open(spec(home), cwd=home.workspace, key="k") as session:
+                async with runtime.open(agent, cwd=home.workspace, key="k") as session:
                     assert (session.opened.how, session.opened.reason) == ("load", None)
                     assert session.session_id == first
                     kinds = [kind_of(update) for update in session.history]
                     assert {"user_message_chunk", "agent_message_chunk"} <= set(kinds)
                     assert (await session.run("What?")).text == "You said seven."
-                await runtime.delete(spec(home), first)
+                await runtime.delete(agent, first)
                 assert store.all() == []
         assert "Seven." in str(model.requests[-1].body)
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from codex_acp.acp.client_side import ClientSide as ClientSide
     from codex_acp.acp.conventions import acp_connection as acp_connection
     from codex_acp.acp.conventions import spawn as spawn
+    from codex_acp.acp.conventions import stdio as stdio
     from codex_acp.acp.prompt_turn import PromptTurn as PromptTurn
     from codex_acp.acp.prompt_turn import TurnToolCall as TurnToolCall
 else:
@@ -82,7 +83,7 @@ else:
         ),
         "client_side": ("ClientSide",),
         "agent_connector": ("ConnectedAgent", "connect_agent"),
-        "conventions": ("acp_connection", "spawn"),
+        "conventions": ("acp_connection", "spawn", "stdio"),
         "prompt_turn": ("PromptTurn", "TurnToolCall"),
         "agent_runner": ("run_agent",),
     }

@@ -25,7 +25,7 @@ from codex_acp.acp._generated.v1.models import (
 )
 from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.capabilities import negotiated_version
-from codex_acp.acp.conventions import acp_connection, check_known
+from codex_acp.acp.conventions import acp_connection, check_known, stdio
 from codex_acp.acp.dialects import methods_of
 from codex_acp.acp.prompt_turn import PromptTurn
 from codex_acp.errors import RpcError
@@ -93,7 +93,7 @@ async def run_agent(
     }
     check_known("notification", heard, _HEARD)
     side = agent.side = AgentSide(
-        acp_connection(_stdio() if link is None else link, name="the client"),
+        acp_connection(stdio() if link is None else link, name="the client"),
         cast("AgentRequestHandlers", table),
         cast("AgentNotificationHandlers", heard),
     )
@@ -181,9 +181,3 @@ class _Agent:
         scope = self._turns.get(notification.session_id)
         if scope is not None:
             scope.cancel()
-
-
-def _stdio() -> Link:
-    from codex_acp.transport.stdio import StdioLink, claim_stdout
-
-    return StdioLink(stdout_fd=claim_stdout())

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     QuickHandler: TypeAlias = Callable[[JsonValue], Callable[[], Awaitable[EncodedJson]] | None]
 
-__all__ = ["CANCEL_REQUEST", "acp_connection", "check_known", "check_rows", "spawn"]
+__all__ = ["CANCEL_REQUEST", "acp_connection", "check_known", "check_rows", "spawn", "stdio"]
 
 CANCEL_REQUEST: Final = "$/cancel_request"
 """Either side may send it to give up a request of its own."""
@@ -48,6 +48,13 @@ def acp_connection(
         cancel_method=CANCEL_REQUEST,
         on_line=on_line,
     )
+
+
+def stdio() -> Link:
+    """The link of an agent to whoever started it. What is printed afterwards goes to stderr."""
+    from codex_acp.transport.stdio import StdioLink, claim_stdout
+
+    return StdioLink(stdout_fd=claim_stdout())
 
 
 def check_rows(what: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]) -> None:

@@ -9,7 +9,7 @@ first ``initialize`` and ``session/new`` are answered without a model, so those 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import anyio
 
@@ -26,27 +26,72 @@ from codex_acp.mapping.v2.offers import command, option
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp._generated.v2 import models as v2
     from codex_acp.acp._generated.v2.handlers import (
         AgentNotificationHandlers,
         AgentRequestHandlers,
         UnstableAgentRequestHandlers,
     )
-    from codex_acp.adapter.agent import CodexAgent
+    from codex_acp.adapter.sessions.session import Session
+    from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
+    from codex_acp.mapping.agent.auth_methods import LoginWays
+    from codex_acp.mapping.config.options import Option
     from codex_acp.mapping.events.content import Block
+    from codex_acp.mapping.events.session_events import Command
     from codex_acp.wire.model import WireModel
 
-__all__ = ["AgentInV2"]
+__all__ = ["AgentInV2", "AgentMethods"]
 
 COMMANDS_SECONDS: Final = 0.1
 """How much longer an answer may take for the list of commands; what comes later is an update."""
 
 
+class _Config(Protocol):
+    """Whoever has the config options of open sessions."""
+
+    def options(self, session_id: str) -> Sequence[Option]:
+        """Those of one; none of a session that is not open."""
+
+
+class AgentMethods(Protocol):
+    """What is asked of an agent here; `CodexAgent` is one, for one client."""
+
+    @property
+    def config(self) -> _Config:
+        """The config options of its sessions."""
+
+    @property
+    def spawn(self) -> Spawn:
+        """Starts a task that may outlive a request."""
+
+    def introduce(self, params: dict[str, JsonValue], version: int) -> LoginWays:
+        """See `CodexAgent`, also for the others."""
+
+    async def authenticate(self, request: v1.AuthenticateRequest) -> object: ...
+    async def logout(self, request: v1.LogoutRequest) -> object: ...
+    async def new_session(self, request: v1.NewSessionRequest) -> v1.NewSessionResponse: ...
+    async def load_session(self, request: v1.LoadSessionRequest) -> object: ...
+    async def resume_session(self, request: v1.ResumeSessionRequest) -> object: ...
+    async def fork_session(self, request: v1.ForkSessionRequest) -> v1.ForkSessionResponse: ...
+    async def list_sessions(self, request: v1.ListSessionsRequest) -> v1.ListSessionsResponse: ...
+    async def close_session(self, request: v1.CloseSessionRequest) -> object: ...
+    async def delete_session(self, request: v1.DeleteSessionRequest) -> object: ...
+    async def set_title(self, request: v1.SetSessionTitleRequest) -> v1.SetSessionTitleResponse: ...
+    async def set_config_option(self, request: v1.SetSessionConfigOptionRequest) -> object: ...
+    async def commands(self, session_id: str) -> Sequence[Command]: ...
+    def session(self, session_id: str) -> Session: ...
+    async def run_prompt(
+        self, session_id: str, blocks: Sequence[Block], when_inserted: Callable[[str], None]
+    ) -> object: ...
+    def cancel(self, notification: v1.CancelNotification) -> None: ...
+
+
 class AgentInV2:
     """The methods of ``agent`` as v2 has them."""
 
-    def __init__(self, agent: CodexAgent) -> None:
+    def __init__(self, agent: AgentMethods) -> None:
         self._agent = agent
 
     def handlers(self) -> AgentHandlers:

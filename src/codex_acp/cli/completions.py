@@ -53,14 +53,25 @@ def _commands(parsers: Parsers) -> list[_Command]:
 
 
 def _command(name: str, summary: str, parser: argparse.ArgumentParser) -> _Command:
-    shown = [a for a in parser._actions if a.help != argparse.SUPPRESS]
-    options = [
-        _Option(tuple(a.option_strings), _short(a.help or ""), _value(a), _repeats(a))
-        for a in shown
-        if a.option_strings
-    ]
-    values = [_value(action) or "free" for action in shown if not action.option_strings]
-    return _Command(name, summary, tuple(options), values[0] if values else "free")
+    values = [_value(action) or "free" for action in _shown(parser) if not action.option_strings]
+    options = {option.names: option for option in _options(parser)}
+    return _Command(name, summary, tuple(options.values()), values[0] if values else "free")
+
+
+def _shown(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    actions = parser._actions
+    return [action for action in actions if action.help != argparse.SUPPRESS]
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[_Option]:
+    """Its options, and those of the commands below it."""
+    for action in _shown(parser):
+        if action.option_strings:
+            names = tuple(action.option_strings)
+            yield _Option(names, _short(action.help or ""), _value(action), _repeats(action))
+        elif isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from _options(below)
 
 
 def _value(action: argparse.Action) -> Value | None:

@@ -6,6 +6,7 @@ The tour itself is in `codex_acp.cli.demo_tour`, what the model does in ``demo_s
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
@@ -91,7 +92,9 @@ def demo_agent(*, codex: str | None = None) -> int:
             if name.startswith(HIDDEN) and not name.startswith(KEPT):
                 del os.environ[name]
         os.environ.update(home.env)
-        return serve(LaunchOptions(codex=codex))
+        code = serve(LaunchOptions(codex=codex))
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the directories are still to be removed
+        return code
 
 
 @contextmanager

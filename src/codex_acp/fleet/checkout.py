@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.fleet.changes import Baseline, new_baseline
+from codex_acp.fleet.changes import Baseline
 from codex_acp.fleet.errors import CheckoutError
 from codex_acp.fleet.git_commands import GitFailed, git
 from codex_acp.fleet.private_files import FileLock, make_private, remove_tree
@@ -60,6 +60,8 @@ class Checkouts:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._commits: dict[tuple[str, str, str], str] = {}
+        """What a revision of a repository is in a run, once it was looked up."""
 
     async def make(self, job: Job, *, again: bool) -> Checkout:
         """The worktree of a job; ``again``: that of an earlier attempt, if it is still here.
@@ -81,10 +83,10 @@ class Checkouts:
             raise CheckoutError(msg) from error
         try:
             wanted = {"repository": scrub(job.repository), "revision": job.revision}
-            found = self._left(tree, wanted, lock) if again else None
+            repository = repositories / f"{_digest(job.repository)}.git"
+            found = self._left(tree, repository, wanted, lock) if again else None
             if found is not None:
                 return found
-            repository = repositories / f"{_digest(job.repository)}.git"
             return await self._fresh(job, repository, tree, lock, wanted)
         except OSError as error:
             lock.release()
@@ -110,17 +112,23 @@ class Checkouts:
         msg = f"{MOST_TREES} workers have a worktree of {name!r} already"
         raise CheckoutError(msg)
 
-    def _left(self, tree: Path, wanted: dict[str, str | None], lock: FileLock) -> Checkout | None:
+    def _left(
+        self, tree: Path, repository: Path, wanted: dict[str, str | None], lock: FileLock
+    ) -> Checkout | None:
         try:
             noted = json.loads(_note(tree).read_bytes())
         except (OSError, ValueError):
             return None
         if not tree.is_dir() or {key: noted.get(key) for key in wanted} != wanted:
             return None
-        scratch, commit = _scratch(tree), noted["commit"]
-        baseline = Baseline(tree, scratch, commit)
-        administration = tree.parent.parent / "repositories" / noted["administration"]
-        return Checkout(tree, commit, baseline, administration, True, lock)
+        # It may lie where an agent can write, and so says nothing that is not looked at.
+        commit, name = str(noted.get("commit")), str(noted.get("administration"))
+        if not _is_commit(commit) or not name.replace("-", "").replace("_", "").isalnum():
+            return None
+        administration = repository / "worktrees" / name
+        return Checkout(
+            tree, commit, _baseline(tree, repository, commit), administration, True, lock
+        )
 
     async def _fresh(
         self,
@@ -133,7 +141,9 @@ class Checkouts:
         assert job.repository is not None
         async with _Locked(repository.with_suffix(".lock")):
             await asyncio.to_thread(_remove, tree, None)
-            commit = await self._commit(job, repository)
+            meant = (job.repository, job.run_id, job.revision or "")
+            commit = self._commits.get(meant) or await self._commit(job, repository)
+            self._commits[meant] = commit
             try:
                 await self._add_worktree(repository, tree, commit)
             except BaseException:
@@ -143,17 +153,9 @@ class Checkouts:
         pointer = (tree / ".git").read_text(encoding="utf-8", errors="surrogateescape")
         name = pointer.removeprefix("gitdir:").strip().rsplit("/", 1)[-1]
         administration = repository / "worktrees" / name
-        baseline = await asyncio.to_thread(
-            new_baseline,
-            tree,
-            _scratch(tree),
-            repository / "objects",
-            administration / "index",
-            commit,
-            "sha256" if len(commit) == 64 else "sha1",
-        )
-        under = str(administration.relative_to(repository.parent))
-        note = json.dumps(wanted | {"commit": commit, "administration": under})
+        baseline = _baseline(tree, repository, commit)
+        await asyncio.to_thread(baseline.set_up, administration / "index")
+        note = json.dumps(wanted | {"commit": commit, "administration": name})
         _note(tree).write_text(note, encoding="utf-8")
         return Checkout(tree, commit, baseline, administration, False, lock)
 
@@ -195,6 +197,11 @@ class Checkouts:
 
 def _digest(repository: str) -> str:
     return hashlib.sha256(repository.encode("utf-8", "surrogateescape")).hexdigest()[:20]
+
+
+def _baseline(tree: Path, repository: Path, commit: str) -> Baseline:
+    object_format = "sha256" if len(commit) == 64 else "sha1"
+    return Baseline(tree, _scratch(tree), repository / "objects", commit, object_format)
 
 
 def _is_commit(revision: str) -> bool:

@@ -92,7 +92,11 @@ class RunDriver:
     async def _run(self) -> None:
         await asyncio.to_thread(self._open)
         timer: asyncio.TimerHandle | None = None
+        opened = False
         try:
+            if not self.left:
+                return  # nothing that an engine would have to be started for
+            opened = True
             work = None if self._out is None else self._out.path / WORK
             proposed = await self.engine.open(self.fleet_id, work)
             self.slots = Slots(self._fleet.concurrency or proposed, PARKED)
@@ -108,7 +112,8 @@ class RunDriver:
             if timer is not None:
                 timer.cancel()
             try:
-                await self.engine.aclose(done=not self.left)
+                if opened:
+                    await self.engine.aclose(done=not self.left)
             finally:
                 if self._journal is not None:
                     self._journal.close()

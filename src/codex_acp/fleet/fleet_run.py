@@ -55,7 +55,8 @@ class FleetRun:
     async def aclose(self) -> None:
         """Stop it if it runs, and wait for its end. Not cut short by cancellation."""
         if self._running is not None:
-            self._driver.stop("the program left the fleet")
+            if not self._driver.over:
+                self._driver.stop("the program left the fleet")
             await finish(self._running)
 
     def __aiter__(self) -> Self:

@@ -225,10 +225,10 @@ class Session:
 
     async def _detach(self) -> None:
         state, process = self._state, self._process
-        await process.cut()  # before anything is settled, which would be answered
-        state.options.ended()
         if state.run is not None:
             state.run.abandon(SessionClosed(f"the session {self.session_id} was detached"))
+        await process.cut()  # in the same step: what is settled now is neither said nor answered
+        state.options.ended()
         await state.answers.aclose()
         process.unregister(self.session_id, state)
         await process.aclose()

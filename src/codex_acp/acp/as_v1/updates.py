@@ -54,6 +54,8 @@ class Updates:
     def __init__(self) -> None:
         self.calls = ToolCalls()
         self._said: OrderedDict[str, list[str]] = OrderedDict()
+        self._names: dict[str, str] = {}
+        """Message → the id under which it goes on, where what was said of it was replaced."""
         self._replaced = 0
         self._makers: dict[str, Callable[[Json], list[Json] | None]] = {
             "tool_call_update": lambda update: [self.calls.updated(update)],
@@ -93,6 +95,7 @@ class Updates:
             return self._message(update, _WHOLE[kind])
         if kind in _WHOLE.values():
             self._note(update["messageId"], [update["content"]])
+            update = {**update, "messageId": self._name(update["messageId"])}
         make = self._makers.get(kind)
         return [update] if make is None else make(update)
 
@@ -100,9 +103,10 @@ class Updates:
         """The one kind of which there are thousands."""
         self._note(update.message_id, [{"type": "text", "text": text}])
         content = TextContentBlock(text=text)
+        name = self._name(update.message_id)
         if isinstance(update, AgentMessageChunkV2):
-            return AgentMessageChunkSessionUpdate(content=content, message_id=update.message_id)
-        return AgentThoughtChunkSessionUpdate(content=content, message_id=update.message_id)
+            return AgentMessageChunkSessionUpdate(content=content, message_id=name)
+        return AgentThoughtChunkSessionUpdate(content=content, message_id=name)
 
     def _message(self, update: Json, kind: str) -> list[Json]:
         """What is new in a message that is given as a whole."""
@@ -117,15 +121,20 @@ class Updates:
             # Version 1 cannot take back what was said: the new text is a message of its own.
             self._replaced += 1
             self._said[message_id] = [text]
-            message_id = f"{message_id}#{self._replaced}"
+            self._names[message_id] = f"{message_id}#{self._replaced}"
         else:
             self._note(message_id, content)
-        return [{"sessionUpdate": kind, "messageId": message_id, "content": c} for c in content]
+        name = self._name(message_id)
+        return [{"sessionUpdate": kind, "messageId": name, "content": c} for c in content]
+
+    def _name(self, message_id: str) -> str:
+        return self._names.get(message_id, message_id)
 
     def _note(self, message_id: str, content: Sequence[Json]) -> None:
         self._said.setdefault(message_id, []).append(_text_of(content))
         if len(self._said) > MESSAGES:
-            self._said.popitem(last=False)
+            forgotten, _ = self._said.popitem(last=False)
+            self._names.pop(forgotten, None)
 
 
 def _plan(update: Json) -> list[Json] | None:

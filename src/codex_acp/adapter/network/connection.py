@@ -23,6 +23,7 @@ from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.replay import Replay
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_REQUEST
+from codex_acp.mapping.agent.auth_methods import LoginWays
 from codex_acp.mapping.agent.capabilities import META_KEY
 from codex_acp.mapping.session.ids import canonical_id
 
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.network.network_session import Mark
     from codex_acp.adapter.network.registry import Registry
     from codex_acp.adapter.network.tokens import Token, Tokens
+    from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.jsonrpc.message import JsonValue
 
 __all__ = ["NetworkConnection"]
@@ -106,6 +108,11 @@ class NetworkConnection:
             await asyncio.sleep(WATCH_SECONDS)
         self._put_out("its token is no longer good")
 
+    @property
+    def spawn(self) -> Spawn:
+        """Starts a task that may outlive the connection."""
+        return self._registry.spawn
+
     # What it may ask.
 
     def requests(self) -> AgentRequestHandlers:
@@ -136,14 +143,22 @@ class NetworkConnection:
     async def initialize(self, request: InitializeRequest) -> InitializeResponse:
         """See `CodexAgent.initialize`."""
         response = await self.agent.initialize(request, self.client)
-        self._introduced = True
-        outflow = self.client.outflow
-        outflow.when_full(self._full)
+        self._is_introduced()
         response.auth_methods = []
         if response.agent_capabilities is not None:
             response.agent_capabilities.auth = AgentAuthCapabilities()
             response.agent_capabilities.meta = self._meta(response.agent_capabilities.meta)
         return response
+
+    def introduce(self, params: dict[str, JsonValue], version: int) -> LoginWays:
+        """See `CodexAgent.introduce`; nobody logs in over the network."""
+        self.agent.introduce(params, version, self.client)
+        self._is_introduced()
+        return LoginWays(browser=False, command=())
+
+    def _is_introduced(self) -> None:
+        self._introduced = True
+        self.client.outflow.when_full(self._full)
 
     def _meta(self, usual: dict[str, object] | None) -> dict[str, object]:
         ours = (usual or {}).get(META_KEY)
@@ -198,7 +213,7 @@ class NetworkConnection:
 
     async def close_session(self, request: CloseSessionRequest) -> CloseSessionResponse:
         """See `CodexAgent.close_session`."""
-        session = self._shown(request.session_id)
+        session = self.shown(request.session_id)
         async with self._registry.lock(request.session_id):
             try:
                 return await session.agent.close_session(request)
@@ -226,17 +241,17 @@ class NetworkConnection:
 
     async def set_mode(self, request: SetSessionModeRequest) -> SetSessionModeResponse:
         """See `CodexAgent.set_mode`."""
-        return await self._shown(request.session_id).agent.set_mode(request)
+        return await self.shown(request.session_id).agent.set_mode(request)
 
     async def set_config_option(
         self, request: SetSessionConfigOptionRequest
     ) -> SetSessionConfigOptionResponse:
         """See `CodexAgent.set_config_option`."""
-        return await self._shown(request.session_id).agent.set_config_option(request)
+        return await self.shown(request.session_id).agent.set_config_option(request)
 
     async def prompt(self, request: PromptRequest) -> PromptResponse:
         """See `CodexAgent.prompt`."""
-        session = self._shown(request.session_id)
+        session = self.shown(request.session_id)
         return await session.prompt(self.client, lambda: session.agent.prompt(request))
 
     def cancel(self, notification: CancelNotification) -> None:
@@ -279,7 +294,7 @@ class NetworkConnection:
                 answer = await reopen(session)
                 await self._opened(session_id, session)
                 return answer
-            earlier.taken_by(self.client)
+            before = earlier.taken_by(self.client)
             try:
                 if earlier.busy:
                     return await self._show(earlier, whole=whole)
@@ -288,11 +303,19 @@ class NetworkConnection:
                 for event in kept:
                     earlier.send(session_id, event)
             except BaseException:
-                earlier.left(self.client)
-                self._registry.unshown(earlier)
+                self._given_back(earlier, before)
                 raise
             await self._opened(session_id, earlier)
             return answer
+
+    def _given_back(self, session: NetworkSession, before: Client | None) -> None:
+        """It could not be opened here: whoever showed it before, does so again."""
+        session.left(self.client)
+        if before is None or before.gone:
+            self._registry.unshown(session)
+        else:
+            session.show_to(before, None)
+            session.ask_again()
 
     async def _show(self, session: NetworkSession, *, whole: bool) -> dict[str, JsonValue]:
         """Show what goes on: the history first if it is to be shown whole, its questions last."""
@@ -304,7 +327,9 @@ class NetworkConnection:
             mark, running = session.mark(), session.turn_ids
             history = Replay(self.client, session_id, None)
             await history.run(
-                opened.codex, None, kept=lambda turn: turn in running or turn in session.turn_ids
+                opened.codex,
+                None,
+                kept=lambda turn: session.kept and turn in (running | session.turn_ids),
             )
             history.end(None)
         session.show_to(self.client, mark)
@@ -317,7 +342,7 @@ class NetworkConnection:
         if not self._registry.owned(self._token.owner, session_id):
             raise unknown_session(session_id)
 
-    def _shown(self, session_id: str) -> NetworkSession:
+    def shown(self, session_id: str) -> NetworkSession:
         """A session that this connection shows. Raises RpcError for all others."""
         session = self._registry.sessions.get(session_id)
         if session is None or session.owner != self._token.owner:

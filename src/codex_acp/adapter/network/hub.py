@@ -20,6 +20,7 @@ from codex_acp.errors import TransportError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from codex_acp.acp.v2 import AgentHandlers
     from codex_acp.adapter.network.limits import Limits
     from codex_acp.adapter.network.owners import Owners
     from codex_acp.adapter.network.tokens import Token, Tokens
@@ -90,7 +91,11 @@ class Hub:
         agent = self.agent()
         ours = NetworkConnection(self.registry, token, agent)
         side = AgentSide(
-            connection, ours.requests(), ours.notifications(), unstable=ours.unstable()
+            connection,
+            ours.requests(),
+            ours.notifications(),
+            unstable=ours.unstable(),
+            v2=lambda: _in_v2(ours),
         )
 
         def put_out(why: str) -> None:
@@ -142,3 +147,9 @@ class Hub:
         for agent in servers:
             agent.leave()
         await asyncio.gather(*(server.aclose() for server in servers.values()))
+
+
+def _in_v2(connection: NetworkConnection) -> AgentHandlers:
+    from codex_acp.adapter.network.connection_v2 import handlers_of_v2
+
+    return handlers_of_v2(connection)

@@ -223,6 +223,7 @@ class NetworkSession:
             else:
                 task.cancel()
                 await asyncio.wait({task})
+                _ = task.cancelled() or task.exception()
             raise
 
     def _ended_unanswered(self, task: asyncio.Task[PromptResponse]) -> None:
@@ -256,13 +257,17 @@ class NetworkSession:
         """What runs now, and where the journal ends: for a client that is about to be shown it."""
         return Mark(self._turn, self._journal.end)
 
-    def taken_by(self, client: Client) -> None:
-        """``client`` is about to show it: whoever did so until now is told, and asked no more."""
-        if self.client is not None and self.client is not client:
-            self.client.outflow.send(self.session_id, TAKEN_OVER)
-            self.client.outflow.flush()
+    def taken_by(self, client: Client) -> Client | None:
+        """``client`` is about to show it: whoever did so until now is told, and asked no more.
+
+        Gives who that was.
+        """
+        before, self.client = self.client, None
+        if before is not None and before is not client:
+            before.outflow.send(self.session_id, TAKEN_OVER)
+            before.outflow.flush()
         self._withdraw()
-        self.client = None
+        return before
 
     def show_to(self, client: Client, history: Mark | None) -> None:
         """From now on ``client`` hears of it, and first of what it cannot know yet.

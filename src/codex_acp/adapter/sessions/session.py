@@ -18,6 +18,7 @@ from codex_acp.adapter.prompts.turn_calls import TurnCalls, start_refused
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, turn_of
 from codex_acp.adapter.sessions.activity import SessionActivity
 from codex_acp.adapter.sessions.due_timer import DueTimer
+from codex_acp.adapter.sessions.joined_pieces import JoinedPieces
 from codex_acp.adapter.sessions.notification_rows import QUOTES_SECRETS, ROWS, SHOW_FILES
 from codex_acp.adapter.sessions.prompt_message import prompt_message, refused
 from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
@@ -89,6 +90,7 @@ class Session:
         self._on_cancel = on_cancel
         self._outflow = outflow
         self._steps = OrderedSteps()
+        self._pieces = JoinedPieces(lambda *heard: self._steps.put(lambda: self._take(*heard)))
         self.activity = SessionActivity(lambda state: outflow.send(session_id, state))
         self._timer = DueTimer(self._due_at, self._flush_due)
         self._used_before: TokenUsageBreakdown | None = None
@@ -264,6 +266,7 @@ class Session:
 
     async def caught_up(self) -> None:
         """See `SessionProtocol`."""
+        self._pieces.flush()
         await self._steps.caught_up()
 
     def announce_tool_call(self, call: ToolCallAnnounced) -> None:
@@ -274,15 +277,13 @@ class Session:
 
     def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
         """See `SessionProtocol`."""
-        self._steps.put(
+        self._put(
             lambda: self._send(approval_settled(self._state, tool_call_id, accepted=accepted))
         )
 
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
         """See `SessionProtocol`."""
-        self._steps.put(
-            lambda: self._send(call_ended(self._state, tool_call_id, ended_well=ended_well))
-        )
+        self._put(lambda: self._send(call_ended(self._state, tool_call_id, ended_well=ended_well)))
 
     def waiting_for_person(self) -> AbstractContextManager[None]:
         """See `SessionProtocol`."""
@@ -290,20 +291,21 @@ class Session:
 
     def say(self, text: str) -> None:
         """See `SessionProtocol`."""
-        self._steps.put(lambda: self._outflow.send(self.id, said(text)))
+        self._put(lambda: self._outflow.send(self.id, said(text)))
 
     def _send(self, events: SessionEvents) -> None:
         for event in events:
             self._outflow.send(self.id, event)
 
+    def _put(self, step: Callable[[], None]) -> None:
+        self._pieces.flush()
+        self._steps.put(step)
+
     # What Codex reports.
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         """See `NotificationSink`: in order, though the files of an edit may have to be read."""
-        if self._steps.waiting:
-            self._steps.put(lambda: self._take(method, params))
-        else:
-            self._take(method, params)
+        self._pieces.hear(method, params)
 
     def _take(self, method: str, params: JsonValue) -> None:
         """Show what the table says, and note what it means for turns."""
@@ -350,7 +352,8 @@ class Session:
         self._timer.set()
 
     def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
+        """See `NotificationSink`: updates were sent as they came; some may have to wait."""
+        self._pieces.flush()
         self.prompts.heard()
         self._timer.set()
 
@@ -358,6 +361,7 @@ class Session:
         """See `NotificationSink`: the thread is gone with its app-server."""
         why = "it has ended" if error is None else str(error)
         self.lost = f"the Codex of this session is gone; start a new session ({why})"
+        self._pieces.flush()
         self._steps.catch_up()
         self._close_open()
         self.prompts.lost(error)

@@ -41,6 +41,9 @@ HELD_LOG: Final = 256 * 1024
 """Characters of the log that are kept for behind an open question: an agent can make it say more
 than anybody reads. Its updates are not read meanwhile."""
 
+MOST_RUNNING: Final = 10
+"""Tool calls that are named at the end because they have not ended."""
+
 MARKS: Final = {"pending": " ", "in_progress": ">", "completed": "+", "failed": "!"}
 
 ENDED: Final[dict[str, tuple[str, Style]]] = {"completed": ("+", "green"), "failed": ("!", "red")}
@@ -86,6 +89,7 @@ class TextOutput:
         self._in_text = False
         self._any_text = False
         self._line_is_open = False
+        self._plan: list[str] = []
         self._ended: set[str] = set()
         self._rejected: set[str] = set()
 
@@ -133,8 +137,11 @@ class TextOutput:
         elif isinstance(update, ToolCallSessionUpdate | ToolCallUpdateSessionUpdate):
             self._tool_call(calls[update.tool_call_id])
         elif isinstance(update, PlanSessionUpdate):
-            for entry in update.entries:
-                self.note(f"plan [{MARKS.get(entry.status, ' ')}] {visible(entry.content)}")
+            plan = [f"[{MARKS.get(entry.status, ' ')}] {entry.content}" for entry in update.entries]
+            if plan != self._plan:  # agents repeat themselves
+                self._plan = plan
+                for entry in plan:
+                    self.note(f"plan {visible(entry)}")
         elif isinstance(update, NoticeSessionUpdate):
             self.note(f"{visible(str(update.severity))}: {visible(update.title)}", "yellow")
 
@@ -150,8 +157,11 @@ class TextOutput:
         """The prompt has ended."""
         del session
         self._end_text()
-        for call in self._running.values():
+        running = list(self._running.values())
+        for call in running[:MOST_RUNNING]:
             self.line(Line(f"{title_of(call)} (has not ended)", "> "))
+        if len(running) > MOST_RUNNING:
+            self.note(f"and {len(running) - MOST_RUNNING} more that have not ended")
         self._running.clear()
         changed = list(summary(result.tool_calls))
         if changed:

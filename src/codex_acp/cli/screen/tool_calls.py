@@ -157,16 +157,18 @@ def outcome(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
             added, removed = counted(content.old_text, content.new_text)
             yield Line(f"{content.path} +{added} -{removed}", "  ")
             lines = diff_lines(content.old_text, content.new_text)
-            diff = [Line(text, "  ", style) for text, style in lines]
-            for line in diff if verbose else _cut(diff, ROWS_OF_DIFF, 0):
-                yield line if verbose else line._replace(text=shortened(line.text, LINE_LIMIT))
+            for number, (line, style) in enumerate(lines):
+                if number == ROWS_OF_DIFF and not verbose:
+                    yield Line("... and more", "  ", "dim")
+                    break
+                yield Line(line if verbose else shortened(line, LINE_LIMIT), "  ", style)
         else:
             text = _text_of(content)
             if not (text == "Exit code: 0" and call.status == "completed"):
                 limit = len(text) if verbose else LINE_LIMIT
-                output = [Line(line, "  ", "dim") for line in _unfenced(text) if line]
+                output = [line for line in _unfenced(text) if line]
                 for line in output if verbose else _cut(output, *ROWS_OF_OUTPUT):
-                    yield line._replace(text=shortened(line.text, limit))
+                    yield Line(shortened(line, limit), "  ", "dim")
 
 
 def _script(script: str) -> Iterator[Line]:
@@ -182,13 +184,12 @@ def _script(script: str) -> Iterator[Line]:
             prefix = "  > "
 
 
-def _cut(lines: list[Line], first: int, last: int) -> list[Line]:
+def _cut(lines: list[str], first: int, last: int) -> list[str]:
     """The first and the last; what is left out is counted."""
     left_out = len(lines) - first - last
     if left_out <= 1:
         return lines
-    note = Line(f"... {left_out} more lines", "  ", "dim")
-    return [*lines[:first], note, *lines[len(lines) - last :]]
+    return [*lines[:first], f"... {left_out} more lines", *lines[len(lines) - last :]]
 
 
 def _diff(content: DiffToolCallContent) -> Iterator[Line]:

@@ -1,0 +1,80 @@
+"""Pieces of one text are taken as one notification, and nothing else changes its place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from codex_acp.adapter.sessions.joined_pieces import JoinedPieces
+
+if TYPE_CHECKING:
+    from codex_acp.jsonrpc.message import JsonValue
+
+DELTA = "item/agentMessage/delta"
+
+
+def piece(text: JsonValue, *, item: str = "i", turn: str = "t", **more: JsonValue) -> JsonValue:
+    return {"threadId": "s", "turnId": turn, "itemId": item, "delta": text, **more}
+
+
+class Heard:
+    """What was taken, in order."""
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[str, JsonValue]] = []
+        self.pieces = JoinedPieces(lambda method, params: self.taken.append((method, params)))
+
+    def hear(self, *all_params: JsonValue, method: str = DELTA) -> None:
+        for params in all_params:
+            self.pieces.hear(method, params)
+
+
+def test_what_follows_each_other_is_one_when_it_is_flushed() -> None:
+    heard = Heard()
+    heard.hear(piece("one "), piece("two "), piece("three"))
+    assert heard.taken == []
+    heard.pieces.flush()
+    heard.pieces.flush()
+    assert heard.taken == [(DELTA, piece("one two three"))]
+
+
+def test_anything_else_comes_behind_what_came_before_it() -> None:
+    heard = Heard()
+    heard.hear(piece("a"), piece("b"))
+    heard.hear({"threadId": "s"}, method="item/completed")
+    heard.hear(piece("c"))
+    heard.pieces.flush()
+    assert heard.taken == [
+        (DELTA, piece("ab")),
+        ("item/completed", {"threadId": "s"}),
+        (DELTA, piece("c")),
+    ]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        piece("b", item="j"),
+        piece("b", turn="u"),
+        piece("b", later=1),
+        piece(1),
+        {"threadId": "s", "delta": "b"},
+        None,
+    ],
+)
+def test_what_is_no_piece_of_the_same_text_stands_by_itself(other: JsonValue) -> None:
+    heard = Heard()
+    heard.hear(piece("a"), other, piece("c"))
+    heard.pieces.flush()
+    assert heard.taken == [(DELTA, piece("a")), (DELTA, other), (DELTA, piece("c"))]
+
+
+def test_two_methods_are_two_texts() -> None:
+    heard = Heard()
+    heard.hear(piece("a"))
+    heard.hear(piece("b"), method="item/commandExecution/outputDelta")
+    heard.hear(piece("c"), method="item/plan/delta")
+    assert [method.split("/")[1] for method, _ in heard.taken] == [
+        "agentMessage", "commandExecution", "plan",
+    ]  # fmt: skip

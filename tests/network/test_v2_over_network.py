@@ -1,0 +1,47 @@
+"""A client that speaks ACP v2 over a websocket, and one of v1 beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from codex_acp.adapter.network.limits import Limits
+from tests.network.served import ALICE, BOB, served, several_tokens
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.network.listening_adapter import JsonClient
+
+Json = dict[str, Any]
+
+
+def states(client: JsonClient) -> list[str]:
+    updates = [each["update"] for each in client.updates]
+    return [each["state"] for each in updates if each["sessionUpdate"] == "state_update"]
+
+
+async def test_a_question_moves_from_a_client_of_v1_to_one_of_v2(tmp_path: Path) -> None:
+    limits = Limits(keep_seconds=600)
+    async with served(tmp_path, tokens=several_tokens(), limits=limits) as server:
+        async with server.connect(ALICE) as client:
+            session = await client.new_session(server.cwd)
+            await client.prompt(session, "ask")
+            asked = await client.question()
+            await client.break_off()
+        where: Json = {"sessionId": session, "cwd": str(server.cwd), "mcpServers": []}
+        async with server.connect(BOB, version=2) as bob:
+            assert (await bob.refused("session/resume", where))["code"] == -32002
+            assert (await bob.refused("session/close", {"sessionId": session}))["code"] == -32002
+            assert (await bob.refused("auth/login", {"methodId": "x"}))["code"] == -32601
+        async with server.connect(ALICE, version=2) as client:
+            assert client.initialized["protocolVersion"] == 2
+            await client.ask("session/resume", where)
+            again = await client.question()
+            assert again["method"] == "session/request_permission"
+            options = [each["optionId"] for each in asked["params"]["options"]]
+            assert [each["optionId"] for each in again["params"]["options"]] == options
+            await client.choose(again, "allow_once")
+            await client.until(lambda: states(client)[-1:] == ["idle"])
+            answer = await client.outcome(await client.prompt(session, "hello"))
+            assert answer["result"]["messageId"]
+        assert len([line for line in server.decisions() if '"accept"' in line]) == 1
