@@ -9,7 +9,7 @@ first ``initialize`` and ``session/new`` are answered without a model, so those 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 import anyio
 
@@ -24,7 +24,7 @@ from codex_acp.mapping.v2 import handshake
 from codex_acp.mapping.v2.offers import command, option
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp._generated.v2 import models as v2
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.content import Block
     from codex_acp.mapping.events.session_events import Command
     from codex_acp.wire.model import WireModel
+
+    _Json = dict[str, JsonValue]
 
 __all__ = ["AgentInV2", "AgentMethods"]
 
@@ -80,7 +82,7 @@ class AgentMethods(Protocol):
     async def delete_session(self, request: v1.DeleteSessionRequest) -> object: ...
     async def set_title(self, request: v1.SetSessionTitleRequest) -> v1.SetSessionTitleResponse: ...
     async def set_config_option(self, request: v1.SetSessionConfigOptionRequest) -> object: ...
-    async def commands(self, session_id: str) -> Sequence[Command]: ...
+    async def commands(self, session_id: str) -> Sequence[Command] | None: ...
     def session(self, session_id: str) -> Session: ...
     async def run_prompt(
         self, session_id: str, blocks: Sequence[Block], when_inserted: Callable[[str], None]
@@ -88,11 +90,20 @@ class AgentMethods(Protocol):
     def cancel(self, notification: v1.CancelNotification) -> None: ...
 
 
-class AgentInV2:
-    """The methods of ``agent`` as v2 has them."""
+Start: TypeAlias = (
+    "Callable[[Setup, Callable[[str], Awaitable[_Json]]], Coroutine[object, object, _Json]]"
+)
+"""Opens a session; the answer, with what the second argument has to say of it."""
 
-    def __init__(self, agent: AgentMethods) -> None:
+
+class AgentInV2:
+    """The methods of ``agent`` as v2 has them. ``start`` is `CodexAgent.start`, where it has that:
+    then a simple ``session/new`` is answered before the models are loaded.
+    """
+
+    def __init__(self, agent: AgentMethods, start: Start | None = None) -> None:
         self._agent = agent
+        self._begin = start
 
     def handlers(self) -> AgentHandlers:
         """What the connection is given."""
@@ -169,24 +180,20 @@ class AgentInV2:
         from codex_acp.mapping.v2 import requests
 
         params = requests.opening_params(request)
-        setup = await self._agent.methods.setup(_in_v1("NewSessionRequest", params))
-        answer = await self._start(setup)
+        opened = await self._agent.new_session(_in_v1("NewSessionRequest", params))
+        answer = {"sessionId": opened.session_id, **self._options(opened.session_id)}
         return cast("v2.NewSessionResponse", _answer("NewSessionResponse", answer))
 
     def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
         with_servers = {"mcpServers": [], **params} if isinstance(params, dict) else None
-        thread = simple_thread_params(with_servers)
-        if thread is None:
+        thread, begin = simple_thread_params(with_servers), self._begin
+        if thread is None or begin is None:
             return None
 
         async def answer() -> EncodedJson:
-            return encode_json(await self._start(Setup(thread)))
+            opened = await begin(Setup(thread), self._of)
+            return encode_json({key: opened[key] for key in opened if key != "modes"})
 
-        return answer
-
-    async def _start(self, setup: Setup) -> dict[str, JsonValue]:
-        answer = await self._agent.start(setup, self._of)
-        answer.pop("modes", None)  # told as an option
         return answer
 
     async def resume_session(self, request: v2.ResumeSessionRequest) -> v2.ResumeSessionResponse:
