@@ -261,3 +261,17 @@ def test_an_option_is_set_by_its_tagged_value_and_answered_with_all_of_them() ->
             {"sessionId": bench.session, "prompt": [{"type": "text", "text": "x"}]},
         )
         assert gone["code"] == -32002
+
+
+def test_a_cancel_in_one_read_with_its_prompt_is_for_that_prompt() -> None:
+    with V2Bench([[Text("Never said.")]]) as bench:
+        where = {"sessionId": bench.session}
+        prompt = {**where, "prompt": [{"type": "text", "text": "Go."}]}
+        bench.adapter.send(
+            {"id": "p", "method": "session/prompt", "params": prompt},
+            {"method": "session/cancel", "params": where},
+        )
+        assert bench.adapter.answer("p")["error"]["code"] == -32800
+        assert bench.ask("session/close", where) == {}
+        assert bench.states() == []
+        assert not bench.model.requests

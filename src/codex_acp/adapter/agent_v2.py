@@ -104,6 +104,8 @@ class AgentInV2:
     def __init__(self, agent: AgentMethods, start: Start | None = None) -> None:
         self._agent = agent
         self._begin = start
+        self._unbegun: dict[str, list[anyio.CancelScope]] = {}
+        """Prompts by session that came in one read with what follows them."""
 
     def handlers(self) -> AgentHandlers:
         """What the connection is given."""
@@ -275,6 +277,7 @@ class AgentInV2:
         session_id = self._agent.session(request.session_id).id
         inserted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         scope = anyio.CancelScope()
+        self._unbegun.setdefault(session_id, []).append(scope)
         self._agent.spawn(lambda: self._run(session_id, blocks, inserted, scope))
         try:
             answer = {"messageId": await inserted}
@@ -295,9 +298,12 @@ class AgentInV2:
                 inserted.set_result(message_id)
 
         failure = RpcError(REQUEST_CANCELLED, "the prompt was cancelled before Codex had taken it")
+        if scope in (unbegun := self._unbegun.get(session_id, [])):
+            unbegun.remove(scope)
         try:
             with scope:
-                await self._agent.run_prompt(session_id, blocks, taken)
+                if not scope.cancel_called:
+                    await self._agent.run_prompt(session_id, blocks, taken)
         except RpcError as error:  # behind its place, the session's state has told it
             failure = error
         finally:
@@ -306,6 +312,8 @@ class AgentInV2:
 
     def cancel(self, notification: v2.CancelSessionNotification) -> None:
         """See `CodexAgent.cancel`."""
+        for scope in self._unbegun.pop(notification.session_id, ()):
+            scope.cancel()
         self._agent.cancel(_in_v1("CancelNotification", notification))
 
     # One command.
