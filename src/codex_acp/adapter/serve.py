@@ -97,7 +97,7 @@ def _in_v2(agent: CodexAgent) -> AgentHandlers:
     """Loaded with the first client that speaks v2."""
     from codex_acp.adapter.agent_v2 import AgentInV2
 
-    return AgentInV2(agent).handlers()
+    return AgentInV2(agent, agent.start).handlers()
 
 
 def run_stdio(

@@ -199,8 +199,8 @@ class AgentOfVersion2:
             turn.inserted(accepted.message_id)
             return await turn.end()
         except ErrorReply as error:
-            if turn.was_cancelled and error.code == REQUEST_CANCELLED:  # before it had its place
-                return PromptResponse(stop_reason="cancelled")
+            if error.code == REQUEST_CANCELLED and turn.was_cancelled:
+                return PromptResponse(stop_reason="cancelled")  # before the agent had taken it
             raise
         finally:
             if self._turns.get(request.session_id) is turn:
