@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from codex_acp.transport.child import ChildProcess
     from codex_acp.transport.link import Link
 
-__all__ = ["run_stdio", "serve_link"]
+__all__ = ["collect_garbage", "run_stdio", "serve_link"]
 
 logger = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ async def _main(
                 app_server,
                 transcript,
                 line_limit=line_limit,
-                when_loaded=_collect_garbage,
+                when_loaded=collect_garbage,
                 ahead=LoadAhead(loop),
                 versions=versions,
             )
@@ -145,7 +145,7 @@ async def _main(
     return 0
 
 
-def _collect_garbage() -> None:
+def collect_garbage() -> None:
     """The end of the start-up, which collects none: what it has made is there to stay."""
     gc.freeze()
     gc.enable()
