@@ -9,9 +9,10 @@ from pathlib import Path
 import anyio
 import pytest
 
+from codex_acp.errors import MisuseError
 from codex_acp.fleet import CheckoutError
 from codex_acp.fleet.changes import Baseline, changes_since, directory_baseline
-from codex_acp.fleet.checkout import Checkouts
+from codex_acp.fleet.checkout import Checkouts, _digest
 from codex_acp.fleet.git_commands import GitFailed
 from codex_acp.fleet.git_commands import git as safe_git
 from codex_acp.fleet.jobs import Job
@@ -134,6 +135,48 @@ async def test_an_agent_that_can_write_beside_its_worktree_is_not_followed(tmp_p
     assert b"+2\n" in found["a"].changes
     assert not mark.exists()
     assert (tmp_path / "kept").exists()
+
+
+async def test_an_agent_that_can_write_in_the_shared_repository_is_not_followed(
+    tmp_path: Path,
+) -> None:
+    """The next task of the same repository is checked out outside of any sandbox."""
+    mark = tmp_path / "MARK"
+    script = marking(tmp_path, mark)
+    source = repository(tmp_path / "source", _gitattributes=EVIL, a_txt="1\n")
+    bare = f"../../repositories/{_digest(str(source))}.git"
+    evil = f'[core]\n\tbare = true\n[filter "evil"]\n\tsmudge = {script}\n'
+    evil += f"[credential]\n\thelper = {script}\n[extensions]\n\tworktreeConfig = true\n"
+    for name in ("config", "config.worktree"):
+        mark.unlink(missing_ok=True)
+        written = {f"{bare}/config": evil, f"{bare}/{name}": evil}
+        tasks = [
+            task("a", tmp_path, write=written, repository=str(source)),
+            task("b", tmp_path, write={"a.txt": "2\n"}, repository=str(source)),
+        ]
+        found = await outcomes(fleet_of(tmp_path / name, concurrency=1), *tasks)
+        assert found["b"].ok, found["b"].message
+        assert found["b"].changes is not None
+        assert b"+2\n" in found["b"].changes
+        assert not mark.exists(), name
+
+
+async def test_worktrees_do_not_lie_where_codex_lets_every_agent_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is the directory for temporary files, besides its own worktree."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    source = repository(tmp_path / "source", a_txt="1\n")
+    one = task("a", tmp_path, repository=str(source), sleep=60.0)
+    with anyio.fail_after(WAIT):
+        async with fleet_of(None).map([one]):
+            while not list((tmp_path / "cache").glob("**/trees/a/a.txt")):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+    assert not list((tmp_path / "cache" / "codex-acp-sdk" / "fleet").iterdir())
+    (tmp_path / "cache" / "codex-acp-sdk").rename(tmp_path / "moved")
+    (tmp_path / "cache" / "codex-acp-sdk").touch()
+    with pytest.raises(MisuseError, match="XDG_CACHE_HOME"):
+        await outcomes(fleet_of(None), one)
 
 
 async def test_a_directory_that_claims_another_worktree_has_no_diff(tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from codex_acp.adapter.network.limits import Limits
 from codex_acp.adapter.network.owners import Owners
+from codex_acp.adapter.network.registry import Registry
 from codex_acp.adapter.network.tokens import Token, Tokens, no_token
 from codex_acp.errors import MisuseError
 
@@ -63,6 +65,16 @@ def test_whose_a_session_is_stays_so_when_the_other_token_is_taken_away(tmp_path
     again = Owners(Tokens(lambda: (alice,)), str(tmp_path / "owners"))
     assert not again.owns("alice", "his")
     assert again.owns("alice", "one of before there were two")
+
+
+def test_whose_a_session_is_does_not_depend_on_how_its_id_is_spelled(tmp_path: Path) -> None:
+    his = "01a2049a-cc3e-7c63-9c44-e456aac6afa6"
+    file = tmp_path / "owners"
+    file.write_text(f'{{"sessionId": "{his}", "owner": "bob"}}\n')
+    owners = Owners(Tokens(lambda: (Token("alice", b"a"),)), str(file))
+    registry = Registry(lambda _: None, owners, Limits())
+    for spelled in (his, his.upper(), his.replace("-", ""), f"urn:uuid:{his}", f"{{{his}}}"):
+        assert not registry.owned("alice", spelled), spelled
 
 
 def test_a_connection_is_held_to_its_token_as_the_file_has_it_now() -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.fleet.changes import Baseline
 from codex_acp.fleet.errors import CheckoutError
 from codex_acp.fleet.git_commands import GitFailed, git
-from codex_acp.fleet.private_files import FileLock, make_private, remove_tree
+from codex_acp.fleet.private_files import FileLock, make_private, remove_tree, write_private
 from codex_acp.fleet.repository_names import problem_of_repository, problem_of_revision
 from codex_acp.transcript.secrets import scrub
 
@@ -36,6 +36,11 @@ _FETCH: Final = ("--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", 
 _HEADS: Final = "+refs/heads/*:refs/remotes/origin/*"
 _TAGS: Final = "+refs/tags/*:refs/tags/*"
 _HEAD: Final = "+HEAD:refs/remotes/origin/HEAD"
+
+_CONFIG: Final = b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
+
+_NOT_OURS: Final = ("config", "config.worktree", "commondir", "hooks", "info", "objects/info")
+"""What says of a repository what git runs and where it looks; `_CONFIG` is all that ours has."""
 
 
 @dataclass(slots=True)
@@ -141,6 +146,7 @@ class Checkouts:
         assert job.repository is not None
         async with _Locked(repository.with_suffix(".lock")):
             await asyncio.to_thread(_remove, tree, None)
+            await asyncio.to_thread(_make_ours_again, repository)
             meant = (job.repository, job.run_id, job.revision or "")
             commit = self._commits.get(meant) or await self._commit(job, repository)
             self._commits[meant] = commit
@@ -221,6 +227,22 @@ def _remove(tree: Path, administration: Path | None) -> None:
     for folder in (tree, _scratch(tree), administration):
         if folder is not None and folder.exists():
             remove_tree(folder)
+
+
+def _make_ours_again(repository: Path) -> None:
+    """An agent may have been able to write in it: where all lies below /tmp, its sandbox lets it.
+
+    Only before it is used; an agent that runs meanwhile can be quicker: the default is elsewhere.
+    """
+    if not (repository / "HEAD").exists():
+        return
+    for name in _NOT_OURS:
+        found = repository / name
+        if found.is_dir() and not found.is_symlink():
+            remove_tree(found)
+        else:
+            found.unlink(missing_ok=True)
+    write_private(repository / "config", _CONFIG)
 
 
 async def _resolved(repository: Path, revision: str) -> str | None:

@@ -7,13 +7,26 @@ import os
 import shutil
 import stat
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-__all__ = ["FileLock", "make_private", "remove_tree", "sync_folder", "write_private"]
+__all__ = [
+    "FileLock",
+    "default_root",
+    "make_private",
+    "remove_tree",
+    "sync_folder",
+    "write_private",
+]
+
+
+def default_root() -> Path:
+    """For worktrees: the user's alone, on a disk, and no /tmp, where Codex's sandbox lets write."""
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "codex-acp-sdk" / "fleet"
 
 
 def make_private(folder: Path) -> Path:

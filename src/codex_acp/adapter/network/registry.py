@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 from codex_acp.acp._generated.v1.models import CloseSessionRequest
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import OVERLOADED
+from codex_acp.mapping.session.ids import canonical_id
 
 if TYPE_CHECKING:
     from codex_acp.adapter.agent import CodexAgent
@@ -84,7 +85,8 @@ class Registry:
             await self._closed.wait()
 
     def owned(self, owner: str, session_id: str) -> bool:
-        """Whether a session is this owner's, open or only stored."""
+        """Whether a session is this owner's, open or only stored, however its id is spelled."""
+        session_id = canonical_id(session_id)
         session = self.sessions.get(session_id)
         if session is not None:
             return session.owner == owner

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.errors import MisuseError
 from codex_acp.fleet.agent_pool import TASKS_PER_AGENT
-from codex_acp.fleet.private_files import make_private, remove_tree
+from codex_acp.fleet.private_files import default_root, make_private, remove_tree
 from codex_acp.fleet.worker import Worker
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class LocalEngine:
     async def open(self, fleet_id: str, work: Path | None) -> int:
         """See `Engine`."""
         if work is None:
-            self._temporary = Path(tempfile.mkdtemp(prefix="codex-acp-fleet-"))
+            self._temporary = _temporary_place()
         self._work = self._temporary or make_private(work or Path())
         self._fleet_id = fleet_id
         self._worker = Worker(self._work, tasks_per_agent=self._tasks_per_agent)
@@ -71,3 +71,13 @@ class LocalEngine:
         if self._worker is None:
             raise MisuseError("the engine is not open; a Fleet opens it")
         return self._worker
+
+
+def _temporary_place() -> Path:
+    root = default_root()
+    try:
+        return Path(tempfile.mkdtemp(prefix="local-", dir=make_private(root)))
+    except OSError as error:
+        why = error.strerror or str(error)
+        msg = f"{root} cannot be used: {why}; name an output directory, or set XDG_CACHE_HOME"
+        raise MisuseError(msg) from error

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-from codex_acp.fleet.private_files import make_private
+from codex_acp.fleet.private_files import default_root, make_private
 from codex_acp.fleet.worker import Worker
 
 if TYPE_CHECKING:
@@ -57,12 +57,6 @@ def _here(spec: AgentSpec) -> AgentSpec:
     if spec.command and spec.command[0] == THIS_PYTHON:
         return replace(spec, command=(sys.executable, *spec.command[1:]))
     return spec
-
-
-def default_root() -> Path:
-    """For worktrees on a node: the user's alone, and no memory-backed /tmp."""
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "codex-acp-sdk" / "fleet"
 
 
 class RayWorker:
