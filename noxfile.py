@@ -160,7 +160,9 @@ def e2e(session: nox.Session) -> None:
 @nox.session
 def attacks(session: nox.Session) -> None:
     """Every attack wherever it lies in the tests, and a table: who, what, whether it was held."""
-    session.run(shared(session), "-m", "pytest", "-n", "auto", "-m", "attack", *session.posargs)
+    env = {"CODEX_ACP_INTERLEAVINGS": "21000"}
+    words = ["-m", "pytest", "-n", "auto", "-m", "attack", *session.posargs]
+    session.run(shared(session), *words, env=env)
 
 
 @nox.session

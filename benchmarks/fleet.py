@@ -112,11 +112,10 @@ async def _starts(count: int, home: CodexHome, scratch: Path) -> dict[str, float
     try:
         opened = (runtimes[n // TASKS_PER_AGENT].open(spec, cwd=scratch) for n in range(count))
         sessions = await asyncio.gather(*(_awaited(each) for each in opened))
-        prompts = [session.prompt("Hi.") for session in sessions]
+        running = [session.prompt("Hi.") for session in sessions]
         await asyncio.sleep(0)
+        assert len(running) == count
         found["runtime alone"] = time.perf_counter() - started
-        for prompt in prompts:
-            await prompt.aclose()
     finally:
         await asyncio.gather(*(runtime.aclose() for runtime in runtimes))
     return found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 from collections import Counter
 from typing import Any, Final
@@ -28,8 +29,8 @@ from tests.support.approval_world import (
 ROUNDS: Final = 100
 """Interleavings of one example; they share a connection, as the turns of a session do."""
 
-EXAMPLES: Final = 210
-"""Together more than twenty thousand interleavings."""
+EXAMPLES: Final = int(os.environ.get("CODEX_ACP_INTERLEAVINGS", "7000")) // ROUNDS
+"""`nox -s attacks` explores 21,000 interleavings."""
 
 ACTIONS: Final = (
     "accept", "accept_other_option", "reject", "foreign_option", "unknown_option", "cancelled",
@@ -196,14 +197,15 @@ def _explore(seed: int) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.attack("client")
 def test_1_4_and_3_2_hold_in_every_interleaving(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
     reached.clear()
     _explore()
     print("\nreached:", dict(sorted(reached.items())))  # noqa: T201 - shown with -s
-    assert reached["interleavings"] >= 20_000
-    assert reached["collided"] > 100
-    assert reached["collided, accepted"] > 10
+    assert reached["interleavings"] >= EXAMPLES * ROUNDS
+    assert reached["collided"] > EXAMPLES / 3
+    assert reached["collided, accepted"] > EXAMPLES / 30
     for kind in KINDS:
-        assert reached[f"{kind} accepted"] > 100, kind
-        assert reached[f"{kind} not accepted"] > 100, kind
+        assert reached[f"{kind} accepted"] > EXAMPLES / 3, kind
+        assert reached[f"{kind} not accepted"] > EXAMPLES / 3, kind

@@ -141,7 +141,7 @@ async def test_a_closed_session_withdraws_what_was_asked_and_is_not_heard_of_aga
 
 async def test_a_warning_about_everything_is_told_to_the_open_sessions() -> None:
     async with MemoryBench() as bench:
-        bench.server.play(Notify("configWarning", {"summary": "odd", "details": None}))
+        bench.server.play(Notify("configWarning", {"summary": "odd", "details": "in a file"}))
         sent = await bench.client.sent("session/update")
         assert "odd" in str(sent)
         assert sent["params"]["sessionId"] == THREAD

@@ -218,9 +218,11 @@ def test_a_protocol_version_of(tmp_path: Path, version: object) -> None:
         adapter = AdapterProcess(env)
         try:
             answer = adapter.ask("initialize", {"protocolVersion": version})
-            assert answer.get("result", {}).get("protocolVersion", 1) == 1
-            adapter.initialize()
-            adapter.works(home.workspace)
+            if "result" in answer:  # the highest that this agent has
+                assert (version, answer["result"]["protocolVersion"]) == (65535, 2)
+            else:
+                adapter.initialize()
+                adapter.works(home.workspace)
             adapter.stop()
         finally:
             adapter.kill()

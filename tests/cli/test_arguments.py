@@ -26,6 +26,7 @@ DEFAULTS: dict[str, object] = {
     "transcript": None,
     "transcript_wire": False,
     "network": None,
+    "protocol": "auto",
 }
 PLAIN = LaunchOptions()
 
@@ -66,6 +67,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[object]:
             {"transcript": "t", "transcript_wire": True},
         ),
         (["--log-level", "debug"], PLAIN, {"log_level": "DEBUG"}),
+        (["--protocol", "v1"], PLAIN, {"protocol": "v1"}),
     ],
 )
 def test_options_of_the_agent(

@@ -58,7 +58,7 @@ def test_a_link_leads_somewhere(path: Path) -> None:
 def _errors() -> list[str]:
     """Every public exception."""
     found = set()
-    for name in ("errors", "codex", "runtime", "acp", "testing", "transcript"):
+    for name in ("errors", "codex", "runtime", "acp", "fleet", "testing", "transcript"):
         module = importlib.import_module(f"codex_acp.{name}")
         for public in module.__all__:
             value = getattr(module, public)

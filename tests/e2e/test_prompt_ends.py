@@ -41,6 +41,8 @@ async def cancelled_when(
         bench.cancel(session)
         with anyio.fail_after(CANCELLED_WITHIN):
             await ended.wait()
+    # Codex has ended the turn: the adapter's own bound, which answers as well, was not needed.
+    assert "did not end turn" not in bench.child.stderr_tail
     return reasons[0]
 
 

@@ -120,7 +120,7 @@ def test_a_prompt_can_be_cancelled_while_codex_starts_again(tmp_path: Path) -> N
 def test_a_codex_that_keeps_ending_is_not_started_for_ever(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
     codex = tmp_path / "codex"
-    codex.write_text(f'#!/bin/sh\necho x >> {starts}\necho "no disk space" >&2\nexit 7\n')
+    codex.write_text(f'#!/bin/sh\necho "$1" >> {starts}\necho "no disk space" >&2\nexit 7\n')
     codex.chmod(codex.stat().st_mode | stat.S_IXUSR)
     with SessionBench() as bench, bench.adapter({"CODEX_PATH": str(codex)}) as adapter:
         params = {"cwd": str(bench.home.workspace), "mcpServers": []}
@@ -129,7 +129,7 @@ def test_a_codex_that_keeps_ending_is_not_started_for_ever(tmp_path: Path) -> No
     assert "3 times" not in messages[2]
     assert "3 times" in messages[3]
     assert " s at the earliest" in messages[4]
-    assert starts.read_text().count("x") == 3
+    assert starts.read_text().split().count("app-server") == 3
 
 
 def _binary() -> str:

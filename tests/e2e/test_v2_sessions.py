@@ -118,6 +118,19 @@ def test_3_5_a_cancel_ends_what_runs_and_says_so() -> None:
         assert bench.until("tool_call_update", status="failed")
 
 
+def test_3_5_a_cancel_that_comes_with_its_prompt_is_not_lost() -> None:
+    with V2Bench([[Text("Here.")]]) as bench:
+        prompt = {"sessionId": bench.session, "prompt": [{"type": "text", "text": "Never."}]}
+        bench.adapter.send(
+            {"id": "both", "method": "session/prompt", "params": prompt},
+            {"method": "session/cancel", "params": {"sessionId": bench.session}},
+        )
+        assert bench.adapter.answer("both")["error"]["code"] == -32800
+        bench.prompt()
+        assert bench.idle()["stopReason"] == "end_turn"
+        assert bench.text() == "Here."
+
+
 def test_a_second_prompt_is_taken_at_once_and_steered_into_the_running_turn() -> None:
     with V2Bench([[Text("One"), Gate("more"), Text(" two")], [Text("Three")]]) as bench:
         first = bench.prompt("first")
@@ -276,3 +289,36 @@ def test_an_option_is_set_by_its_tagged_value_and_answered_with_all_of_them() ->
             {"sessionId": bench.session, "prompt": [{"type": "text", "text": "x"}]},
         )
         assert gone["code"] == -32002
+
+
+def test_a_cancel_in_one_read_with_its_prompt_is_for_that_prompt() -> None:
+    with V2Bench([[Text("Never said.")]]) as bench:
+        where = {"sessionId": bench.session}
+        prompt = {**where, "prompt": [{"type": "text", "text": "Go."}]}
+        bench.adapter.send(
+            {"id": "p", "method": "session/prompt", "params": prompt},
+            {"method": "session/cancel", "params": where},
+        )
+        assert bench.adapter.answer("p")["error"]["code"] == -32800
+        assert bench.ask("session/close", where) == {}
+        assert bench.states() == []
+        assert not bench.model.requests
+
+
+def test_a_command_that_is_left_in_the_background_is_told_of_and_can_be_ended() -> None:
+    run = exec_command("echo begun; exec sleep 600", yield_time_ms=250)
+    with V2Bench([[run], [Text("It runs on.")]], sandbox_mode="danger-full-access") as bench:
+        bench.prompt()
+        end = bench.idle()
+        (call_id,) = bench.calls()
+        assert end["stopReason"] == "end_turn"
+        assert end["background"] == [{"type": "terminal", "terminalId": call_id}]
+        assert bench.call(call_id)["status"] == "completed"
+        assert "exitStatus" not in bench.terminal(call_id)
+        bench.ask("terminal/cancel", {"sessionId": bench.session, "terminalId": call_id})
+        state = bench.adapter.wait_for(
+            lambda m: m.get("params", {}).get("update", {}).get("background") == []
+        )
+        assert state["params"]["update"]["state"] == "idle"
+        assert bench.terminal(call_id)["exitStatus"] is not None
+        assert bench.terminal(call_id)["capabilities"] is None

@@ -20,6 +20,11 @@ def states(client: JsonClient) -> list[str]:
     return [each["state"] for each in updates if each["sessionUpdate"] == "state_update"]
 
 
+async def test_what_is_not_offered_is_not_spoken(tmp_path: Path) -> None:
+    async with served(tmp_path, versions=(1,)) as server, server.connect(version=2) as client:
+        assert client.initialized["protocolVersion"] == 1
+
+
 async def test_a_question_moves_from_a_client_of_v1_to_one_of_v2(tmp_path: Path) -> None:
     limits = Limits(keep_seconds=600)
     async with served(tmp_path, tokens=several_tokens(), limits=limits) as server:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING
 
 import pytest
 
 from codex_acp.testing import CodexHome, ScriptedModel, Text, exec_command
 from tests.network.listening_adapter import ListeningAdapter
+from tests.network.served import served, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,3 +45,14 @@ async def test_two_connections_have_a_turn_each(tmp_path: Path, options: tuple[s
             assert {each["sessionId"] for each in one.updates} == {first}
             assert {each["sessionId"] for each in two.updates} == {second}
             assert one.asked == []
+
+
+async def test_garbage_is_collected_again_when_all_is_loaded(tmp_path: Path) -> None:
+    gc.disable()  # as the command does for its start
+    try:
+        async with served(tmp_path) as server, server.connect() as client:
+            session = await client.new_session(server.cwd)
+            await client.outcome(await client.prompt(session, "hello"))
+            await until(gc.isenabled)
+    finally:
+        gc.enable()

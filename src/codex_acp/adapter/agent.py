@@ -169,6 +169,7 @@ class CodexAgent:
         self._app_server.introduce(codex_client_info(params))
         self.spawn(self._app_server.warm_up)
         if self._ahead is not None:
+            self._ahead.version = version
             self._ahead.start_within(IDLE_SECONDS)
         return self._login_ways
 
@@ -199,7 +200,7 @@ class CodexAgent:
 
         Raises RpcError: -32602, -32000, -32603.
         """
-        answer = await self._start(await self._methods.setup(request, audience))
+        answer = await self.start(await self.methods.setup(request, audience))
         return cast("v1.NewSessionResponse", _model("NewSessionResponse", answer))
 
     def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
@@ -208,24 +209,28 @@ class CodexAgent:
             return None
 
         async def answer() -> EncodedJson:
-            return encode_json(await self._start(Setup(thread)))
+            return encode_json(await self.start(Setup(thread)))
 
         return answer
 
-    async def _start(self, setup: Setup) -> dict[str, JsonValue]:
+    async def start(
+        self, setup: Setup, more: Callable[[str], Awaitable[dict[str, JsonValue]]] | None = None
+    ) -> dict[str, JsonValue]:
+        """A new session; the answer as plain JSON, with what ``more`` has to say of it."""
         try:
             opened = await self._opener.start(setup)
         except RpcError:
             self._after.load_soon()
             raise
+        also = {} if more is None else await more(opened.session_id)
         self._open(opened)
-        return {"sessionId": opened.session_id, **opened.answer}
+        return {"sessionId": opened.session_id, **opened.answer, **also}
 
     async def load_session(
         self, request: v1.LoadSessionRequest, audience: Audience | None = None
     ) -> v1.LoadSessionResponse:
         """See `SessionMethods.load`."""
-        opened = await self._methods.load(request, audience)
+        opened = await self.methods.load(request, audience)
         self._open(opened)
         return cast("v1.LoadSessionResponse", _model("LoadSessionResponse", opened.answer))
 
@@ -233,7 +238,7 @@ class CodexAgent:
         self, request: v1.ResumeSessionRequest, audience: Audience | None = None
     ) -> v1.ResumeSessionResponse:
         """See `SessionMethods.resume`."""
-        opened = await self._methods.resume(request, audience)
+        opened = await self.methods.resume(request, audience)
         self._open(opened)
         return cast("v1.ResumeSessionResponse", _model("ResumeSessionResponse", opened.answer))
 
@@ -241,7 +246,7 @@ class CodexAgent:
         self, request: v1.ForkSessionRequest, audience: Audience | None = None
     ) -> v1.ForkSessionResponse:
         """See `SessionMethods.fork`."""
-        opened = await self._methods.fork(request, audience)
+        opened = await self.methods.fork(request, audience)
         self._open(opened)
         answer: dict[str, JsonValue] = {"sessionId": opened.session_id, **opened.answer}
         made = ACP_MODELS.decode("ForkSessionResponse", answer, "the new session")
@@ -249,12 +254,12 @@ class CodexAgent:
 
     async def list_sessions(self, request: v1.ListSessionsRequest) -> v1.ListSessionsResponse:
         """See `SessionMethods.list`."""
-        return await self._methods.list(request)
+        return await self.methods.list(request)
 
     async def close_session(self, request: v1.CloseSessionRequest) -> v1.CloseSessionResponse:
         """See `SessionMethods.close`."""
         self._readiness.cancel(request.session_id)
-        response = await self._methods.close(request)
+        response = await self.methods.close(request)
         self._closed(request.session_id, "closed by the client")
         return response
 
@@ -263,14 +268,14 @@ class CodexAgent:
         request.session_id = canonical_id(request.session_id)  # else an open one lived on
         self._readiness.cancel(request.session_id)
         was_open = request.session_id in self._sessions
-        response = await self._methods.delete(request)
+        response = await self.methods.delete(request)
         if was_open:
             self._closed(request.session_id, "deleted by the client")
         return response
 
     async def set_title(self, request: v1.SetSessionTitleRequest) -> v1.SetSessionTitleResponse:
         """See `SessionMethods.set_title`."""
-        return await self._methods.set_title(request)
+        return await self.methods.set_title(request)
 
     async def set_mode(self, request: v1.SetSessionModeRequest) -> v1.SetSessionModeResponse:
         """See `Config.set_mode`."""
@@ -284,12 +289,16 @@ class CodexAgent:
         await self._readiness.live(self.session(request.session_id).id)
         return await self.config.set_config_option(request)
 
-    async def commands(self, session_id: str) -> Sequence[Command]:
-        """The slash commands of an open session; the client is told them as an answer."""
-        return await self._services.told_commands(session_id)
+    async def commands(self, session_id: str) -> Sequence[Command] | None:
+        """The slash commands of an open session; the client is told them as an answer.
+
+        None while what reads them is not loaded: they follow then.
+        """
+        return None if self._extras is None else await self._extras.told_commands(session_id)
 
     @property
-    def _methods(self) -> SessionMethods:
+    def methods(self) -> SessionMethods:
+        """Those that are about sessions; loaded with the first of them."""
         if self._session_methods is None:
             from codex_acp.adapter.sessions.methods import SessionMethods
 

@@ -2,31 +2,32 @@
 
 A request that v1 has, too, is done as v1's: `mapping.v2.requests` says what it means there. Here
 is what v2 adds: the answers that hold options and commands, the history that a resume replays, a
-prompt that is answered when it has its place, and the cancelling of one command.
+prompt that is answered when it has its place, and the cancelling of one command. As in `agent`, the
+first ``initialize`` and ``session/new`` are answered without a model, so those load when needed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 import anyio
 
-from codex_acp.acp._generated.v1.methods import MODELS as MODELS_OF_V1
-from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.acp._generated.v2.methods import MODELS
-from codex_acp.acp.v2 import AgentHandlers
+from codex_acp.acp.v2_handlers import AgentHandlers
+from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.encode import encode_json
 from codex_acp.jsonrpc.message import INVALID_PARAMS, REQUEST_CANCELLED
-from codex_acp.mapping.v2 import handshake, requests
-from codex_acp.mapping.v2.session import command, option
-from codex_acp.wire.codec import plain
+from codex_acp.mapping.session.setup import simple_thread_params
+from codex_acp.mapping.v2 import handshake
+from codex_acp.mapping.v2.offers import command, option
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from codex_acp.acp._generated.v1 import models as v1
+    from codex_acp.acp._generated.v2 import models as v2
     from codex_acp.acp._generated.v2.handlers import (
         AgentNotificationHandlers,
         AgentRequestHandlers,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.content import Block
     from codex_acp.mapping.events.session_events import Command
     from codex_acp.wire.model import WireModel
+
+    _Json = dict[str, JsonValue]
 
 __all__ = ["AgentInV2", "AgentMethods"]
 
@@ -79,7 +82,7 @@ class AgentMethods(Protocol):
     async def delete_session(self, request: v1.DeleteSessionRequest) -> object: ...
     async def set_title(self, request: v1.SetSessionTitleRequest) -> v1.SetSessionTitleResponse: ...
     async def set_config_option(self, request: v1.SetSessionConfigOptionRequest) -> object: ...
-    async def commands(self, session_id: str) -> Sequence[Command]: ...
+    async def commands(self, session_id: str) -> Sequence[Command] | None: ...
     def session(self, session_id: str) -> Session: ...
     async def run_prompt(
         self, session_id: str, blocks: Sequence[Block], when_inserted: Callable[[str], None]
@@ -87,11 +90,22 @@ class AgentMethods(Protocol):
     def cancel(self, notification: v1.CancelNotification) -> None: ...
 
 
-class AgentInV2:
-    """The methods of ``agent`` as v2 has them."""
+Start: TypeAlias = (
+    "Callable[[Setup, Callable[[str], Awaitable[_Json]]], Coroutine[object, object, _Json]]"
+)
+"""Opens a session; the answer, with what the second argument has to say of it."""
 
-    def __init__(self, agent: AgentMethods) -> None:
+
+class AgentInV2:
+    """The methods of ``agent`` as v2 has them. ``start`` is `CodexAgent.start`, where it has that:
+    then a simple ``session/new`` is answered before the models are loaded.
+    """
+
+    def __init__(self, agent: AgentMethods, start: Start | None = None) -> None:
         self._agent = agent
+        self._begin = start
+        self._unbegun: dict[str, list[anyio.CancelScope]] = {}
+        """Prompts by session that came in one read with what follows them."""
 
     def handlers(self) -> AgentHandlers:
         """What the connection is given."""
@@ -99,7 +113,7 @@ class AgentInV2:
             self.requests(),
             self.notifications(),
             self.unstable(),
-            quick={"initialize": self._quick_initialize},
+            quick={"initialize": self._quick_initialize, "session/new": self._quick_new_session},
         )
 
     def requests(self) -> AgentRequestHandlers:
@@ -131,6 +145,8 @@ class AgentInV2:
 
     async def initialize(self, request: v2.InitializeRequest) -> v2.InitializeResponse:
         """See `CodexAgent.initialize`."""
+        from codex_acp.wire.codec import plain
+
         params = cast("dict[str, JsonValue]", plain(request))
         answer = MODELS.decode("InitializeResponse", self._introduced(params), "the answer")
         return cast("v2.InitializeResponse", answer)
@@ -152,24 +168,40 @@ class AgentInV2:
     async def login(self, request: v2.LoginAuthRequest) -> v2.LoginAuthResponse:
         """See `Authentication.authenticate`."""
         await self._agent.authenticate(_in_v1("AuthenticateRequest", request))
-        return v2.LoginAuthResponse()
+        return cast("v2.LoginAuthResponse", _answer("LoginAuthResponse", {}))
 
     async def logout(self, request: v2.LogoutAuthRequest) -> v2.LogoutAuthResponse:
         """See `Authentication.logout`."""
         await self._agent.logout(_in_v1("LogoutRequest", request))
-        return v2.LogoutAuthResponse()
+        return cast("v2.LogoutAuthResponse", _answer("LogoutAuthResponse", {}))
 
     # Sessions.
 
     async def new_session(self, request: v2.NewSessionRequest) -> v2.NewSessionResponse:
         """See `CodexAgent.new_session`."""
+        from codex_acp.mapping.v2 import requests
+
         params = requests.opening_params(request)
         opened = await self._agent.new_session(_in_v1("NewSessionRequest", params))
-        answer = {"sessionId": opened.session_id, **await self._of(opened.session_id)}
+        answer = {"sessionId": opened.session_id, **self._options(opened.session_id)}
         return cast("v2.NewSessionResponse", _answer("NewSessionResponse", answer))
+
+    def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
+        with_servers = {"mcpServers": [], **params} if isinstance(params, dict) else None
+        thread, begin = simple_thread_params(with_servers), self._begin
+        if thread is None or begin is None:
+            return None
+
+        async def answer() -> EncodedJson:
+            opened = await begin(Setup(thread), self._of)
+            return encode_json({key: opened[key] for key in opened if key != "modes"})
+
+        return answer
 
     async def resume_session(self, request: v2.ResumeSessionRequest) -> v2.ResumeSessionResponse:
         """See `SessionMethods.load` and `.resume`; the state is told behind the history."""
+        from codex_acp.mapping.v2 import requests
+
         params = requests.opening_params(request)
         if requests.wants_history(request):
             await self._agent.load_session(_in_v1("LoadSessionRequest", params))
@@ -182,48 +214,54 @@ class AgentInV2:
 
     async def fork_session(self, request: v2.ForkSessionRequest) -> v2.ForkSessionResponse:
         """See `SessionMethods.fork`."""
+        from codex_acp.mapping.v2 import requests
+
         params = requests.opening_params(request)
         opened = await self._agent.fork_session(_in_v1("ForkSessionRequest", params))
-        answer = {"sessionId": opened.session_id, **await self._of(opened.session_id)}
+        answer = {"sessionId": opened.session_id, **self._options(opened.session_id)}
         return cast("v2.ForkSessionResponse", _answer("ForkSessionResponse", answer))
 
-    async def _of(self, session_id: str) -> dict[str, Any]:
+    async def _of(self, session_id: str) -> dict[str, JsonValue]:
         """What the answer says of an open session: its options, and its commands if in time."""
-        options = [option(each) for each in self._agent.config.options(session_id)]
-        answer: dict[str, Any] = {"configOptions": options}
+        answer = self._options(session_id)
         with anyio.move_on_after(COMMANDS_SECONDS):
             commands = await self._agent.commands(session_id)
-            answer["availableCommands"] = [command(each) for each in commands]
+            if commands is not None:
+                answer["availableCommands"] = [command(each) for each in commands]
         return answer
+
+    def _options(self, session_id: str) -> dict[str, JsonValue]:
+        return {"configOptions": [option(each) for each in self._agent.config.options(session_id)]}
 
     async def list_sessions(self, request: v2.ListSessionsRequest) -> v2.ListSessionsResponse:
         """See `SessionMethods.list`."""
         found = await self._agent.list_sessions(_in_v1("ListSessionsRequest", request))
-        return cast("v2.ListSessionsResponse", _answer("ListSessionsResponse", plain(found)))
+        return cast("v2.ListSessionsResponse", _answer("ListSessionsResponse", found))
 
     async def close_session(self, request: v2.CloseSessionRequest) -> v2.CloseSessionResponse:
         """See `SessionMethods.close`."""
         await self._agent.close_session(_in_v1("CloseSessionRequest", request))
-        return v2.CloseSessionResponse()
+        return cast("v2.CloseSessionResponse", _answer("CloseSessionResponse", {}))
 
     async def delete_session(self, request: v2.DeleteSessionRequest) -> v2.DeleteSessionResponse:
         """See `SessionMethods.delete`."""
         await self._agent.delete_session(_in_v1("DeleteSessionRequest", request))
-        return v2.DeleteSessionResponse()
+        return cast("v2.DeleteSessionResponse", _answer("DeleteSessionResponse", {}))
 
     async def set_title(self, request: v2.SetSessionTitleRequest) -> v2.SetSessionTitleResponse:
         """See `SessionMethods.set_title`."""
         named = await self._agent.set_title(_in_v1("SetSessionTitleRequest", request))
-        return cast("v2.SetSessionTitleResponse", _answer("SetSessionTitleResponse", plain(named)))
+        return cast("v2.SetSessionTitleResponse", _answer("SetSessionTitleResponse", named))
 
     async def set_config_option(
         self, request: v2.SetSessionConfigOptionRequest
     ) -> v2.SetSessionConfigOptionResponse:
         """See `Config.set_config_option`."""
+        from codex_acp.mapping.v2 import requests
+
         params = requests.option_params(request)
         await self._agent.set_config_option(_in_v1("SetSessionConfigOptionRequest", params))
-        options = [option(each) for each in self._agent.config.options(params["sessionId"])]
-        answer = _answer("SetSessionConfigOptionResponse", {"configOptions": options})
+        answer = _answer("SetSessionConfigOptionResponse", self._options(params["sessionId"]))
         return cast("v2.SetSessionConfigOptionResponse", answer)
 
     # Prompts.
@@ -233,13 +271,17 @@ class AgentInV2:
 
         Raises RpcError as `Session.prompt` until then; -32800 for one that was cancelled before.
         """
+        from codex_acp.mapping.v2 import requests
+
         blocks = requests.blocks_of(request.prompt)
         session_id = self._agent.session(request.session_id).id
         inserted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         scope = anyio.CancelScope()
+        self._unbegun.setdefault(session_id, []).append(scope)
         self._agent.spawn(lambda: self._run(session_id, blocks, inserted, scope))
         try:
-            return v2.PromptResponse(message_id=await inserted)
+            answer = {"messageId": await inserted}
+            return cast("v2.PromptResponse", _answer("PromptResponse", answer))
         except asyncio.CancelledError:
             scope.cancel()
             raise
@@ -256,9 +298,12 @@ class AgentInV2:
                 inserted.set_result(message_id)
 
         failure = RpcError(REQUEST_CANCELLED, "the prompt was cancelled before Codex had taken it")
+        if scope in (unbegun := self._unbegun.get(session_id, [])):
+            unbegun.remove(scope)
         try:
             with scope:
-                await self._agent.run_prompt(session_id, blocks, taken)
+                if not scope.cancel_called:
+                    await self._agent.run_prompt(session_id, blocks, taken)
         except RpcError as error:  # behind its place, the session's state has told it
             failure = error
         finally:
@@ -267,6 +312,8 @@ class AgentInV2:
 
     def cancel(self, notification: v2.CancelSessionNotification) -> None:
         """See `CodexAgent.cancel`."""
+        for scope in self._unbegun.pop(notification.session_id, ()):
+            scope.cancel()
         self._agent.cancel(_in_v1("CancelNotification", notification))
 
     # One command.
@@ -276,12 +323,12 @@ class AgentInV2:
     ) -> v2.CancelToolCallResponse:
         """End the command of a tool call. Raises RpcError -32602 if it cannot be."""
         await self._stop(request.session_id, request.tool_call_id, "toolCallId")
-        return v2.CancelToolCallResponse()
+        return cast("v2.CancelToolCallResponse", _answer("CancelToolCallResponse", {}))
 
     async def cancel_terminal(self, request: v2.CancelTerminalRequest) -> v2.CancelTerminalResponse:
         """End the command in a terminal. Raises RpcError -32602 if it cannot be."""
         await self._stop(request.session_id, request.terminal_id, "terminalId")
-        return v2.CancelTerminalResponse()
+        return cast("v2.CancelTerminalResponse", _answer("CancelTerminalResponse", {}))
 
     async def _stop(self, session_id: str, call_id: str, where: str) -> None:
         if not await self._agent.session(session_id).stop_command(call_id):
@@ -291,8 +338,14 @@ class AgentInV2:
 
 def _in_v1(name: str, request: WireModel | dict[str, Any]) -> Any:
     """The same request as v1's model; the fields of these have the same names in both."""
+    from codex_acp.acp._generated.v1.methods import MODELS as MODELS_OF_V1
+    from codex_acp.wire.codec import plain
+
     return MODELS_OF_V1.decode(name, plain(request), "the request")
 
 
 def _answer(name: str, answer: object) -> object:
-    return MODELS.decode(name, answer, "the answer")
+    """An answer as v2's model; one of v1 that says the same, too."""
+    from codex_acp.wire.codec import plain
+
+    return MODELS.decode(name, plain(answer), "the answer")

@@ -52,18 +52,17 @@ class Client:
     def features(self) -> ClientFeatures:
         """What it can do, known after ``initialize``."""
         if self._features is None:
-            from codex_acp.acp.capabilities import (
-                ClientFeatures,
-                client_features,
-                of_every_v2_client,
-            )
+            from codex_acp.acp.capabilities import ClientFeatures, client_features
 
             if self._introduction is None:
                 return ClientFeatures()
-            request = MODELS.decode("InitializeRequest", self._introduction, "initialize")
-            self._features = client_features(request.client_capabilities)
-            if self._version != 1:
-                self._features = of_every_v2_client(self._features)
+            if self._version == 1:
+                request = MODELS.decode("InitializeRequest", self._introduction, "initialize")
+                self._features = client_features(request.client_capabilities)
+            else:
+                from codex_acp.mapping.v2.handshake import features_of
+
+                self._features = features_of(self._introduction)
         return self._features
 
     @property

@@ -11,7 +11,7 @@ import logging
 import sys
 import threading
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import asyncio
@@ -39,6 +39,9 @@ MODELS: Final = {
 }  # fmt: skip
 """Whose validators, and those of all that they hold, are made as well."""
 
+V1: Final = ".acp._generated.v1."
+"""Of the names above what is another for another version of ACP."""
+
 SWITCH_SECONDS: Final = 0.0005
 """So soon the thread lets go of the interpreter when the event loop has something to do."""
 
@@ -51,6 +54,8 @@ class LoadAhead:
         self._waiting: list[Callable[[], None]] = []
         self._thread: threading.Thread | None = None
         self._over = False
+        self.version = 1
+        """Of ACP, as far as that is known when it begins."""
 
     def start_within(self, seconds: float) -> None:
         """Begin then, or sooner; once it has begun this does nothing."""
@@ -73,10 +78,10 @@ class LoadAhead:
         sys.setswitchinterval(SWITCH_SECONDS)
         try:
             for module in MODULES:
-                import_module(module)
+                self._import(module)
             for module, names in MODELS.items():
                 for name in names:
-                    import_module(module).MODELS.decoder(name)
+                    self._import(module).MODELS.decoder(name)
         except Exception:  # whoever needs the module is told by its import
             logger.exception("not all could be loaded ahead")
         finally:
@@ -85,6 +90,9 @@ class LoadAhead:
             self._loop.call_soon_threadsafe(self._end)
         except RuntimeError:
             logger.debug("the loop has ended before all was loaded")
+
+    def _import(self, module: str) -> Any:
+        return import_module(module.replace(V1, V1.replace("1", str(self.version))))
 
     def _end(self) -> None:
         self._over = True

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from codex_acp.transport.child import ChildProcess
     from codex_acp.transport.link import Link
 
-__all__ = ["run_stdio", "serve_link"]
+__all__ = ["collect_garbage", "run_stdio", "serve_link"]
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ def _in_v2(agent: CodexAgent) -> AgentHandlers:
     """Loaded with the first client that speaks v2."""
     from codex_acp.adapter.agent_v2 import AgentInV2
 
-    return AgentInV2(agent).handlers()
+    return AgentInV2(agent, agent.start).handlers()
 
 
 def run_stdio(
@@ -135,7 +135,7 @@ async def _main(
                 app_server,
                 transcript,
                 line_limit=line_limit,
-                when_loaded=_collect_garbage,
+                when_loaded=collect_garbage,
                 ahead=LoadAhead(loop),
                 versions=versions,
             )
@@ -145,7 +145,7 @@ async def _main(
     return 0
 
 
-def _collect_garbage() -> None:
+def collect_garbage() -> None:
     """The end of the start-up, which collects none: what it has made is there to stay."""
     gc.freeze()
     gc.enable()

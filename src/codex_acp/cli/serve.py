@@ -61,7 +61,7 @@ def serve(
     ``line_limit`` in bytes, None for the default; the log options as in `codex_acp.cli.logs`;
     ``transcript`` names a file, None for what ``CODEX_ACP_TRANSCRIPT`` says; ``transcript_wire``
     has it hold the messages of both protocols too. With ``network`` clients come over that, and a
-    signal is the end. ``protocol`` is one of `PROTOCOLS`, for standard input and output.
+    signal is the end. ``protocol`` is one of `PROTOCOLS`.
     """
     try:
         level = chosen_level(log_level)
@@ -76,6 +76,9 @@ def serve(
     try:
         start_logging(level, log)
         if network is not None:
+            from dataclasses import replace
+
+            network = replace(network, versions=PROTOCOLS[protocol])
             run = _network(network, options, spawned)
         else:
             run = _stdio(options, spawned, line_limit, PROTOCOLS[protocol])

@@ -14,7 +14,11 @@ from codex_acp.acp.capabilities import ClientFeatures
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codex_acp.codex._generated.models import TokenUsageBreakdown, TurnError
+    from codex_acp.codex._generated.models import (
+        CommandExecutionThreadItem,
+        TokenUsageBreakdown,
+        TurnError,
+    )
     from codex_acp.mapping.calls.open_calls import OpenCall
     from codex_acp.mapping.streamed_text import SentThought
 
@@ -72,6 +76,9 @@ class SessionState:
 
     open_calls: dict[str, OpenCall] = field(default_factory=dict)
     """Tool call id → what is remembered of it, from its announcement to its end."""
+
+    background: dict[str, CommandExecutionThreadItem] = field(default_factory=dict)
+    """Tool call id → the command that runs on although its turn has ended, if that is told."""
 
     announced: dict[str, None] = field(default_factory=dict)
     """Tool calls that the client knows, also ended ones, oldest first."""

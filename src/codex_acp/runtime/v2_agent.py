@@ -27,11 +27,12 @@ from codex_acp.acp.types import (
     ListSessionsResponse,
     LoadSessionResponse,
     NewSessionResponse,
+    PromptResponse,
     ResumeSessionResponse,
     SetSessionConfigOptionResponse,
 )
-from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import METHOD_NOT_FOUND
+from codex_acp.errors import ErrorReply, RpcError
+from codex_acp.jsonrpc.message import METHOD_NOT_FOUND, REQUEST_CANCELLED
 from codex_acp.runtime.updates import as_json
 from codex_acp.runtime.v2_questions import elicitation, permission
 from codex_acp.runtime.v2_turns import Turn
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
         LoadSessionRequest,
         NewSessionRequest,
         PromptRequest,
-        PromptResponse,
         ResumeSessionRequest,
         SetSessionConfigOptionRequest,
         SetSessionModeRequest,
@@ -198,6 +198,10 @@ class AgentOfVersion2:
             )
             turn.inserted(accepted.message_id)
             return await turn.end()
+        except ErrorReply as error:
+            if error.code == REQUEST_CANCELLED and turn.was_cancelled:
+                return PromptResponse(stop_reason="cancelled")  # before the agent had taken it
+            raise
         finally:
             if self._turns.get(request.session_id) is turn:
                 del self._turns[request.session_id]

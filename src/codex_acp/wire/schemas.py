@@ -97,6 +97,7 @@ class StableDefinitions(Definitions):
     def __init__(self, tree: str) -> None:
         super().__init__(tree)
         self._containing: frozenset[str] = import_module(f"{tree}.unstable").CONTAINING
+        self._classes: list[type[BaseModel]] = []
 
     def __call__(self, name: str) -> Schema:
         """The schema of a definition; where nothing in it is unstable, the one that all share."""
@@ -105,12 +106,22 @@ class StableDefinitions(Definitions):
         return definitions(self._tree)(name)
 
     def _of_class(self, cls: type[BaseModel], fields: Fields) -> Schema:
+        self._classes.append(cls)
         return model_schema(cls, fields)
 
     def validator(self, name: str) -> SchemaValidator:
         """A new validator of any definition."""
-        # Not with the classes' own validators, which pydantic-core would take: they know all.
-        return SchemaValidator(cast("Any", self(name)), None, _use_prebuilt=False)
+        schema = self(name)
+        # Not with the classes' own validators, which know all: pydantic-core takes those of classes
+        # that are complete. Whoever makes another one meanwhile makes it whole, as it is here.
+        complete = [c for c in self._classes if c.__dict__.get("__pydantic_complete__")]
+        for cls in complete:
+            cls.__pydantic_complete__ = False
+        try:
+            return SchemaValidator(cast("Any", schema))
+        finally:
+            for cls in complete:
+                cls.__pydantic_complete__ = True
 
 
 @cache

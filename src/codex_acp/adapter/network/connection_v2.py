@@ -59,7 +59,7 @@ class _Methods:
     def options(self, session_id: str) -> Sequence[Option]:
         return self._of.shown(session_id).agent.config.options(session_id)
 
-    async def commands(self, session_id: str) -> Sequence[Command]:
+    async def commands(self, session_id: str) -> Sequence[Command] | None:
         return await self._of.shown(session_id).agent.commands(session_id)
 
     def session(self, session_id: str) -> Session:

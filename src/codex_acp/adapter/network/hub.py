@@ -14,11 +14,12 @@ from codex_acp.acp.conventions import acp_connection
 from codex_acp.adapter.agent import CodexAgent
 from codex_acp.adapter.network.connection import NetworkConnection
 from codex_acp.adapter.network.registry import Registry
+from codex_acp.adapter.serve import VERSIONS
 from codex_acp.adapter.side_tasks import guarded
 from codex_acp.errors import TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from codex_acp.acp.v2 import AgentHandlers
     from codex_acp.adapter.network.limits import Limits
@@ -49,7 +50,7 @@ class NetworkLink(Protocol):
 
 class Hub:
     """``new_server`` makes an app-server, which starts when it is needed; ``shared``: one for all
-    connections. ``spawn`` runs tasks that outlive connections.
+    connections. ``spawn`` runs tasks that outlive connections; ``versions`` of ACP are offered.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Hub:
         transcript: Transcript,
         *,
         shared: bool = True,
+        versions: Collection[int] = VERSIONS,
         when_loaded: Callable[[], None] | None = None,
     ) -> None:
         self._new_server = new_server
@@ -70,6 +72,7 @@ class Hub:
         self._limits = limits
         self._transcript = transcript
         self._shared = shared
+        self._versions = versions
         self._when_loaded = when_loaded
         self.registry = Registry(guarded(spawn), owners, limits)
         self.connections: dict[str, NetworkConnection] = {}
@@ -92,10 +95,10 @@ class Hub:
         ours = NetworkConnection(self.registry, token, agent)
         side = AgentSide(
             connection,
-            ours.requests(),
-            ours.notifications(),
+            ours.requests() if 1 in self._versions else None,
+            ours.notifications() if 1 in self._versions else None,
             unstable=ours.unstable(),
-            v2=lambda: _in_v2(ours),
+            v2=(lambda: _in_v2(ours)) if 2 in self._versions else None,
         )
 
         def put_out(why: str) -> None:

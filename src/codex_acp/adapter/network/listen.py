@@ -17,13 +17,19 @@ from codex_acp.adapter.network.door import Door
 from codex_acp.adapter.network.hub import Hub
 from codex_acp.adapter.network.limits import Limits
 from codex_acp.adapter.network.owners import Owners
-from codex_acp.adapter.serve import ADOPT_SECONDS, END_SIGNALS
+from codex_acp.adapter.serve import (
+    ADOPT_SECONDS,
+    END_SIGNALS,
+    START_UP_SECONDS,
+    VERSIONS,
+    collect_garbage,
+)
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.errors import MisuseError, TransportError
 from codex_acp.transport.orphans import adopt_orphans
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from codex_acp.adapter.network.tokens import Tokens
     from codex_acp.codex.connection.launch import LaunchOptions
@@ -93,6 +99,8 @@ class NetworkOptions:
     """One Codex for all connections, or one for each."""
     owners: str | None = None
     """The file in which it stands whose sessions are."""
+    versions: Collection[int] = VERSIONS
+    """The versions of ACP that are offered."""
     any_interface: bool = False
     """Whether it may listen where other machines can reach it."""
 
@@ -159,6 +167,7 @@ async def _main(
         for number in END_SIGNALS:
             loop.add_signal_handler(number, scope.cancel)
         loop.call_later(ADOPT_SECONDS, adopt_orphans, loop)
+        loop.call_later(START_UP_SECONDS, gc.enable)
         await listen(options, new_server, transcript, say, tls)
     return 0
 
@@ -185,7 +194,8 @@ async def listen(
                 options.limits,
                 transcript,
                 shared=options.shared,
-                when_loaded=gc.freeze,
+                versions=options.versions,
+                when_loaded=collect_garbage,
             )
             door = Door(
                 options.address.path,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.prompts.prompts import Prompts
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["TURN_EVENTS", "turn_of"]
+__all__ = ["TURN_EVENTS", "item_of", "turn_of"]
 
 _STOPPED: Final = frozenset({"idle", "systemError", "notLoaded"})
 """Statuses of a thread in which no turn of it runs."""
@@ -27,6 +27,11 @@ def turn_of(params: JsonValue) -> str | None:
     if isinstance(turn_id, str) and turn_id:
         return turn_id
     return _text(_member(params, "turn").get("id"))
+
+
+def item_of(params: JsonValue) -> str | None:
+    """The id of the item that an item's notification is about."""
+    return _text(_member(params, "item").get("id"))
 
 
 def _turn_started(prompts: Prompts, params: JsonValue) -> None:

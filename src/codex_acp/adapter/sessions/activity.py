@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,12 @@ from codex_acp.mapping.session.stop_reasons import PromptStop
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from codex_acp.adapter.prompts.turn_calls import TurnCalls
     from codex_acp.mapping.events.session_events import Activity
     from codex_acp.mapping.session.stop_reasons import PromptEnd
+    from codex_acp.mapping.state import SessionState
 
-__all__ = ["SessionActivity"]
+__all__ = ["SessionActivity", "stop_command"]
 
 
 class SessionActivity:
@@ -70,6 +73,11 @@ class SessionActivity:
         self._told = self.now
         self._tell(StateChanged(self._told))
 
+    def again_soon(self) -> bool:
+        """The same behind what is being shown now; true, for who asks whether to show it."""
+        asyncio.get_running_loop().call_soon(self.again)
+        return True
+
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """While a person is asked something."""
@@ -84,3 +92,11 @@ class SessionActivity:
     def _look(self) -> None:
         if self.now != self._told:
             self.again()
+
+
+async def stop_command(state: SessionState, calls: TurnCalls, call_id: str) -> bool:
+    """End the command of a tool call that runs; whether there was one that could be ended."""
+    open_call = state.open_calls.get(call_id)
+    item = state.background.get(call_id) if open_call is None else open_call.item
+    process_id = getattr(item, "process_id", None)
+    return process_id is not None and await calls.terminate(process_id)

@@ -15,8 +15,8 @@ from codex_acp.adapter.ordered_steps import OrderedSteps
 from codex_acp.adapter.prompts.host import NotTaken, PromptDone, Speech, TurnWork
 from codex_acp.adapter.prompts.prompts import Prompts
 from codex_acp.adapter.prompts.turn_calls import TurnCalls, start_refused
-from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, turn_of
-from codex_acp.adapter.sessions.activity import SessionActivity
+from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, item_of, turn_of
+from codex_acp.adapter.sessions.activity import SessionActivity, stop_command
 from codex_acp.adapter.sessions.due_timer import DueTimer
 from codex_acp.adapter.sessions.joined_pieces import JoinedPieces
 from codex_acp.adapter.sessions.notification_rows import QUOTES_SECRETS, ROWS, SHOW_FILES
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events import session_events as events
     from codex_acp.mapping.events.content import Block
-    from codex_acp.mapping.events.session_events import SessionEvents, ToolCallAnnounced
     from codex_acp.mapping.session.stop_reasons import PromptEnd
 
 
@@ -91,7 +91,7 @@ class Session:
         self._outflow = outflow
         self._steps = OrderedSteps()
         self._pieces = JoinedPieces(lambda *heard: self._steps.put(lambda: self._take(*heard)))
-        self.activity = SessionActivity(lambda state: outflow.send(session_id, state))
+        self.activity = SessionActivity(self._tell_activity)
         self._timer = DueTimer(self._due_at, self._flush_due)
         self._used_before: TokenUsageBreakdown | None = None
         self._calls = TurnCalls(codex, session_id)
@@ -128,10 +128,8 @@ class Session:
         self.prompts.cancel()
 
     async def stop_command(self, call_id: str) -> bool:
-        """End the command of a tool call that runs; whether there was one that could be ended."""
-        open_call = self._state.open_calls.get(call_id)
-        process_id = getattr(None if open_call is None else open_call.item, "process_id", None)
-        return process_id is not None and await self._calls.terminate(process_id)
+        """See `stop_command`."""
+        return await stop_command(self._state, self._calls, call_id)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -221,6 +219,10 @@ class Session:
         """See `PromptHost`."""
         self._used_before = self._state.total_usage
 
+    def _tell_activity(self, activity: events.StateChanged) -> None:
+        activity.background = list(self._state.background)
+        self._outflow.send(self.id, activity)
+
     def works_by_itself(self) -> None:
         """See `PromptHost`."""
         self.activity.begins()
@@ -269,7 +271,7 @@ class Session:
         self._pieces.flush()
         await self._steps.caught_up()
 
-    def announce_tool_call(self, call: ToolCallAnnounced) -> None:
+    def announce_tool_call(self, call: events.ToolCallAnnounced) -> None:
         """See `SessionProtocol`: the tool call comes before the question that refers to it."""
         self._state.now = monotonic()
         self._send(announce(self._state, call))
@@ -293,8 +295,8 @@ class Session:
         """See `SessionProtocol`."""
         self._put(lambda: self._outflow.send(self.id, said(text)))
 
-    def _send(self, events: SessionEvents) -> None:
-        for event in events:
+    def _send(self, told: events.SessionEvents) -> None:
+        for event in told:
             self._outflow.send(self.id, event)
 
     def _put(self, step: Callable[[], None]) -> None:
@@ -339,7 +341,11 @@ class Session:
         if self._stale and turn_of(params) in self._stale:
             self._of_stale_turn(method, params)
             return False
-        return not (method.startswith("item/") and self.prompts.answered(turn_of(params)))
+        if not (method.startswith("item/") and self.prompts.answered(turn_of(params))):
+            return True
+        if method != "item/completed" or item_of(params) not in self._state.background:
+            return False
+        return self.activity.again_soon()
 
     def _show_edit(
         self, event: ServerNotification, params: JsonValue, files: Mapping[str, str]

@@ -15,7 +15,7 @@ from codex_acp.mapping.calls.item_calls import call_of, id_of, last_phase
 from codex_acp.mapping.calls.open_calls import OpenCall
 from codex_acp.mapping.calls.output import WHOLE_LIMIT, whole_text
 from codex_acp.mapping.calls.running_calls import content_now, flush_changes, remember_item
-from codex_acp.mapping.events.session_events import ToolCallChanged
+from codex_acp.mapping.events.session_events import TerminalOutput, ToolCallChanged
 from codex_acp.routing.content import text_content
 
 if TYPE_CHECKING:
@@ -77,6 +77,9 @@ def call_started(state: SessionState, item: ToolItem) -> SessionEvents:
 
 def call_completed(state: SessionState, item: ToolItem) -> SessionEvents:
     """An item completed: all of its tool call, but for diffs that the client has already."""
+    if isinstance(item, CommandExecutionThreadItem) and item.id in state.background:
+        del state.background[item.id]
+        return _background_ended(item)
     open_call = state.open_calls.pop(id_of(item), None)
     streamed = open_call.output.whole() if open_call is not None and open_call.output.size else None
     call = call_of(state, item, last_phase(item), streamed)
@@ -127,11 +130,35 @@ def call_ended(state: SessionState, tool_call_id: str, *, ended_well: bool) -> S
     return (_status(tool_call_id, "completed" if ended_well else "failed"),)
 
 
-def close_open_calls(state: SessionState) -> SessionEvents:
-    """The turn ended: no tool call of it is left pending or in progress."""
+def close_open_calls(state: SessionState, *, goes_on: bool = False) -> SessionEvents:
+    """The turn ended: no tool call of it is left pending or in progress.
+
+    ``goes_on``: nobody has stopped it, so that a command which still runs does so from now on in
+    the background.
+    """
     left = list(state.open_calls.items())
     state.open_calls.clear()
-    return [_cut_off(state, tool_call_id, open_call) for tool_call_id, open_call in left]
+    return [
+        _in_background(state, open_call.item)
+        if goes_on and open_call.item is not None and _lives_on(state, open_call.item)
+        else _cut_off(state, tool_call_id, open_call)
+        for tool_call_id, open_call in left
+    ]
+
+
+def _in_background(state: SessionState, item: ToolItem) -> SessionEvent:
+    """The tool call has returned to the model; the terminal goes on."""
+    assert isinstance(item, CommandExecutionThreadItem), "nothing else lives on"
+    state.background[item.id] = item
+    return ToolCallChanged(id=item.id, status="completed", stoppable=False)
+
+
+def _background_ended(item: CommandExecutionThreadItem) -> SessionEvents:
+    """What came since its turn was not streamed: the terminal is told whole."""
+    ended = ToolCallChanged(id=item.id, terminal=terminal_state(item, ended=True), stoppable=False)
+    if item.aggregated_output is None:
+        return (ended,)
+    return (TerminalOutput(item.id, "", whole_text(item.aggregated_output)), ended)
 
 
 def _has_diffs(open_call: OpenCall, call: Call) -> bool:

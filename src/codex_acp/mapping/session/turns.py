@@ -33,9 +33,11 @@ def error(state: SessionState, params: ErrorNotification) -> SessionEvents:
 
 def turn_completed(state: SessionState, params: TurnCompletedNotification) -> SessionEvents:
     """``turn/completed``: what was sent is forgotten, and nothing of it stays open."""
-    del params
     state.sent_text.clear()
     state.thoughts.clear()
     state.plan_explanation = None
     state.review_text = None
-    return [*close_compactions(state), *close_open_calls(state)]
+    return [
+        *close_compactions(state),
+        *close_open_calls(state, goes_on=params.turn.status == "completed"),
+    ]

@@ -1,4 +1,4 @@
-"""What concerns a session as a whole, as ACP v2's ``session/update``; and its config options."""
+"""What concerns a session as a whole, as ACP v2's ``session/update``."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ from codex_acp.mapping.events.session_events import (
     UsageChanged,
 )
 from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop
+from codex_acp.mapping.v2.offers import command, option
 
 if TYPE_CHECKING:
     from codex_acp.acp._generated.v2.models import SessionUpdate
-    from codex_acp.mapping.config.options import Option
-    from codex_acp.mapping.config.values import Choice
-    from codex_acp.mapping.events.session_events import Command
     from codex_acp.mapping.session.stop_reasons import PromptEnd
 
-__all__ = ["command", "option", "session_update"]
+__all__ = ["session_update"]
 
 OfSession: TypeAlias = (
     PlanChanged
@@ -99,43 +97,3 @@ def _stop(end: PromptEnd) -> dict[str, Any]:
             return {"stopReason": "error", "error": error}
         case _:
             assert_never(end)
-
-
-def command(offered: Command) -> dict[str, Any]:
-    """``AvailableCommand``."""
-    written: dict[str, Any] = {
-        "type": "command",
-        "name": offered.name,
-        "description": offered.description,
-    }
-    if offered.hint is not None:
-        written["input"] = {"type": "text", "hint": offered.hint}
-    return written
-
-
-def option(offered: Option) -> dict[str, Any]:
-    """``SessionConfigOption``."""
-    written: dict[str, Any] = {
-        "configId": offered.id,
-        "name": offered.name,
-        "description": offered.description,
-        "category": offered.category,
-    }
-    if offered.switch:
-        chosen = offered.current == offered.values[1]
-        return written | {"type": "boolean", "currentValue": chosen}
-    choices: list[Any] = [_choice(choice) for choice in offered.choices]
-    if offered.grouped:
-        own = [_choice(choice) for choice in offered.grouped]
-        choices = [
-            {"groupId": "modes", "name": "Modes", "options": choices},
-            {"groupId": "profiles", "name": "Your permission profiles", "options": own},
-        ]
-    return written | {"type": "select", "currentValue": offered.current, "options": choices}
-
-
-def _choice(choice: Choice) -> dict[str, Any]:
-    written: dict[str, Any] = {"value": choice.value, "name": choice.name}
-    if choice.description is not None:
-        written["description"] = choice.description
-    return written

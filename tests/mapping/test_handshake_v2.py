@@ -1,0 +1,60 @@
+"""What a client of ACP v2 says of itself, and what it is answered."""
+
+from __future__ import annotations
+
+import pytest
+
+from codex_acp.acp.capabilities import client_features_v2
+from codex_acp.acp.v2 import ClientCapabilities
+from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.mapping.agent.auth_methods import LoginWays
+from codex_acp.mapping.v2.handshake import (
+    features_of,
+    initialize_result,
+    introduction,
+    is_simple,
+)
+from codex_acp.wire.codec import decode
+from tests.support.acp_schema import problems_of_message
+
+INFO: dict[str, JsonValue] = {"name": "x", "version": "1"}
+
+CAPABILITIES: list[JsonValue] = [
+    {},
+    {"elicitation": {}},
+    {"elicitation": {"form": {}}},
+    {"elicitation": {"form": None, "url": {}}, "auth": {"terminal": {}}},
+    {"auth": {"terminal": None}},
+    {"auth": {}, "_meta": {"terminal_output": True}},
+]
+
+
+@pytest.mark.parametrize("given", CAPABILITIES)
+def test_the_features_are_those_that_the_models_read(given: JsonValue) -> None:
+    said = introduction({"protocolVersion": 2, "info": INFO, "capabilities": given})
+
+    assert features_of(said) == client_features_v2(decode(ClientCapabilities, given))
+
+
+@pytest.mark.parametrize("given", CAPABILITIES)
+def test_the_answer_fits_the_schema_of_v2(given: JsonValue) -> None:
+    said = introduction({"protocolVersion": 2, "info": INFO, "capabilities": given})
+    result = initialize_result(said, LoginWays(browser=True, command=("codex-acp-sdk",)))
+    message = {"jsonrpc": "2.0", "id": 1, "result": result}
+
+    assert problems_of_message("agent", message, "initialize", 2) == []
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        None,
+        {"protocolVersion": 2},
+        {"protocolVersion": 3, "info": INFO},
+        {"protocolVersion": 2, "info": {"name": "x"}},
+        {"protocolVersion": 2, "info": INFO, "capabilities": []},
+    ],
+)
+def test_what_is_not_simple_goes_through_the_models(params: JsonValue) -> None:
+    assert not is_simple(params)
+    assert is_simple({"protocolVersion": 2, "info": INFO})
