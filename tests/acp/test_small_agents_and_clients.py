@@ -20,6 +20,7 @@ from codex_acp.acp.types import (
     LoadSessionRequest,
     LoadSessionResponse,
     NewSessionRequest,
+    PermissionOption,
     PromptCapabilities,
     PromptRequest,
     ReadTextFileRequest,
@@ -111,6 +112,24 @@ async def test_a_tool_call_runs_only_when_it_is_allowed_and_always_ends() -> Non
         announced, ended = world.updates
     assert (announced["status"], announced["rawInput"]) == ("pending", {"path": "a"})
     assert ended["status"] == "failed"
+
+
+@pytest.mark.attack("agent")
+async def test_an_option_that_stands_for_two_kinds_is_not_chosen_to_reject() -> None:
+    """The agent goes by the id: rejecting by this one would allow."""
+    allowed: list[bool] = []
+    both = [
+        PermissionOption(option_id="x", name="No", kind="reject_once"),
+        PermissionOption(option_id="x", name="Yes", kind="allow_once"),
+    ]
+
+    async def answer(turn: PromptTurn) -> None:
+        async with turn.tool_call("Delete") as call:
+            allowed.append(await call.is_allowed(both))
+
+    async with World(answer) as world:
+        await world.prompt()
+    assert allowed == [False]
 
 
 async def test_a_tool_call_whose_body_fails_is_failed_and_so_is_the_prompt() -> None:

@@ -15,18 +15,17 @@ from codex_acp.acp._generated.v1.methods import (
     PROTOCOL_NOTIFICATIONS,
 )
 from codex_acp.acp._generated.v1.models import (
-    CancelledRequestPermissionOutcome,
     ClientCapabilities,
     FileSystemCapabilities,
     Implementation,
     InitializeRequest,
     RequestPermissionResponse,
-    SelectedRequestPermissionOutcome,
 )
 from codex_acp.acp.capabilities import PROTOCOL_VERSION
 from codex_acp.acp.client_side import ClientSide
 from codex_acp.acp.conventions import acp_connection, check_known, spawn
 from codex_acp.acp.dialects import methods_of
+from codex_acp.acp.permission_options import outcome_of
 from codex_acp.errors import LaunchError, MisuseError
 
 if TYPE_CHECKING:
@@ -166,8 +165,4 @@ def _advertised(given: ClientCapabilities, rows: SomeClientRequestHandlers) -> C
 
 
 async def _reject(request: RequestPermissionRequest) -> RequestPermissionResponse:
-    for option in request.options:
-        if option.kind == "reject_once":
-            outcome = SelectedRequestPermissionOutcome(option_id=option.option_id)
-            return RequestPermissionResponse(outcome=outcome)
-    return RequestPermissionResponse(outcome=CancelledRequestPermissionOutcome())
+    return RequestPermissionResponse(outcome=outcome_of(request.options, "reject_once"))

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from codex_acp.acp.permission_options import option_of, outcome_of
 from codex_acp.acp.types import (
-    CancelledRequestPermissionOutcome,
     PermissionOption,
     SelectedRequestPermissionOutcome,
 )
@@ -54,11 +54,7 @@ class Permission:
 
         Only one whose id stands for this kind alone: the agent goes by the id.
         """
-        for option in self.options:
-            kinds = {other.kind for other in self.options if other.option_id == option.option_id}
-            if option.kind == kind and kinds == {kind}:
-                return option
-        return None
+        return option_of(self.options, kind)
 
 
 Decision: TypeAlias = PermissionOption | str | None
@@ -107,7 +103,4 @@ async def decide(policy: PermissionPolicy, permission: Permission) -> RequestPer
 
 def rejected(permission: Permission) -> RequestPermissionOutcome:
     """The option that rejects once, or "cancelled" where there is none."""
-    option = permission.option("reject_once")
-    if option is None:
-        return CancelledRequestPermissionOutcome()
-    return SelectedRequestPermissionOutcome(option_id=option.option_id)
+    return outcome_of(permission.options, "reject_once")

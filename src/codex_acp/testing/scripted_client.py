@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codex_acp.acp import connect_agent
+from codex_acp.acp.permission_options import outcome_of
 from codex_acp.acp.types import (
     AcceptCreateElicitationResponse,
     AgentMessageChunkSessionUpdate,
-    CancelledRequestPermissionOutcome,
     CancelNotification,
     ClientCapabilities,
     DeclineCreateElicitationResponse,
@@ -24,7 +24,6 @@ from codex_acp.acp.types import (
     NewSessionRequest,
     PromptRequest,
     RequestPermissionResponse,
-    SelectedRequestPermissionOutcome,
     TextContentBlock,
 )
 
@@ -158,11 +157,7 @@ class ScriptedClient:
         number = len(self.asked)
         self.asked.append(request)
         wanted = self.permissions[number] if number < len(self.permissions) else "reject_once"
-        for option in request.options:
-            if option.kind == wanted:
-                chosen = SelectedRequestPermissionOutcome(option_id=option.option_id)
-                return RequestPermissionResponse(outcome=chosen)
-        return RequestPermissionResponse(outcome=CancelledRequestPermissionOutcome())
+        return RequestPermissionResponse(outcome=outcome_of(request.options, wanted))
 
     async def _elicitation(self, request: CreateElicitationRequest) -> CreateElicitationResponse:
         number = len(self.elicited)
