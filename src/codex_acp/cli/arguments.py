@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 from codex_acp.cli.directories import add_trust
 from codex_acp.cli.listen_arguments import add_listen_arguments
 from codex_acp.cli.logs import DEFAULT_LEVEL, LEVEL_VARIABLE, LEVELS, chosen_level
+from codex_acp.cli.numbers import positive
 
 __all__ = [
     "PROGRAM",
@@ -251,14 +252,7 @@ def _setting(text: str) -> str:
 
 
 def _positive(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        message = f"{text!r} is not a positive whole number of bytes"
-        raise argparse.ArgumentTypeError(message)
-    return number
+    return positive(text, " of bytes")
 
 
 def _level(text: str) -> str:

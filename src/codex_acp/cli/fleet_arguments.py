@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from codex_acp.cli.numbers import positive
 from codex_acp.cli.run_arguments import KINDS, kinds_of
 
 __all__ = ["FAILED", "LEFT", "USAGE", "FleetOptions", "add_fleet_arguments", "fleet_options"]
@@ -93,9 +94,9 @@ def add_fleet_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_limits(run: argparse.ArgumentParser) -> None:
-    run.add_argument("--concurrency", metavar="N", type=_count, help="tasks at once")
+    run.add_argument("--concurrency", metavar="N", type=positive, help="tasks at once")
     run.add_argument(
-        "--max-tokens", metavar="N", type=_count, help="stop the fleet when all used this many"
+        "--max-tokens", metavar="N", type=positive, help="stop the fleet when all used this many"
     )
     run.add_argument(
         "--time-limit", metavar="S", type=_seconds, help="stop the fleet after this many seconds"
@@ -109,7 +110,7 @@ def _add_limits(run: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--attempts",
         metavar="N",
-        type=_count,
+        type=positive,
         default=3,
         help="try a task this often if its model is overloaded or its agent or worker is lost "
         "(default: 3)",
@@ -124,7 +125,7 @@ def _add_engine(run: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--num-cpus", metavar="X", type=_amount, default=1.0, help="of a node, for a Ray worker"
     )
-    run.add_argument("--memory", metavar="BYTES", type=_count, help="of a node, for a Ray worker")
+    run.add_argument("--memory", metavar="BYTES", type=positive, help="of a node, for a Ray worker")
     run.add_argument(
         "--resource",
         metavar="NAME=X",
@@ -174,17 +175,6 @@ def fleet_options(parsed: argparse.Namespace) -> FleetOptions:
         memory=parsed.memory,
         resources=tuple(parsed.resource),
     )
-
-
-def _count(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        message = f"{text!r} is not a positive whole number"
-        raise argparse.ArgumentTypeError(message)
-    return number
 
 
 def _amount(text: str) -> float:

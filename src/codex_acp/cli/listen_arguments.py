@@ -6,6 +6,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Final
 
+from codex_acp.cli.numbers import positive
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -80,8 +81,10 @@ def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep a session whose connection breaks, with its questions, for so long: e.g. 8h, "
         "30m, 90s (default: it ends, and its questions are answered no)",
     )
-    group.add_argument("--max-connections", metavar="N", type=_number, help="at once (default: 64)")
-    group.add_argument("--max-sessions", metavar="N", type=_number, help="at once (default: 256)")
+    group.add_argument(
+        "--max-connections", metavar="N", type=positive, help="at once (default: 64)"
+    )
+    group.add_argument("--max-sessions", metavar="N", type=positive, help="at once (default: 256)")
 
 
 def network_options(parsed: argparse.Namespace) -> NetworkOptions | None:
@@ -156,14 +159,3 @@ def _seconds(text: str) -> float:
         message = f"{text!r} is no time like 8h, 30m or 90s, of at most 30 days"
         raise argparse.ArgumentTypeError(message)
     return seconds
-
-
-def _number(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        message = f"{text!r} is not a positive whole number"
-        raise argparse.ArgumentTypeError(message)
-    return number
