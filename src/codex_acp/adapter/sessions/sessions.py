@@ -112,7 +112,7 @@ class Sessions:
         self._on_known: Callable[[Session, OpenSession], None] | None = None
 
     def when_known(self, callback: Callable[[Session, OpenSession], None]) -> None:
-        """``callback`` is called with each session that becomes known, before it is told anything."""
+        """``callback`` gets each session that becomes known, before that is told anything."""
         self._on_known = callback
 
     # The connections to Codex.
