@@ -70,9 +70,11 @@ def _loaded_from_json() -> Callable[..., object] | None:
 
 @cache
 def _from_json() -> Callable[[bytes], object]:
-    from_json = _loaded_from_json()
-    if from_json is None:  # imported, it would be waited for until all of its module is there
-        from pydantic_core import from_json
+    loaded = _loaded_from_json()
+    if loaded is not None:  # an import would wait until all of its module is there
+        return partial(loaded, allow_inf_nan=False)
+    from pydantic_core import from_json
+
     return partial(from_json, allow_inf_nan=False)
 
 
