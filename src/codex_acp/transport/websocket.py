@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.errors import MisuseError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
-from codex_acp.transport.websocket_messages import CLOSE_SECONDS, MessageLink
+from codex_acp.transport.message_link import CLOSE_SECONDS
+from codex_acp.transport.websocket_messages import WebSocketMessages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,7 @@ CONNECT_SECONDS: Final = 10.0
 """For the connection and its handshake."""
 
 
-class WebSocketLink(MessageLink):
+class WebSocketLink(WebSocketMessages):
     """A websocket as a `Link`.
 
     ``name`` stands for the peer in messages, ``kind`` says what it should be, ``token_hint`` where
@@ -59,9 +60,6 @@ class WebSocketLink(MessageLink):
         self._ping_seconds = ping_seconds
         self._kind = kind
         self._token_hint = token_hint
-
-    def __repr__(self) -> str:
-        return f"WebSocketLink({self._name!r})"
 
     async def _open(self) -> ClientConnection:
         from websockets.asyncio.client import connect, unix_connect
