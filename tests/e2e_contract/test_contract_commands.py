@@ -18,8 +18,8 @@ pytestmark = pytest.mark.e2e
 SCENES = Scenes()
 
 
-def make_bench(_: object) -> ContractBench:
-    return ContractBench(SCENES)
+def make_bench(_: object, version: int) -> ContractBench:
+    return ContractBench(SCENES, version)
 
 
 def escalated(cmd: str, call: str) -> ToolCall:
@@ -100,7 +100,7 @@ async def test_3_4_a_client_that_chooses_by_kind_says_no_without_ending_the_turn
     prompt = bench.prompt(session, BY_KIND)
     asked = await bench.asks.next_permission()
     assert {"allow_once", "reject_once"} <= set(asked.kinds)
-    noes = [option for option in asked.request.options if option.kind.startswith("reject")]
+    noes = [option for option in asked.options if option.kind.startswith("reject")]
     asked.choose_id(noes[-1].option_id)
 
     assert await prompt.end() == "end_turn"
@@ -256,12 +256,11 @@ async def test_3_8_bidirectional_and_control_characters_of_a_command_are_made_vi
     session = await bench.new_session()
     prompt = bench.prompt(session, TRICKED)
     asked = await bench.asks.next_permission()
-    texts = [asked.title, *(str(content) for content in asked.request.tool_call.content or ())]
     asked.choose("reject_once")
 
     assert await prompt.end() == "end_turn"
     for hidden in ("\u202e", "\u2069", "\x1b", "\u200b"):
-        assert not [text for text in texts if hidden in text]
+        assert not [text for text in asked.texts if hidden in text]
     assert "harmless" in asked.title
 
 
@@ -277,6 +276,4 @@ async def test_3_8_a_command_of_a_megabyte_says_that_it_is_cut_and_cannot_be_all
     assert asked.kinds == ["reject_once"], "what is cut cannot be allowed"
     assert len(asked.title) < 10_000
     assert "characters" in asked.title
-    raw_input = asked.request.tool_call.raw_input
-    assert isinstance(raw_input, dict)
-    assert LONG in raw_input["command"]
+    assert LONG in asked.raw_input["command"]

@@ -277,9 +277,8 @@ class Session:
 
     def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
         """See `SessionProtocol`."""
-        self._put(
-            lambda: self._send(approval_settled(self._state, tool_call_id, accepted=accepted))
-        )
+        how = {"accepted": accepted, "cancelled": self.cancelling}
+        self._put(lambda: self._send(approval_settled(self._state, tool_call_id, **how)))
 
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
         """See `SessionProtocol`."""
