@@ -45,6 +45,15 @@ UNKNOWN_OPTION = SCENES.add("unknown option", [escalated("touch unknown-option",
 FOREIGN_ONE = SCENES.add("foreign one", [escalated("touch foreign-one", "c10")], DONE)
 FOREIGN_TWO = SCENES.add("foreign two", [escalated("touch foreign-two", "c11")], DONE)
 ERROR = SCENES.add("error", [escalated("touch error", "c12")], DONE)
+OUTCOMES: list[dict[str, str]] = [
+    {"outcome": "allow_everything"},
+    {"outcome": "selected", "optionId": "made-up"},
+    {"outcome": "_ours", "optionId": "allow"},
+]
+ODD_OUTCOMES = [
+    SCENES.add(f"odd outcome {n}", [escalated(f"touch odd-{n}", f"o{n}")], DONE)
+    for n in range(len(OUTCOMES))
+]
 FIRST = SCENES.add("first", [escalated("touch first", "c13")], DONE)
 SECOND = SCENES.add("second", [escalated("touch second", "c14")], DONE)
 BOTH = SCENES.add(
@@ -209,6 +218,20 @@ async def test_3_3_an_error_for_an_answer_fails_closed_and_is_said(bench: Contra
     assert not bench.path("error").exists()
     assert bench.replies(session) == [{"decision": "decline"}]
     assert "the dialog crashed" in bench.said(session)
+
+
+@pytest.mark.parametrize("version", [2], ids=["v2"], scope="module")
+@pytest.mark.parametrize("number", range(len(OUTCOMES)))
+async def test_3_3_an_outcome_that_is_not_known_is_no_consent(
+    bench: ContractBench, number: int
+) -> None:
+    session = await bench.new_session()
+    prompt = bench.prompt(session, ODD_OUTCOMES[number])
+    (await bench.asks.next_permission()).answer.set_result(OUTCOMES[number])
+
+    assert await prompt.end() == "end_turn"
+    assert not bench.path(f"odd-{number}").exists()
+    assert bench.statuses(session, f"o{number}")[-1] == "failed"
 
 
 async def test_3_7_two_sessions_approvals_are_answered_in_reverse_order(
