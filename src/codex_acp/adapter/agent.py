@@ -1,7 +1,7 @@
 """The ACP agent's methods: which are offered, and what each does.
 
 The first ``initialize`` and ``session/new`` are answered without a model: pydantic and all that
-a prompt needs are loaded behind the answer, see `Sessions`.
+a prompt needs are loaded behind the answer, see `AfterOpening`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
 from codex_acp.adapter.sessions.session_transcript import SessionTranscript
 from codex_acp.adapter.sessions.sessions import Sessions
 from codex_acp.adapter.side_tasks import guarded
-from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.encode import encode_json
 from codex_acp.mapping.agent.handshake import codex_client_info, initialize_result, is_simple
 from codex_acp.mapping.session.ids import canonical_id
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.prompts.host import PromptDone
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.sessions.methods import SessionMethods
-    from codex_acp.adapter.sessions.opener import Opened
+    from codex_acp.adapter.sessions.opener import OpeningResult
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.sessions.session_services import SessionServices
     from codex_acp.adapter.sessions.sessions import OpenSession
@@ -84,34 +83,31 @@ class CodexAgent:
         transcript = transcript or Transcript()
         self.client = Client(spawn)
         self._sessions = Sessions(spawn, self.client, transcript)
-        self._record = SessionTranscript(transcript, lambda: self._sessions.generation)
-        self.config = Config(spawn, self._sessions.send, self._takes_booleans)
+        self._transcript = SessionTranscript(transcript, lambda: self._sessions.generation)
+        self.config = Config(spawn, self._sessions.send, self._sessions.features)
         self._opener = SessionOpener(app_server, self._sessions, self.config, self._waits)
-        self._readiness = PromptPreconditions(self._sessions, self._opener)
+        self._preconditions = PromptPreconditions(self._sessions, self._opener)
         self._session_methods: SessionMethods | None = None
-        self.archive = SessionArchive(
-            self._sessions,
-            self._opener,
-            lambda: self.methods,
-            self._readiness.cancel,
-            lambda session_id: self._closed(session_id, "archived by the client"),
-        )
-        self._extras: SessionServices | None = None
+        self._services: SessionServices | None = None
         self._login_ways = login_ways(os.environ, app_server.options.codex)
         self.logins = Logins(app_server, self.client, self._opener.login, spawn)
         self.authenticate, self.logout = self.logins.authenticate, self.logins.logout
         self.auth_status = self.logins.status
-        self._sessions.when_made(self._made)
+        self.archive = SessionArchive(
+            self._sessions,
+            self._opener,
+            lambda: self.methods,
+            self._preconditions.cancel,
+            lambda session_id: self._closed(session_id, "archived by the client"),
+        )
+        self._sessions.when_known(self._known)
         app_server.when_started(self._codex_started)
         app_server.when_refused(self._sessions.refused)
-        self._after = AfterOpening(self._sessions, self._opened, when_loaded, ahead)
+        self._after = AfterOpening(self._answered, when_loaded, ahead)
 
     def _codex_started(self, codex: AppServerConnection) -> None:
         self._sessions.codex_started(codex)
         self.logins.codex_started(codex)
-
-    def _takes_booleans(self, session_id: str) -> bool:
-        return self._sessions.audience(session_id).takes_booleans
 
     @property
     def parts(self) -> tuple[Sessions, Config]:
@@ -221,13 +217,9 @@ class CodexAgent:
         self, setup: Setup, more: Callable[[str], Awaitable[dict[str, JsonValue]]] | None = None
     ) -> dict[str, JsonValue]:
         """A new session; the answer as plain JSON, with what ``more`` has to say of it."""
-        try:
-            opened = await self._opener.start(setup)
-        except RpcError:
-            self._after.load_soon()
-            raise
+        opened = await self._opener.start(setup)
         also = {} if more is None else await more(opened.session_id)
-        self._open(opened)
+        self._opened(opened)
         return {"sessionId": opened.session_id, **opened.answer, **also}
 
     async def load_session(
@@ -258,7 +250,7 @@ class CodexAgent:
 
     async def close_session(self, request: v1.CloseSessionRequest) -> v1.CloseSessionResponse:
         """See `SessionMethods.close`."""
-        self._readiness.cancel(request.session_id)
+        self._preconditions.cancel(request.session_id)
         response = await self.methods.close(request)
         self._closed(request.session_id, "closed by the client")
         return response
@@ -266,7 +258,7 @@ class CodexAgent:
     async def delete_session(self, request: v1.DeleteSessionRequest) -> v1.DeleteSessionResponse:
         """See `SessionMethods.delete`."""
         request.session_id = canonical_id(request.session_id)  # else an open one lived on
-        self._readiness.cancel(request.session_id)
+        self._preconditions.cancel(request.session_id)
         was_open = request.session_id in self._sessions
         response = await self.methods.delete(request)
         if was_open:
@@ -279,14 +271,14 @@ class CodexAgent:
 
     async def set_mode(self, request: v1.SetSessionModeRequest) -> v1.SetSessionModeResponse:
         """See `Config.set_mode`."""
-        await self._readiness.live(self.session(request.session_id).id)
+        await self._preconditions.live(self.session(request.session_id).id)
         return await self.config.set_mode(request)
 
     async def set_config_option(
         self, request: v1.SetSessionConfigOptionRequest
     ) -> v1.SetSessionConfigOptionResponse:
         """See `Config.set_config_option`."""
-        await self._readiness.live(self.session(request.session_id).id)
+        await self._preconditions.live(self.session(request.session_id).id)
         return await self.config.set_config_option(request)
 
     async def commands(self, session_id: str) -> Sequence[Command] | None:
@@ -294,7 +286,7 @@ class CodexAgent:
 
         None while what reads them is not loaded: they follow then.
         """
-        return None if self._extras is None else await self._extras.told_commands(session_id)
+        return None if self._services is None else await self._services.told_commands(session_id)
 
     @property
     def methods(self) -> SessionMethods:
@@ -313,38 +305,37 @@ class CodexAgent:
             self._ahead.start_within(LOAD_AFTER_SECONDS)
 
     def _answer(
-        self, name: str, opened: Opened, also: Mapping[str, JsonValue] | None = None
+        self, name: str, opened: OpeningResult, also: Mapping[str, JsonValue] | None = None
     ) -> object:
         """The answer to the request that has opened a session, as its model."""
-        self._open(opened)
+        self._opened(opened)
         return ACP_MODELS.decode(name, {**(also or {}), **opened.answer}, "the session")
 
-    def _open(self, opened: Opened) -> None:
+    def _opened(self, opened: OpeningResult) -> None:
         """A session is open; what else there is to do, waits until that is answered."""
-        self._record.opened(opened)
+        self._transcript.opened(opened)
         self._after.add(opened)
 
     def leave(self) -> None:
         """The client is gone: nothing is begun for it any more."""
         self._after.leave()
 
-    def _opened(self, session: Session, opened: Opened) -> None:
-        """The client knows the session now: what it is told at once, whichever way it opened."""
+    def _answered(self, opened: OpeningResult) -> None:
+        """What a session tells at once behind the answer that opened it, whichever way it did."""
+        session = self._sessions.known(opened.session_id)
+        if session is None:
+            return
         for line in opened.said:
             session.say(line)
-        if self._extras is not None:
-            self._extras.opened(session.id)
+        if self._services is not None:
+            self._services.answered(session.id)
 
-    def _made(self, session: Session, opened: OpenSession) -> None:
-        self._services.made(session, opened)
-
-    @property
-    def _services(self) -> SessionServices:
-        if self._extras is None:
+    def _known(self, session: Session, opened: OpenSession) -> None:
+        if self._services is None:
             from codex_acp.adapter.sessions.session_services import SessionServices
 
-            self._extras = SessionServices(self._sessions, self.config, self.spawn)
-        return self._extras
+            self._services = SessionServices(self._sessions, self.config, self.spawn)
+        self._services.known(session, opened)
 
     # Prompts.
 
@@ -365,28 +356,28 @@ class CodexAgent:
     ) -> PromptDone:
         """See `Session.prompt`; -32002 for a session that is not open here."""
         session_id = self.session(session_id).id
-        running = self._readiness.run(
+        running = self._preconditions.run(
             session_id, lambda: self.session(session_id).prompt(blocks, when_inserted)
         )
-        return await self._record.prompt(session_id, running)
+        return await self._transcript.prompt(session_id, running)
 
     def cancel(self, notification: v1.CancelNotification) -> None:
         """See `Session.cancel`; one for an unknown session is only logged."""
-        session = self._sessions.get(notification.session_id)
+        session = self._sessions.known(notification.session_id)
         if session is None:
             logger.warning("session/cancel names the unknown session %s", notification.session_id)
         else:
-            self._readiness.cancel(session.id)
+            self._preconditions.cancel(session.id)
             session.cancel()
 
     def session(self, session_id: str) -> Session:
         """An open session. Raises RpcError -32002."""
-        session = self._sessions.get(session_id)
+        session = self._sessions.known(session_id)
         if session is None:
             raise unknown_session(session_id)
         return session
 
     def _closed(self, session_id: str, reason: str) -> None:
-        if self._extras is not None:
-            self._extras.closed(session_id)
-        self._record.closed(session_id, reason)
+        if self._services is not None:
+            self._services.closed(session_id)
+        self._transcript.closed(session_id, reason)

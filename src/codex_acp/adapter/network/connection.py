@@ -178,7 +178,7 @@ class NetworkConnection:
         await self._registry.make_room()
         session = self._new()
         response = await self.agent.new_session(request, session)
-        await self._opened(response.session_id, session)
+        await self._open(response.session_id, session)
         return response
 
     async def fork_session(self, request: ForkSessionRequest) -> ForkSessionResponse:
@@ -187,7 +187,7 @@ class NetworkConnection:
         self._must_own(request.session_id)
         session = self._new()
         response = await self.agent.fork_session(request, session)
-        await self._opened(response.session_id, session)
+        await self._open(response.session_id, session)
         return response
 
     async def load_session(self, request: LoadSessionRequest) -> LoadSessionResponse:
@@ -274,8 +274,8 @@ class NetworkConnection:
         kept = self._registry.limits.keep_seconds > 0
         return NetworkSession(self._token.owner, self.agent, self.client, kept=kept)
 
-    async def _opened(self, session_id: str, session: NetworkSession) -> None:
-        self._registry.opened(session_id, session)
+    async def _open(self, session_id: str, session: NetworkSession) -> None:
+        self._registry.open(session_id, session)
         if self.client.gone:  # while the session was made
             self._registry.left(self.client)
 
@@ -298,20 +298,20 @@ class NetworkConnection:
                 await self._registry.make_room()
                 session = self._new()
                 answer = await reopen(session)
-                await self._opened(session_id, session)
+                await self._open(session_id, session)
                 return answer
             before = earlier.taken_by(self.client)
             try:
                 if earlier.busy:
                     return await self._show(earlier, whole=whole)
-                kept = earlier.opened_by(self.client, whole=whole)
+                kept = earlier.reopen_for(self.client, whole=whole)
                 answer = await reopen(earlier)
                 for event in kept:
                     earlier.send(session_id, event)
             except BaseException:
                 self._given_back(earlier, before)
                 raise
-            await self._opened(session_id, earlier)
+            await self._open(session_id, earlier)
             return answer
 
     def _given_back(self, session: NetworkSession, before: Client | None) -> None:
@@ -327,7 +327,7 @@ class NetworkConnection:
         """Show what goes on: the history first if it is to be shown whole, its questions last."""
         session_id = session.session_id
         sessions, config = session.agent.parts
-        opened = sessions.opened(session_id)
+        opened = sessions.open_session(session_id)
         mark: Mark | None = None
         if whole and opened is not None:
             mark, running = session.mark(), session.turn_ids
@@ -339,7 +339,7 @@ class NetworkConnection:
             )
             history.end(None)
         session.show_to(self.client, mark)
-        await self._opened(session_id, session)
+        await self._open(session_id, session)
         asyncio.get_running_loop().call_soon(session.ask_again)  # behind the answer to this
         meta: dict[str, JsonValue] = {"running": True, "questions": session.questions}
         return {**config.answer(session_id), "_meta": {META_KEY: meta}}

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     )
     from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.config.config import Config
-    from codex_acp.adapter.sessions.opener import Opened, SessionOpener
+    from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener
     from codex_acp.adapter.sessions.sessions import Sessions
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
@@ -83,7 +83,9 @@ class SessionMethods:
         """What a new session is given. Raises RpcError -32602."""
         return await self._setup(request, audience, stored=False)
 
-    async def load(self, request: LoadSessionRequest, audience: Audience | None = None) -> Opened:
+    async def load(
+        self, request: LoadSessionRequest, audience: Audience | None = None
+    ) -> OpeningResult:
         """``session/load``: all of the history is sent before this returns.
 
         Raises RpcError: -32602, -32002, -32600 while a prompt runs in it, -32000, -32603.
@@ -93,12 +95,14 @@ class SessionMethods:
 
     async def resume(
         self, request: ResumeSessionRequest, audience: Audience | None = None
-    ) -> Opened:
+    ) -> OpeningResult:
         """``session/resume``: as `load`, but nothing of the history is sent."""
         setup = await self._setup(request, audience, stored=True)
         return await self._opener.resume(request.session_id, setup, "resume")
 
-    async def fork(self, request: ForkSessionRequest, audience: Audience | None = None) -> Opened:
+    async def fork(
+        self, request: ForkSessionRequest, audience: Audience | None = None
+    ) -> OpeningResult:
         """``session/fork`` (unstable): a new session that knows what the old one knows."""
         stable = decode(ResumeSessionRequest, plain(request), "session/fork")
         setup = await self._setup(stable, audience, stored=True)
@@ -205,14 +209,14 @@ class SessionMethods:
 
         Gives the connection where Codex still has its thread loaded; None: there is none.
         """
-        opened = self._sessions.opened(session_id)
-        session = self._sessions.get(session_id)
+        opened = self._sessions.open_session(session_id)
+        session = self._sessions.known(session_id)
         if opened is None or session is None:
             return None
         codex = opened.codex
         with anyio.move_on_after(STOP_SECONDS):
             await session.stop()
-        self._sessions.forget(session_id)
+        self._sessions.close(session_id)
         self._config.closed(session_id)
         if codex.closed:
             return None
