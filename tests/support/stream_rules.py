@@ -23,7 +23,7 @@ _OPENS: Final = ("session/load", "session/resume")
 _MAKES: Final = ("session/new", "session/fork")
 """Requests whose answer names the session."""
 
-_ENDS: Final = ("session/close", "session/delete")
+_ENDS: Final = ("session/close", "session/delete", "session/archive")
 
 
 class StreamRules:
