@@ -10,12 +10,14 @@ from typing import NamedTuple
 
 from tests.docs.pages import blocks
 
-__all__ = ["NOT_RUN", "WAYS", "Way", "command_lines"]
+__all__ = ["CHOOSE_FIRST", "NOT_RUN", "QUESTION", "WAYS", "Way", "command_lines"]
 
 QUESTION = "What is in this directory?"
 ANSWER = "Nothing at all."
 READY = "\x1b[?2004h"
 """A line is read on the terminal."""
+CHOOSE_FIRST = "the first choice"
+"""Typed as the key that the question gives it, which is another one each time."""
 
 
 class Way(NamedTuple):
@@ -30,6 +32,8 @@ class Way(NamedTuple):
     """It runs until the page's last line has run; then it gets a Ctrl-C."""
     as_agent: bool = False
     """A client starts it, opens a session, and sends the question."""
+    installs: bool = False
+    """In a new environment, whose command then says its version."""
     in_checkout: bool = False
     """In a copy of the checkout, without what lies beside it."""
 
@@ -40,11 +44,11 @@ _SHOWS_THE_TRANSCRIPT = Way("prompt")
 
 WAYS = {
     "python3 -m venv .venv && .venv/bin/pip install -q '.[codex]'"
-    " && .venv/bin/codex-acp-sdk demo --yes": Way("every step went as", in_checkout=True),
+    " && .venv/bin/codex-acp-sdk demo --yes": Way("it went as the script says", in_checkout=True),
     "python3 -m venv .venv && .venv/bin/pip install -q -e '.[codex,dev]'": Way(in_checkout=True),
-    "pip install 'codex-acp-sdk[codex]'": Way(),
-    "codex-acp-sdk demo": Way("every step went as"),
-    "codex-acp-sdk demo --yes": Way("every step went as"),
+    "pip install 'codex-acp-sdk[codex]'": Way("codex-acp-sdk 0.", installs=True),
+    "codex-acp-sdk demo": Way("it went as the script says", typed=(("Start it? [Y/n]", "\r"),)),
+    "codex-acp-sdk demo --yes": Way("it went as the script says"),
     "codex-acp-sdk doctor": Way("ok       codex: Codex "),
     "codex-acp-sdk doctor --turn": Way("ok       turn: "),
     "codex-acp-sdk doctor --editor zed": Way('"agent_servers"'),
@@ -59,11 +63,11 @@ WAYS = {
     f'codex-acp-sdk run --command "my-agent --acp" --json "{QUESTION}"': Way('"end_turn"'),
     'codex-acp-sdk run --command "python my_agent.py" "Hello"': Way("You said: Hello"),
     'codex-acp-sdk run --command "python my_agent.py" "delete notes.txt"': Way(
-        "It is gone.", typed=((" to choose; Enter rejects: ", "1"),)
+        "It is gone.", typed=((" to choose; Enter rejects: ", CHOOSE_FIRST),)
     ),
     "codex-acp-sdk chat": _CHAT,
     "codex-acp-sdk chat --last": Way(ANSWER, typed=((READY, "\x04"),)),
-    "codex-acp-sdk chat --resume": Way(ANSWER, typed=(("which session?", "1\r"), (READY, "\x04"))),
+    "codex-acp-sdk chat --resume": Way(ANSWER, typed=((READY, "1\r"), (READY, "\x04"))),
     "codex-acp-sdk chat --list": Way(QUESTION, typed=(("", ""),)),
     "codex-acp-sdk --transcript ~/codex.jsonl": Way(as_agent=True),
     "codex-acp-sdk transcript codex.jsonl": _SHOWS_THE_TRANSCRIPT,

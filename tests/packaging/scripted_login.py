@@ -16,7 +16,7 @@ __all__ = ["Issuer"]
 
 def _token(claims: dict[str, object]) -> str:
     """A JSON Web Token that nobody has signed."""
-    parts = ({"alg": "none"}, claims, {})
+    parts: tuple[dict[str, object], ...] = ({"alg": "none"}, claims, {})
     coded = (base64.urlsafe_b64encode(json.dumps(part).encode()) for part in parts)
     return ".".join(part.decode().rstrip("=") for part in coded)
 
