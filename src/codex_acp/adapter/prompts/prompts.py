@@ -53,6 +53,8 @@ class Prompts:
         self._queue = PromptQueue()
         self._run: PromptRun | None = None
         self._end = TurnEnd(calls, host.say, spawn)
+        self.heard = self._end.heard
+        """Something of the thread came."""
         self._active: str | None = None
         self.stale: set[str] = set()
         """Turns whose prompt was given up: nothing of them is shown or asked any more."""
@@ -309,10 +311,6 @@ class Prompts:
                 self.stale |= {turn for turn in turns if turn is not None}
 
     # What Codex reports.
-
-    def heard(self) -> None:
-        """Something of the thread came."""
-        self._end.heard()
 
     @property
     def running_turn(self) -> str | None:

@@ -5,6 +5,7 @@ Owns the mapping's memory of the session. How prompts run and end is `Prompts`'.
 
 from __future__ import annotations
 
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, assert_never
 from uuid import uuid4
@@ -90,7 +91,7 @@ class Session:
         self._on_cancel = on_cancel
         self._outflow = outflow
         self._steps = OrderedSteps()
-        self._pieces = JoinedPieces(lambda *heard: self._steps.put(lambda: self._take(*heard)))
+        self._pieces = JoinedPieces(partial(self._steps.put, self._take))
         self.activity = SessionActivity(self._tell_activity)
         self._timer = DueTimer(self._due_at, self._flush_due)
         self._used_before: TokenUsageBreakdown | None = None
@@ -358,7 +359,8 @@ class Session:
         """See `NotificationSink`: updates were sent as they came; some may have to wait."""
         self._pieces.flush()
         self.prompts.heard()
-        self._timer.set()
+        if self._state.open_calls:
+            self._timer.set()
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`: the thread is gone with its app-server."""
@@ -370,7 +372,7 @@ class Session:
         self.prompts.lost(error)
 
     def _due_at(self) -> float | None:
-        return due(self._state) if self._state.open_calls else None
+        return due(self._state)
 
     def _flush_due(self) -> None:
         self._state.now = monotonic()
