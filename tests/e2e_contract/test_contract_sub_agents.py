@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from codex_acp.testing import (
+    Gate,
     McpTool,
     ScriptedMcpServer,
     Text,
@@ -57,6 +58,9 @@ NO = SCENES.add("no", [spawn(TASK_NO, "s2")], [wait("w2")], DONE)
 TASK_CANCELLED = SCENES.add("task cancelled", [escalated("touch child-late", "k3")])
 CANCELLED = SCENES.add("cancelled", [spawn(TASK_CANCELLED, "s3")], [wait("w3")])
 
+
+TASK_LONG = SCENES.add("task long", [Text("Working"), Gate("long"), Text(".")])
+LONG = SCENES.add("long", [spawn(TASK_LONG, "s5")], [wait("w5")])
 
 TASK_FORM = SCENES.add("task form", [mcp_call("paints", "paint", {}, call_id="k4")], DONE)
 FORM = SCENES.add("form", [spawn(TASK_FORM, "s4")], [wait("w4")], DONE)
@@ -122,3 +126,25 @@ async def test_3_5_a_cancel_settles_and_interrupts_what_the_sub_agent_asks(
     await bench.wire.wait_until(lambda: bool(bench.wire.heard(ended, child)))
     (end,) = bench.wire.heard(ended, child)
     assert end["turn"]["status"] == "interrupted"
+
+
+@pytest.mark.attack("model")
+async def test_3_5_a_cancel_interrupts_a_sub_agent_that_asks_nothing(bench: ContractBench) -> None:
+    session = await bench.new_session()
+    prompt = bench.prompt(session, LONG)
+    said = "item/agentMessage/delta"
+    await bench.wire.wait_until(lambda: bool(_children(bench, said, session)))
+    (child,) = _children(bench, said, session)
+    bench.cancel(session)
+
+    assert await prompt.end() == "cancelled"
+    await bench.wire.wait_until(lambda: bool(bench.wire.heard("turn/completed", child)))
+    (end,) = bench.wire.heard("turn/completed", child)
+    assert end["turn"]["status"] == "interrupted"
+
+
+def _children(bench: ContractBench, method: str, session: str) -> set[str]:
+    """The threads below a session of which Codex has said something."""
+    began = bench.wire.heard("item/completed", session)
+    children = {params["item"].get("agentThreadId") for params in began} - {None}
+    return {child for child in children if bench.wire.heard(method, child)}

@@ -22,7 +22,16 @@ __all__ = ["UNSTABLE_METHODS", "Need", "needs", "unadvertised"]
 
 Json = dict[str, Any]
 
-UNSTABLE_METHODS: Final = frozenset({"session/fork", "session/set_title"})
+UNSTABLE_METHODS: Final = frozenset(
+    {
+        "session/fork",
+        "session/set_title",
+        "session/archive",
+        "session/unarchive",
+        "session/status",
+        "auth/status",
+    }
+)
 """The methods outside the stable schema that our agent offers; any other is a mistake."""
 
 NOTHING: Final = "no client of ACP v1"
@@ -49,6 +58,7 @@ _METHODS: Final[Mapping[str, str]] = {
     "session/update": "",
     "session/request_permission": "",
     "$/cancel_request": "",
+    "auth/status_update": "",
     "elicitation/complete": "elicitation.url",
     "fs/read_text_file": "fs.readTextFile",
     "fs/write_text_file": "fs.writeTextFile",

@@ -23,7 +23,7 @@ _OPENS: Final = ("session/load", "session/resume")
 _MAKES: Final = ("session/new", "session/fork")
 """Requests whose answer names the session."""
 
-_ENDS: Final = ("session/close", "session/delete")
+_ENDS: Final = ("session/close", "session/delete", "session/archive")
 
 
 class StreamRules:
@@ -41,8 +41,6 @@ class StreamRules:
         self._asked: dict[str, Json] = {}
         """The client's requests that are not answered, by id."""
         self._sessions: set[str] = set()
-        self._opening: dict[str, bool] = {}
-        """Sessions that are being opened by their id, and whether they were open before."""
         self._calls: dict[tuple[str, str], str] = {}
         """Session and tool call → status."""
 
@@ -54,10 +52,7 @@ class StreamRules:
             return
         self._asked[json.dumps(message["id"])] = message
         if message["method"] in _OPENS:
-            session = _session_of(message)
-            self._opening[session] = session in self._sessions
-            self._sessions.add(session)
-            self._of_v2(session).replay(begins=True)
+            self._of_v2(_session_of(message)).replay(begins=True)
 
     def from_agent(self, message: Json) -> None:
         """Take a message that the agent has sent."""
@@ -70,7 +65,7 @@ class StreamRules:
             self._settled(params["requestId"])
         elif isinstance(params, dict) and "sessionId" in params:
             session = params["sessionId"]
-            if session not in self._sessions:
+            if session not in self._sessions and not self._is_opening(session):
                 self._wrong(f"{method} for a session that the client does not know: {params}")
             match method:
                 case "session/update" if self.version != 1:
@@ -89,10 +84,9 @@ class StreamRules:
         if method in _MAKES and isinstance(result, dict):
             self._sessions.add(result["sessionId"])
         elif method in _OPENS:
-            was_open = self._opening.pop(session, False)
             self._of_v2(session).replay(begins=False)
-            if result is None and not was_open:
-                self._sessions.discard(session)
+            if result is not None:
+                self._sessions.add(session)
         elif method in _ENDS and result is not None:
             self._sessions.discard(session)
             self._forget_calls(session)
@@ -101,6 +95,11 @@ class StreamRules:
                 self._of_v2(session).taken(result["messageId"])
         elif method == "session/prompt":
             self._prompt_answered(session)
+
+    def _is_opening(self, session: str) -> bool:
+        """Whether the client waits for an answer that opens it; a close may come in between."""
+        waiting = (each for each in self._asked.values() if each["method"] in _OPENS)
+        return any(_session_of(each) == session for each in waiting)
 
     def _prompt_answered(self, session: str) -> None:
         """One that waited behind another one may be answered while that one's calls still run."""
@@ -118,7 +117,7 @@ class StreamRules:
         key = (session, update["toolCallId"])
         status = update.get("status")
         if kind == "tool_call":
-            if key in self._calls and session not in self._opening:  # a load tells them again
+            if key in self._calls and not self._is_opening(session):  # a load tells them again
                 self._wrong(f"announced twice: {update}")
             self._calls[key] = status or "pending"
         elif key not in self._calls:

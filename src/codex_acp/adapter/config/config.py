@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         SetSessionModeRequest,
         SetSessionModeResponse,
     )
+    from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.config.catalogues import Place
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -76,11 +77,10 @@ class Config:
     """All sessions of one agent.
 
     ``spawn`` starts a task that may outlive a request. ``send`` sends an event of a session in
-    order with its others; it may load models. ``booleans`` tells whether a session's client takes
-    options of type ``boolean``.
+    order with its others; it may load models. ``features`` tells what a session's client can do.
 
     Of each thread the agent says: `opening`, just before it asks Codex for the thread, so that
-    Codex works on both at once; `opened`, with what Codex answered; `moved`, when the thread was
+    Codex works on both at once; `open`, with what Codex answered; `moved`, when the thread was
     resumed after a loss of Codex; `closed`.
     """
 
@@ -88,11 +88,11 @@ class Config:
         self,
         spawn: Spawn,
         send: Callable[[str, SessionEvent], None],
-        booleans: Callable[[str], bool],
+        features: Callable[[str], ClientFeatures],
     ) -> None:
         self._spawn = spawn
         self._send = send
-        self._booleans = booleans
+        self._features = features
         self._catalogues: Catalogues | None = None
         self._sessions: dict[str, ConfigSession] = {}
         self._left: dict[str, _Kept] = {}
@@ -108,7 +108,7 @@ class Config:
         """
         return self._of(codex).place(cwd, with_config=how != "new", read=read)
 
-    async def opened(
+    async def open(
         self,
         session_id: str,
         codex: AppServerConnection,
@@ -160,7 +160,7 @@ class Config:
             self._left[session_id] = _Kept(session.settings.tier, session.chosen)
 
     def answer(self, session_id: str) -> dict[str, JsonValue]:
-        """As `opened`, for one more client of a session that is open."""
+        """As `open`, for one more client of a session that is open."""
         session = self._sessions.get(session_id)
         if session is None:
             return {}
@@ -288,7 +288,7 @@ class Config:
     # What the client is told.
 
     def _view(self, session: ConfigSession) -> ConfigView:
-        return session.view(booleans=self._booleans(session.id))
+        return session.view(booleans=self._features(session.id).boolean_config_options)
 
     def _lists_changed(self) -> None:
         for session in self._sessions.values():

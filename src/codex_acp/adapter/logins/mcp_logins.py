@@ -37,7 +37,7 @@ COMPLETED: Final = "mcpServer/oauthLogin/completed"
 
 class McpLogins:
     """A sink of one connection to Codex. ``is_open`` tells whether a thread is a session that the
-    client knows; what failed before that, `session_opened` is told. ``audience`` gives who
+    client knows; what failed before that, `session_answered` is told. ``audience`` gives who
     answers for a session.
     """
 
@@ -57,7 +57,7 @@ class McpLogins:
         self._asked: set[str] = set()
         codex.subscribe_all(self, frozenset({STARTUP_STATUS}))
 
-    def session_opened(self, session_id: str, servers: Iterable[str]) -> None:
+    def session_answered(self, session_id: str, servers: Iterable[str]) -> None:
         """The client knows the session now, and these of its servers want a login."""
         for server in servers:
             self._ask(session_id, server)

@@ -22,6 +22,7 @@ from codex_acp.transport.restart_limit import Restarts
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from codex_acp.codex.connection.handshake import Hello
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.errors import TransportError
@@ -39,7 +40,8 @@ class AppServer:
 
     ``spawned`` is the process that was started before anything was imported, or why it could not
     be; then the reason is told to whoever needs Codex, and not before. ``lock`` is shared by those
-    that start one at a time: in a new CODEX_HOME two that start at once fail.
+    that start one at a time: in a new CODEX_HOME two that start at once fail. ``hello`` was said to
+    the spawned one.
     """
 
     def __init__(
@@ -48,9 +50,11 @@ class AppServer:
         spawned: ChildProcess | LaunchError | None = None,
         *,
         lock: anyio.Lock | None = None,
+        hello: Hello | None = None,
     ) -> None:
         self.options = options
         self._spawned = spawned
+        self._hello = hello
         self._client_info: dict[str, JsonValue] | None = None
         self._client: AppServerConnection | None = None
         self._failure: CodexAcpError | None = None
@@ -118,12 +122,14 @@ class AppServer:
         spawned, self._spawned = self._spawned, None
         if isinstance(spawned, LaunchError):
             raise spawned
+        hello, self._hello = self._hello, None
         client = AppServerConnection(
             spawned or self._spawn(),
             client_info=self._client_info,
             opt_out_notifications=UNWANTED_NOTIFICATIONS,
             on_refused=self._refused,
             on_line=self._new_tap(),
+            hello=hello,
         )
         self._restarts.add(anyio.current_time())
         client.subscribe_all(self._end, frozenset())

@@ -151,9 +151,7 @@ class Session:
         self._steps.drop()
         self._timer.stop()
 
-    def rebind(
-        self, codex: AppServerConnection, on_cancel: Callable[[], None] | None = None
-    ) -> None:
+    def move(self, codex: AppServerConnection, on_cancel: Callable[[], None] | None = None) -> None:
         """Go on with the same thread on another app-server, on which it has been resumed."""
         self._codex.unsubscribe(self.id, self)
         self._codex = self._calls.codex = codex
