@@ -95,9 +95,9 @@ def test_a_second_prompt_is_taken_at_once_and_steered_into_the_running_turn() ->
         first = bench.prompt("first")
         bench.until("agent_message_chunk")
         second = bench.prompt("second")
-        assert bench.states() == ["running"]
         bench.model.open("more")
         assert bench.idle()["stopReason"] == "end_turn"
+        assert bench.states() == ["running", "idle"]
         ids = [u["messageId"] for u in bench.updates if u["sessionUpdate"] == "user_message"]
         assert ids == [first, second]
 
@@ -148,6 +148,7 @@ def test_one_command_can_be_ended_without_its_turn() -> None:
         bench.ask("terminal/cancel", {**where, "terminalId": terminal_id})
         assert bench.idle()["stopReason"] == "end_turn"
         assert bench.text() == "It was ended."
+        assert bench.call(terminal_id)["status"] == "cancelled"
         ended = bench.terminal(terminal_id)
         assert ended["exitStatus"] is not None
         assert ended["capabilities"] is None

@@ -267,6 +267,20 @@ class ContractBench:
                 lines.append(update["content"]["text"])
         return "\n".join(lines)
 
+    def answer(self, session: str) -> str:
+        """What the agent has said."""
+        chunks = self.of_session(session, "agent_message_chunk")
+        return "".join(chunk["content"]["text"] for chunk in chunks)
+
+    async def until_idle(self, session: str) -> None:
+        """Wait until a client that is told of that knows of nothing that runs."""
+
+        def last_state() -> str:
+            states = self.of_session(session, "state_update")
+            return states[-1]["state"] if states else "idle"
+
+        await self.wait_until(lambda: last_state() == "idle")
+
     def outputs(self, scene: str) -> dict[str, str]:
         """What the model got from its tools in a scene, by call id."""
         found: dict[str, str] = {}

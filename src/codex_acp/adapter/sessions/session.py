@@ -230,14 +230,15 @@ class Session:
         """See `PromptHost`."""
         self.activity.ends(end)
 
-    def turn_over(self, run: PromptRun, end: PromptEnd) -> None:
+    def turn_over(self, run: PromptRun, end: PromptEnd, *, goes_on: bool) -> None:
         """See `PromptHost`: nothing stays open, and the person learns why it has ended."""
         self._close_open()
         if isinstance(end, PromptStop) and end.message:
             self._outflow.send(self.id, TextChunk(f"{run.turn_id}-end", end.message))
         used = turn_usage(self._used_before, self._state.total_usage)
         run.usage = None if used is None else used.wire()
-        self.activity.ends(end)
+        if not goes_on:
+            self.activity.ends(end)
         self._outflow.flush()
 
     def _close_open(self) -> None:

@@ -84,7 +84,7 @@ def call_completed(state: SessionState, item: ToolItem) -> SessionEvents:
     open_call = state.open_calls.pop(id_of(item), None)
     streamed = open_call.output.whole() if open_call is not None and open_call.output.size else None
     call = call_of(state, item, last_phase(item), streamed)
-    if call.id in state.cut_off and call.status == "failed":
+    if call.id in state.cancelled_calls and call.status == "failed":
         call = replace(call, status="cancelled")  # it failed of that
     terminal = _terminal(state, item, output=_unsent(item, open_call), ended=True)
     if call.id in state.announced:
@@ -120,7 +120,7 @@ def approval_settled(
     if not accepted:
         del state.open_calls[tool_call_id]
         if cancelled:
-            state.cut_off.add(tool_call_id)
+            state.cancelled_calls.add(tool_call_id)
         return (_status(tool_call_id, "cancelled" if cancelled else "failed"),)
     open_call.pending = False
     update = _status(tool_call_id, "in_progress")
@@ -146,7 +146,7 @@ def close_open_calls(state: SessionState, *, goes_on: bool = False) -> SessionEv
     """
     left = list(state.open_calls.items())
     state.open_calls.clear()
-    state.cut_off = {call_id for call_id, open_call in left if open_call.item is not None}
+    state.cancelled_calls = {call_id for call_id, open_call in left if open_call.item is not None}
     return [
         _in_background(state, open_call.item)
         if goes_on and open_call.item is not None and _lives_on(state, open_call.item)
