@@ -169,6 +169,8 @@ class Session:
                 return Speech(lambda: self._speak(command))
             case StartsTurn():
                 message = command.message
+                if command.first is not None:
+                    await command.first()
                 if message is None:
                     return TurnWork(lambda _: command.start(), None)
             case None:

@@ -6,13 +6,15 @@ Owns which session has which. Loaded with the sessions, never before.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from codex_acp.adapter.commands.command import SessionAccess
 from codex_acp.adapter.commands.commands import SessionCommands
 from codex_acp.codex.connection.notification_router import NotificationSink
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from codex_acp.adapter.config.config import Config
     from codex_acp.adapter.logins.mcp_logins import McpLogins
@@ -84,7 +86,12 @@ class SessionServices(NotificationSink):
                 session_id,
                 cwd if isinstance(cwd, str) else "/",
                 lambda: opened.codex,
-                lambda: self._settings(session_id),
+                SessionAccess(
+                    lambda: self._settings(session_id),
+                    lambda wanted: self._config.plan_mode(session_id, wanted),
+                    partial(self._mcp_started, session_id),
+                    opened.audience is not None,
+                ),
             )
         return self._commands[session_id]
 
@@ -151,6 +158,14 @@ class SessionServices(NotificationSink):
             return
         if commands.news(update):
             self._sessions.send(session_id, update)
+
+    async def _mcp_started(
+        self, session_id: str, start: Callable[[], Awaitable[None]], servers: Sequence[str]
+    ) -> Sequence[str]:
+        mcp = self._sessions.events.mcp
+        mcp.forget(session_id)
+        await start()
+        return await mcp.started(session_id, servers)
 
     def _say(self, session_id: str, text: str) -> None:
         session = self._sessions.known(session_id)
