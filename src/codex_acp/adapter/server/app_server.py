@@ -12,6 +12,7 @@ from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.codex.connection.handshake import check_version
 from codex_acp.codex.connection.launch import codex_version, spawn_app_server
+from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, LaunchError, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS
@@ -186,16 +187,13 @@ class AppServer:
             self._spawned = None
 
 
-class _End:
+class _End(NotificationSink):
     """A sink of the end alone, which notes why the last connection ended."""
 
     def __init__(self) -> None:
         self.reason = "it ended by itself"
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`."""
-
-    def on_batch_end(self) -> None:
         """See `NotificationSink`."""
 
     def on_closed(self, error: TransportError | None) -> None:

@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 from codex_acp.adapter.logins.check import LoginCheck
 from codex_acp.adapter.sessions.directories import check_directories
 from codex_acp.adapter.sessions.opening_errors import never_stored, session_error, unknown_session
+from codex_acp.adapter.sessions.stored_threads import must_be_usable, surely_exists
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
 from codex_acp.codex.threads.opening import opening, read_params
 from codex_acp.codex.threads.trust import left_out_here
@@ -112,7 +113,7 @@ class SessionOpener:
         try:
             return await self._begin(codex, "fork", "thread/fork", setup, read, session_id)
         except RpcError as error:
-            await self._must_exist(codex, session_id, error)
+            await must_be_usable(codex, session_id, error)
             raise
 
     async def _begin(
@@ -160,8 +161,7 @@ class SessionOpener:
         """
         if canonical_id(session_id) != session_id:  # what Codex says of it would find no session
             raise unknown_session(session_id)
-        lock = self._locks.setdefault(session_id, asyncio.Lock())
-        async with lock:
+        async with self.lock(session_id):
             codex, read = await self._ready_for(setup)
             self._must_be_idle(session_id)
             place = self._config.opening(codex, setup.cwd, how, read)
@@ -194,8 +194,7 @@ class SessionOpener:
 
         Raises RpcError: -32002 if Codex does not have the thread any more, -32603.
         """
-        lock = self._locks.setdefault(session_id, asyncio.Lock())
-        async with lock:
+        async with self.lock(session_id):
             opened = self._sessions.open_session(session_id)
             session = self._sessions.known(session_id)
             if opened is None or session is None:
@@ -226,13 +225,9 @@ class SessionOpener:
         with suppress(CodexAcpError), anyio.move_on_after(LEAVE_SECONDS, shield=True):
             await codex.call_raw("thread/unsubscribe", {"threadId": session_id})
 
-    async def exists(self, codex: AppServerConnection, session_id: str) -> bool:
-        """Whether Codex has stored the thread. Raises TransportError."""
-        try:
-            await codex.call_raw("thread/read", {"threadId": session_id})
-        except ErrorReply:
-            return False
-        return True
+    def lock(self, session_id: str) -> asyncio.Lock:
+        """Held while a stored session is opened, and while it is moved to the archive or back."""
+        return self._locks.setdefault(session_id, asyncio.Lock())
 
     # The steps.
 
@@ -276,21 +271,8 @@ class SessionOpener:
         except CodexAcpError as error:
             failure = session_error(error)
             if isinstance(error, ErrorReply):
-                await self._must_exist(codex, session_id, failure)
+                await must_be_usable(codex, session_id, failure)
             raise failure from error
-
-    async def _must_exist(
-        self, codex: AppServerConnection, session_id: str, error: RpcError
-    ) -> None:
-        """Codex has one code for all that goes wrong: so ask it what it has."""
-        if not await self._surely_exists(codex, session_id):
-            raise unknown_session(session_id, error.data) from error
-
-    async def _surely_exists(self, codex: AppServerConnection, session_id: str) -> bool:
-        try:
-            return await self.exists(codex, session_id)
-        except TransportError:
-            return True  # nothing is known; the first error is the better answer
 
     async def _learn(
         self,
@@ -342,7 +324,7 @@ class SessionOpener:
         history = Replay(audience or self._sessions.audience(None), session_id, result)
         await history.run(codex, running)
         gone = "thread/deleted" in held.methods
-        if gone or (history.missing and not await self._surely_exists(codex, session_id)):
+        if gone or (history.missing and not await surely_exists(codex, session_id)):
             message = f"the session {session_id!r} was deleted while it was loaded"
             raise RpcError(RESOURCE_NOT_FOUND, message, {"sessionId": session_id})
         return history.end(running)
