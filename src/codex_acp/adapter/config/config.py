@@ -255,8 +255,9 @@ class Config:
         """
         session = self._session(session_id)
         if self._catalogues is not None:
-            with anyio.move_on_after(CONFIGURED_WAIT_SECONDS):
-                await self._catalogues.done.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CONFIGURED_WAIT_SECONDS):
+                    await self._catalogues.done.wait()
 
         def check(view: ConfigView) -> str:
             if not any(option.id == COLLABORATION for option in options_of(view)):
