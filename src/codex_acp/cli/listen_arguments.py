@@ -83,6 +83,10 @@ def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep a session whose connection breaks, with its questions, for so long: e.g. 8h, "
         "30m, 90s (default: it ends, and its questions are answered no)",
     )
+    _add_limits(group)
+
+
+def _add_limits(group: argparse._ArgumentGroup) -> None:
     limits = (
         ("connections", "connections at once (default: 64)"),
         ("sessions", "open sessions at once (default: 256)"),

@@ -116,16 +116,15 @@ class HttpApp:
                 raise NotTaken(found.status, found.reason)
             if not exchange.socket.let_in(found.owner):
                 _refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many TCP connections are open")
-            match exchange.method:
-                case "POST":
-                    await self._post(exchange, found)
-                case "GET":
-                    await self._get(exchange, found)
-                case "DELETE":
-                    self._connection(exchange, found).link.end(None)
-                    await exchange.answer(HTTPStatus.ACCEPTED)
-                case _:
-                    _refuse(HTTPStatus.METHOD_NOT_ALLOWED, "the methods are GET, POST and DELETE")
+            if exchange.method == "POST":
+                await self._post(exchange, found)
+            elif exchange.method == "GET":
+                await self._get(exchange, found)
+            elif exchange.method == "DELETE":
+                self._connection(exchange, found).link.end(None)
+                await exchange.answer(HTTPStatus.ACCEPTED)
+            else:
+                _refuse(HTTPStatus.METHOD_NOT_ALLOWED, "the methods are GET, POST and DELETE")
         except NotTaken as error:
             await self._refused(exchange, error.refusal)
         except TimeoutError:

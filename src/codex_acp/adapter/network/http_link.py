@@ -148,18 +148,13 @@ class HttpLink:
         """Take what was posted for ``session``. Raises TransportError if the link has ended."""
         await self._may_read.wait()
         if self._ended.is_set():
-            message_text = f"the connection to {self._name} has ended"
-            raise ConnectionClosed(message_text)
-        match message:
-            case Request():
-                behind = session if message.method == LOAD else None
-                way = _Way(None if behind is not None else session, behind)
-                self._ways.setdefault(_key(message.id), way)
-            case Response() | ErrorResponse():
-                if message.id is not None:
-                    self._questions.pop(_key(message.id), None)
-            case _:
-                pass
+            msg = f"the connection to {self._name} has ended"
+            raise ConnectionClosed(msg)
+        if isinstance(message, Request):
+            way = _Way(None, session) if message.method == LOAD else _Way(session)
+            self._ways.setdefault(_key(message.id), way)
+        elif isinstance(message, Response | ErrorResponse) and message.id is not None:
+            self._questions.pop(_key(message.id), None)
         self._deliver(line)
 
     def expect(self, session: str) -> None:
