@@ -10,14 +10,14 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from codex_acp.adapter.network.http_link import HIGH_WATER_BYTES, WAITING_BYTES, HttpLink
+from codex_acp.adapter.network.http_link import HIGH_WATER_BYTES, WAITING_BYTES, AcceptedHttpLink
 from codex_acp.errors import ConnectionClosed, TransportError
 from codex_acp.jsonrpc.message import Request, Response
 from codex_acp.transport.streamable_http import KEEP_ALIVE, as_event
 from tests.network.listening_adapter import WAIT
 
 if TYPE_CHECKING:
-    from codex_acp.adapter.network.event_streams import EventStream
+    from codex_acp.adapter.network.outgoing_stream import OutgoingStream
 
 Json = dict[str, Any]
 
@@ -48,10 +48,10 @@ class Linked:
 
     def __init__(self, idle_seconds: float = 60.0, streams: int = 3) -> None:
         self.receiver = Receiver()
-        self.link = HttpLink("client", idle_seconds=idle_seconds, streams=streams)
+        self.link = AcceptedHttpLink("client", idle_seconds=idle_seconds, streams=streams)
         self.link.start(self.receiver)
 
-    def read(self, session: str | None = None) -> EventStream:
+    def read(self, session: str | None = None) -> OutgoingStream:
         stream = self.link.open(session)
         assert stream is not None
         return stream
@@ -68,7 +68,7 @@ def question(number: int, session: str) -> Json:
     return {"id": number, "method": "session/request_permission", "params": {"sessionId": session}}
 
 
-async def heard(stream: EventStream) -> list[Json]:
+async def heard(stream: OutgoingStream) -> list[Json]:
     """What is handed over next."""
     with anyio.fail_after(WAIT):
         events = await stream.next(600)

@@ -18,7 +18,7 @@ import anyio
 
 from codex_acp.adapter.network.door import Refusal
 from codex_acp.adapter.network.http_exchange import Exchange, NotTaken
-from codex_acp.adapter.network.http_link import HttpLink
+from codex_acp.adapter.network.http_link import AcceptedHttpLink
 from codex_acp.errors import ConnectionClosed, TransportError
 from codex_acp.jsonrpc.message import (
     ErrorResponse,
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from codex_acp.adapter.network.door import Door
-    from codex_acp.adapter.network.event_streams import EventStream
     from codex_acp.adapter.network.hub import Hub
+    from codex_acp.adapter.network.outgoing_stream import OutgoingStream
     from codex_acp.adapter.network.tokens import Token
     from codex_acp.jsonrpc.message import Message
 
@@ -69,7 +69,7 @@ _STREAM_HEADERS: Final = (
 class _Connection(NamedTuple):
     """One that was initialized."""
 
-    link: HttpLink
+    link: AcceptedHttpLink
     owner: str
 
 
@@ -191,7 +191,7 @@ class HttpApp:
         connection_id = secrets.token_hex(16)
         limits = self._door.limits
         name = f"client {connection_id[:8]}"
-        link = HttpLink(name, idle_seconds=limits.idle_seconds, streams=limits.streams)
+        link = AcceptedHttpLink(name, idle_seconds=limits.idle_seconds, streams=limits.streams)
         self._connections[connection_id] = _Connection(link, token.owner)
         logger.info("%s has come from %s, HTTP/%s", name, exchange.socket.who, exchange.version)
         self._hub.registry.spawn(partial(self._run, connection_id, link, token))
@@ -210,7 +210,7 @@ class HttpApp:
             return
         await exchange.answer(HTTPStatus.OK, answer, [*headers, (CONNECTION_ID, connection_id)])
 
-    async def _run(self, connection_id: str, link: HttpLink, token: Token) -> None:
+    async def _run(self, connection_id: str, link: AcceptedHttpLink, token: Token) -> None:
         try:
             await self._hub.serve(link, link, token, connection_id)
         finally:
@@ -269,7 +269,9 @@ class HttpApp:
         finally:
             link.leave(session, stream)
 
-    async def _tell(self, exchange: Exchange, link: HttpLink, stream: EventStream) -> None:
+    async def _tell(
+        self, exchange: Exchange, link: AcceptedHttpLink, stream: OutgoingStream
+    ) -> None:
         """Send the events until the end."""
         loop, limits = asyncio.get_running_loop(), self._door.limits
 
@@ -339,7 +341,7 @@ def _message(body: bytes) -> Message | Malformed:
     return decode(body, lambda _: value)
 
 
-async def _cut_when_gone(exchange: Exchange, stream: EventStream) -> None:
+async def _cut_when_gone(exchange: Exchange, stream: OutgoingStream) -> None:
     await exchange.gone()
     stream.cut()
 

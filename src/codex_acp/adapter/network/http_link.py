@@ -13,7 +13,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from codex_acp.adapter.network.event_streams import EventStream
+from codex_acp.adapter.network.outgoing_stream import OutgoingStream
 from codex_acp.errors import ConnectionClosed, TransportError
 from codex_acp.jsonrpc.message import (
     ErrorResponse,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import Message, RequestId
     from codex_acp.transport.link import Receiver
 
-__all__ = ["HttpLink"]
+__all__ = ["AcceptedHttpLink"]
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class _Question(NamedTuple):
     event: bytes
 
 
-class HttpLink:
+class AcceptedHttpLink:
     """``idle_seconds`` is how long it may be without any stream, ``streams`` how many it may have.
 
     ``name`` stands for the client in messages.
@@ -75,7 +75,7 @@ class HttpLink:
         self._idle_seconds = idle_seconds
         self._most_streams = streams
         self._receiver: Receiver | None = None
-        self._streams: dict[str | None, EventStream] = {}
+        self._streams: dict[str | None, OutgoingStream] = {}
         self._ways: dict[_Key, _Way] = {}
         self._questions: dict[_Key, _Question] = {}
         self._streamless: set[str] = set()
@@ -170,7 +170,7 @@ class HttpLink:
 
     # What is read.
 
-    def open(self, session: str | None) -> EventStream | None:
+    def open(self, session: str | None) -> OutgoingStream | None:
         """The stream of a session, or of the connection, to be read; None if somebody does."""
         stream = self._stream(session)
         if self._ended.is_set() or not stream.begin():
@@ -189,7 +189,7 @@ class HttpLink:
         """Whether it has as many streams as it may have."""
         return sum(stream.is_read for stream in self._streams.values()) >= self._most_streams
 
-    def leave(self, session: str | None, stream: EventStream) -> None:
+    def leave(self, session: str | None, stream: OutgoingStream) -> None:
         """Nobody reads it any more."""
         stream.leave()
         self._left.set()
@@ -270,10 +270,10 @@ class HttpLink:
         else:
             stream.put(event)
 
-    def _stream(self, session: str | None) -> EventStream:
+    def _stream(self, session: str | None) -> OutgoingStream:
         found = self._streams.get(session)
         if found is None:
-            found = self._streams[session] = EventStream(self._changed)
+            found = self._streams[session] = OutgoingStream(self._changed)
         return found
 
     def _deliver(self, line: bytes) -> None:

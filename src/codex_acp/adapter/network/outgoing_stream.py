@@ -16,7 +16,7 @@ from codex_acp.transport.streamable_http import KEEP_ALIVE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["EventStream"]
+__all__ = ["OutgoingStream"]
 
 BATCH_BYTES: Final = 64 * 1024
 """Of events that are handed over at once."""
@@ -24,7 +24,7 @@ BATCH_BYTES: Final = 64 * 1024
 _Item: TypeAlias = "bytes | Callable[[], None]"
 
 
-class EventStream:
+class OutgoingStream:
     """Of one session, or of the connection. ``changed`` is told by how many bytes more, or less,
     wait: in all, and of what somebody reads.
     """
