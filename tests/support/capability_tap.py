@@ -42,6 +42,8 @@ _UPDATES: Final[Mapping[str, str]] = {
     "notice": "session.notices",
     "compaction_update": "session.compaction",
     "compaction_summary_chunk": "session.compaction",
+    "subagent_update": "subagents",
+    "session_message": "subagents",
 }
 """Kinds of updates that are not for everybody."""
 
@@ -69,6 +71,7 @@ _ADVERTISED: Final[Mapping[str, Callable[[Any], bool]]] = {
     "fs.readTextFile": lambda c: _at(c, "fs", "readTextFile") is True,
     "fs.writeTextFile": lambda c: _at(c, "fs", "writeTextFile") is True,
     "terminal": lambda c: _at(c, "terminal") is True,
+    "subagents": lambda c: _is_object(c, "subagents"),
     "auth.terminal": lambda c: _at(c, "auth", "terminal") is True,
     "_meta.terminal_output": lambda c: _at(c, "_meta", "terminal_output") is True,
     "_meta.terminal-auth": lambda c: _at(c, "_meta", "terminal-auth") is True,

@@ -36,6 +36,8 @@ class StreamRules:
         """Sessions that are being opened by their id, and whether they were open before."""
         self._calls: dict[tuple[str, str], str] = {}
         """Session and tool call → status."""
+        self._above: dict[str, str] = {}
+        """Session of a sub-agent → the one above it."""
 
     def from_client(self, message: Json) -> None:
         """Take a message that the client has sent."""
@@ -91,12 +93,15 @@ class StreamRules:
 
     def _update(self, session: str, update: Json) -> None:
         kind = update["sessionUpdate"]
+        if kind == "subagent_update":
+            self._sessions.add(update["sessionId"])
+            self._above[update["sessionId"]] = session
         if kind not in ("tool_call", "tool_call_update"):
             return
         key = (session, update["toolCallId"])
         status = update.get("status")
         if kind == "tool_call":
-            if key in self._calls and session not in self._opening:  # a load tells them again
+            if key in self._calls and self._top(session) not in self._opening:  # told again
                 self._wrong(f"announced twice: {update}")
             self._calls[key] = status or "pending"
         elif key not in self._calls:
@@ -114,6 +119,11 @@ class StreamRules:
     def _elicitation(self, session: str, call: str | None) -> None:
         if call is not None and (session, call) not in self._calls:
             self._wrong(f"an elicitation of a tool call that was not announced: {call}")
+
+    def _top(self, session: str) -> str:
+        while session in self._above:
+            session = self._above[session]
+        return session
 
     def _forget_calls(self, session: str) -> None:
         self._calls = {key: s for key, s in self._calls.items() if key[0] != session}
