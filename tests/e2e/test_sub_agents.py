@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,11 +10,14 @@ from codex_acp.testing import Gate, Text, exec_command
 from tests.e2e.sub_agents_bench import SubAgentBench, spawn, spawn_old, wait
 from tests.e2e_contract.contract_bench import Scenes
 
+if TYPE_CHECKING:
+    from codex_acp.testing import Step
+
 pytestmark = pytest.mark.e2e
 
 SCENES = Scenes()
 
-COMMAND = [Text("Working."), exec_command("echo in-child", call_id="c1")]
+COMMAND: list[Step] = [Text("Working."), exec_command("echo in-child", call_id="c1")]
 TASK = SCENES.add("task", COMMAND, [Text("Child is done.")])
 GO = SCENES.add("go", [spawn(TASK, "helper")], [wait("w1")], [Text("Root is done.")])
 
@@ -23,7 +26,7 @@ LONG = SCENES.add("long", [spawn(LONG_TASK, "long")], [Text("Goes on."), Gate("g
 
 OLD_CONFIG = {"features": {"multi_agent": True}, "agents": {"max_depth": 3}}
 BELOW = SCENES.add("below", [Text("Grandchild is done."), Gate("below")])
-NOTED = [Text("Noted.")]
+NOTED: list[Step] = [Text("Noted.")]
 """Codex tells an agent that works of the end of its sub-agents, which may be a message more."""
 MIDDLE = SCENES.add("middle", [spawn_old(BELOW, "s2")], [Text("Done."), Gate("middle")], NOTED)
 TOP = SCENES.add("top", [spawn_old(MIDDLE, "s1")], [Text("Top is done.")], NOTED)

@@ -27,12 +27,12 @@ SCENES = Scenes()
 DONE: list[Step] = [Text("Done.")]
 
 
-def make_bench(factory: pytest.TempPathFactory) -> ContractBench:
+def make_bench(factory: pytest.TempPathFactory, version: int) -> ContractBench:
     features = {**FEATURES, "multi_agent": True, "multi_agent_v2": True}
     form = form_elicitation("Which color?", {"color": {"type": "string"}})
     tools = [McpTool("paint", read_only=True, elicitations=[form])]
     server = ScriptedMcpServer(factory.mktemp("mcp"), tools, name="paints")
-    return ContractBench(SCENES, config={"features": features}, servers={"paints": server})
+    return ContractBench(SCENES, version, config={"features": features}, servers={"paints": server})
 
 
 def spawn(task: str, call: str) -> ToolCall:
@@ -72,8 +72,8 @@ async def test_3_9_a_form_for_a_sub_agent_names_the_child(bench: ContractBench) 
     asked = await bench.asks.next_elicitation()
     child = bench.wire.asked()[-1]["params"]["threadId"]
     assert child != session
-    assert asked.form.session_id == session
-    first, *words = asked.form.message.split("\n")
+    assert asked.session == session
+    first, *words = asked.message.split("\n")
     assert first == f"Asked by the sub-agent {child}."
     assert words[:3] == ['The MCP server "paints" says:', "```", "> Which color?"]
     asked.accept({"color": "red"})
@@ -88,7 +88,7 @@ async def test_3_9_a_sub_agents_approval_is_asked_in_its_root_session_with_the_c
     session = await bench.new_session()
     prompt = bench.prompt(session, YES)
     asked = await bench.asks.next_permission()
-    assert asked.request.session_id == session
+    assert asked.session == session
     (request,) = bench.wire.asked()[-1:]
     assert request["params"]["threadId"] != session
     assert "sub-agent" in asked.title

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
+from codex_acp.adapter.logins.logins import Logins
 from codex_acp.adapter.logins.ways import login_ways
 from codex_acp.adapter.sessions.after_opening import LOAD_AFTER_SECONDS, AfterOpening
+from codex_acp.adapter.sessions.archive import SessionArchive
 from codex_acp.adapter.sessions.opener import SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import sub_agent_session, unknown_session
 from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from codex_acp.acp.side import QuickHandler
     from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.load_ahead import LoadAhead
-    from codex_acp.adapter.logins.auth import Authentication
     from codex_acp.adapter.prompts.host import PromptDone
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.sessions.methods import SessionMethods
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.sessions.session_services import SessionServices
     from codex_acp.adapter.sessions.sessions import OpenSession
     from codex_acp.adapter.side_tasks import Spawn
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.mapping.agent.auth_methods import LoginWays
     from codex_acp.mapping.events.content import Block
@@ -54,10 +56,6 @@ if TYPE_CHECKING:
 __all__ = ["CodexAgent"]
 
 logger = logging.getLogger(__name__)
-
-
-IDLE_SECONDS: Final = 0.2
-"""After ``initialize``, when no session is opened: Codex has booted, which was more urgent."""
 
 
 class CodexAgent:
@@ -83,16 +81,29 @@ class CodexAgent:
         self._sessions = Sessions(spawn, self.client, transcript)
         self._transcript = SessionTranscript(transcript, lambda: self._sessions.generation)
         self.config = Config(spawn, self._sessions.send, self._sessions.features)
-        self._opener = SessionOpener(app_server, self._sessions, self.config, self._waits)
+        self._opener = SessionOpener(app_server, self._sessions, self.config)
         self._preconditions = PromptPreconditions(self._sessions, self._opener)
         self._session_methods: SessionMethods | None = None
         self._services: SessionServices | None = None
-        self._auth: Authentication | None = None
         self._login_ways = login_ways(os.environ, app_server.options.codex)
+        self.logins = Logins(app_server, self.client, self._opener.login, spawn)
+        self.authenticate, self.logout = self.logins.authenticate, self.logins.logout
+        self.auth_status = self.logins.status
+        self.archive = SessionArchive(
+            self._sessions,
+            self._opener,
+            lambda: self.methods,
+            self._preconditions.cancel,
+            lambda session_id: self._closed(session_id, "archived by the client"),
+        )
         self._sessions.when_known(self._known)
-        app_server.when_started(self._sessions.codex_started)
+        app_server.when_started(self._codex_started)
         app_server.when_refused(self._sessions.refused)
         self._after = AfterOpening(self._answered, when_loaded, ahead)
+
+    def _codex_started(self, codex: AppServerConnection) -> None:
+        self._sessions.codex_started(codex)
+        self.logins.codex_started(codex)
 
     @property
     def parts(self) -> tuple[Sessions, Config]:
@@ -122,7 +133,14 @@ class CodexAgent:
 
     def unstable(self) -> handlers.UnstableAgentRequestHandlers:
         """Methods of the unstable schema; advertised where that schema has them."""
-        return {"session/fork": self.fork_session, "session/set_title": self.set_title}
+        return {
+            "session/fork": self.fork_session,
+            "session/set_title": self.set_title,
+            "session/archive": self.archive.archive,
+            "session/unarchive": self.archive.unarchive,
+            "session/status": self.archive.status,
+            "auth/status": self.auth_status,
+        }
 
     def quick(self) -> Mapping[str, QuickHandler]:
         """The same answers for simple requests, before any model is loaded; see `Side`."""
@@ -163,29 +181,11 @@ class CodexAgent:
         """The client has said who it is, in v1's words; how it may log in."""
         (client or self.client).introduced(params, version)
         self._app_server.introduce(codex_client_info(params))
-        self.spawn(self._app_server.warm_up)
         if self._ahead is not None:
             self._ahead.version = version
-            self._ahead.start_within(IDLE_SECONDS)
+            self._ahead.start_within(LOAD_AFTER_SECONDS)
+        self.spawn(self._app_server.warm_up)
         return self._login_ways
-
-    async def authenticate(self, request: v1.AuthenticateRequest) -> v1.AuthenticateResponse:
-        """See `Authentication.authenticate`."""
-        return await self._authentication.authenticate(request, await self._app_server.client())
-
-    async def logout(self, request: v1.LogoutRequest) -> v1.LogoutResponse:
-        """See `Authentication.logout`."""
-        response = await self._authentication.logout(request, await self._app_server.client())
-        self._opener.login.forget()
-        return response
-
-    @property
-    def _authentication(self) -> Authentication:
-        if self._auth is None:
-            from codex_acp.adapter.logins.auth import Authentication
-
-            self._auth = Authentication(lambda: self.client.asks, lambda: self.client.features)
-        return self._auth
 
     # Sessions.
 
@@ -197,7 +197,7 @@ class CodexAgent:
         Raises RpcError: -32602, -32000, -32603.
         """
         answer = await self.start(await self.methods.setup(request, audience))
-        return cast("v1.NewSessionResponse", _model("NewSessionResponse", answer))
+        return cast("v1.NewSessionResponse", ACP_MODELS.decode("NewSessionResponse", answer, "it"))
 
     def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
         thread = simple_thread_params(params)
@@ -224,8 +224,7 @@ class CodexAgent:
         """See `SessionMethods.load`."""
         self.not_below(request.session_id)
         opened = await self.methods.load(request, audience)
-        self._opened(opened)
-        return cast("v1.LoadSessionResponse", _model("LoadSessionResponse", opened.answer))
+        return cast("v1.LoadSessionResponse", self._answer("LoadSessionResponse", opened))
 
     async def resume_session(
         self, request: v1.ResumeSessionRequest, audience: Audience | None = None
@@ -233,8 +232,7 @@ class CodexAgent:
         """See `SessionMethods.resume`."""
         self.not_below(request.session_id)
         opened = await self.methods.resume(request, audience)
-        self._opened(opened)
-        return cast("v1.ResumeSessionResponse", _model("ResumeSessionResponse", opened.answer))
+        return cast("v1.ResumeSessionResponse", self._answer("ResumeSessionResponse", opened))
 
     async def fork_session(
         self, request: v1.ForkSessionRequest, audience: Audience | None = None
@@ -242,10 +240,8 @@ class CodexAgent:
         """See `SessionMethods.fork`."""
         self.not_below(request.session_id)
         opened = await self.methods.fork(request, audience)
-        self._opened(opened)
-        answer: dict[str, JsonValue] = {"sessionId": opened.session_id, **opened.answer}
-        made = ACP_MODELS.decode("ForkSessionResponse", answer, "the new session")
-        return cast("v1.ForkSessionResponse", made)
+        also: dict[str, JsonValue] = {"sessionId": opened.session_id}
+        return cast("v1.ForkSessionResponse", self._answer("ForkSessionResponse", opened, also))
 
     async def list_sessions(self, request: v1.ListSessionsRequest) -> v1.ListSessionsResponse:
         """See `SessionMethods.list`."""
@@ -303,12 +299,14 @@ class CodexAgent:
             self._session_methods = SessionMethods(self._sessions, self._opener, self.config)
         return self._session_methods
 
-    # While Codex works, and behind the answer.
+    # Behind the answer.
 
-    def _waits(self) -> None:
-        """A session is being opened, and Codex is at it now."""
-        if self._ahead is not None:
-            self._ahead.start_within(LOAD_AFTER_SECONDS)
+    def _answer(
+        self, name: str, opened: OpeningResult, also: Mapping[str, JsonValue] | None = None
+    ) -> object:
+        """The answer to the request that has opened a session, as its model."""
+        self._opened(opened)
+        return ACP_MODELS.decode(name, {**(also or {}), **opened.answer}, "the session")
 
     def _opened(self, opened: OpeningResult) -> None:
         """A session is open; what else there is to do, waits until that is answered."""
@@ -389,8 +387,3 @@ class CodexAgent:
         if self._services is not None:
             self._services.closed(session_id)
         self._transcript.closed(session_id, reason)
-
-
-def _model(name: str, answer: dict[str, JsonValue]) -> object:
-    """The answer to the request that has opened a session, as its model."""
-    return ACP_MODELS.decode(name, answer, "the session")

@@ -57,6 +57,20 @@ class Client:
                 self._asks = AsksInV2(self._connection)
         return self._asks
 
+    def auth_status(self, status: dict[str, JsonValue]) -> None:
+        """Tell it who is logged in now; it has asked before (the method is unstable)."""
+        if self.gone:
+            return
+        name = "AuthStatusUpdateNotification"
+        if self._version == 1:
+            from codex_acp.acp._generated.v1.methods import MODELS
+
+            self._connection.auth_status_update(MODELS.decode(name, status, "a status"))
+        else:
+            from codex_acp.acp._generated.v2.methods import MODELS as MODELS_OF_V2
+
+            self._connection.v2.auth_status_update(MODELS_OF_V2.decode(name, status, "a status"))
+
     @property
     def _connection(self) -> AgentSide:
         assert self._side is not None

@@ -16,12 +16,15 @@ from codex_acp.adapter.config.catalogues import Catalogues
 from codex_acp.adapter.config.session import ConfigSession
 from codex_acp.codex.threads.trust import trust_edit
 from codex_acp.errors import CodexAcpError, RpcError
-from codex_acp.jsonrpc.message import RESOURCE_NOT_FOUND
+from codex_acp.jsonrpc.message import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from codex_acp.mapping.config.changes import difference
 from codex_acp.mapping.config.choices import checked_mode, checked_value, choice_patch
 from codex_acp.mapping.config.modes import CONFIGURED
 from codex_acp.mapping.config.options import (
+    COLLABORATION,
+    DEFAULT,
     MODE,
+    PLAN,
     TRUST,
     TRUSTED,
     config_options,
@@ -243,6 +246,26 @@ class Config:
             session.told_mode = mode
         self._tell(session)
         return SetSessionModeResponse()
+
+    async def plan_mode(self, session_id: str, wanted: bool | None) -> bool:
+        """Turn Codex's plan mode on or off, None: to the other; whether it is on.
+
+        Raises RpcError: -32602 if this Codex has none, -32603 with its message if it refuses.
+        """
+        session = self._session(session_id)
+        if self._catalogues is not None:
+            with anyio.move_on_after(CONFIGURED_WAIT_SECONDS):
+                await self._catalogues.done.wait()
+
+        def check(view: ConfigView) -> str:
+            if not any(option.id == COLLABORATION for option in options_of(view)):
+                raise RpcError(INVALID_PARAMS, "this Codex offers no plan mode")
+            on = view.settings.collaboration != PLAN if wanted is None else wanted
+            return checked_value(view, COLLABORATION, PLAN if on else DEFAULT)
+
+        chosen = await self._choose(session, COLLABORATION, check)
+        self._tell(session)
+        return chosen == PLAN
 
     async def _choose(
         self, session: ConfigSession, option_id: str, check: Callable[[ConfigView], str]

@@ -18,6 +18,7 @@ from codex_acp.acp._generated.v1.models import (
     ResumeSessionResponse,
 )
 from codex_acp.adapter.client import Client
+from codex_acp.adapter.network.archive import OwnedArchive
 from codex_acp.adapter.network.network_session import NetworkSession
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.replay import Replay
@@ -89,6 +90,7 @@ class NetworkConnection:
         self._token = token
         self.agent = agent
         self.client = Client(registry.spawn)
+        self.archive = OwnedArchive(agent, registry, self._must_own, self._endable)
         self._put_out: Callable[[str], None] = lambda _: None
         self._introduced = False
         self._stall: asyncio.TimerHandle | None = None
@@ -138,7 +140,13 @@ class NetworkConnection:
 
     def unstable(self) -> UnstableAgentRequestHandlers:
         """Methods of the unstable schema."""
-        return {"session/fork": self.fork_session, "session/set_title": self.set_title}
+        return {
+            "session/fork": self.fork_session,
+            "session/set_title": self.set_title,
+            "session/archive": self.archive.archive,
+            "session/unarchive": self.archive.unarchive,
+            "session/status": self.archive.status,
+        }
 
     async def initialize(self, request: InitializeRequest) -> InitializeResponse:
         """See `CodexAgent.initialize`."""
@@ -154,7 +162,7 @@ class NetworkConnection:
         """See `CodexAgent.introduce`; nobody logs in over the network."""
         self.agent.introduce(params, version, self.client)
         self._is_introduced()
-        return LoginWays(browser=False, command=())
+        return LoginWays(offered=False)
 
     def _is_introduced(self) -> None:
         self._introduced = True
@@ -225,11 +233,9 @@ class NetworkConnection:
         request.session_id = session_id = canonical_id(request.session_id)
         self._must_own(session_id)
         async with self._registry.lock(session_id):
-            session = self._registry.sessions.get(session_id)
+            session = self._endable(session_id)
             if session is None:
                 return await self.agent.delete_session(request)
-            if session.client not in (None, self.client):
-                raise _shown_elsewhere(session_id)
             response = await session.agent.delete_session(request)
             self._registry.closed(session_id, session)
             return response
@@ -343,6 +349,13 @@ class NetworkConnection:
     def _must_own(self, session_id: str) -> None:
         if not self._registry.owned(self._token.owner, session_id):
             raise unknown_session(session_id)
+
+    def _endable(self, session_id: str) -> NetworkSession | None:
+        """A session if it is open. Raises RpcError for one that another connection shows."""
+        session = self._registry.sessions.get(session_id)
+        if session is not None and session.client not in (None, self.client):
+            raise _shown_elsewhere(session_id)
+        return session
 
     def shown(self, session_id: str) -> NetworkSession:
         """A session that this connection shows. Raises RpcError for all others."""

@@ -17,6 +17,7 @@ import anyio
 from codex_acp.adapter.logins.check import LoginCheck
 from codex_acp.adapter.sessions.directories import check_directories
 from codex_acp.adapter.sessions.opening_errors import never_stored, session_error, unknown_session
+from codex_acp.adapter.sessions.stored_threads import must_be_usable, surely_exists
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
 from codex_acp.codex.threads.opening import opening, read_params
 from codex_acp.codex.threads.trust import left_out_here
@@ -26,8 +27,6 @@ from codex_acp.mapping.session.ids import canonical_id
 from codex_acp.mapping.session.setup import started_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.config.catalogues import Place
     from codex_acp.adapter.config.config import Config, How
@@ -76,22 +75,12 @@ class OpeningResult(NamedTuple):
 
 
 class SessionOpener:
-    """Opens sessions on the newest connection to Codex, and again on a later one.
+    """Opens sessions on the newest connection to Codex, and again on a later one."""
 
-    ``waits`` is called when Codex begins a thread, which takes it longer than all before.
-    """
-
-    def __init__(
-        self,
-        app_server: AppServer,
-        sessions: Sessions,
-        config: Config,
-        waits: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, app_server: AppServer, sessions: Sessions, config: Config) -> None:
         self._app_server = app_server
         self._sessions = sessions
         self._config = config
-        self._waits = waits
         self.login = LoginCheck()
         """Whether somebody has to log in first."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -126,7 +115,7 @@ class SessionOpener:
         try:
             return await self._begin(codex, "fork", "thread/fork", setup, read, session_id)
         except RpcError as error:
-            await self._must_exist(codex, session_id, error)
+            await must_be_usable(codex, session_id, error)
             raise
 
     async def _begin(
@@ -145,7 +134,6 @@ class SessionOpener:
             params |= {"threadId": source, "excludeTurns": True}
         place = self._config.opening(codex, setup.cwd, how, read)
         with self._sessions.opening():
-            self._waits()
             try:
                 result = await codex.call_raw(method, params)
                 thread_id = started_thread(result)
@@ -175,8 +163,7 @@ class SessionOpener:
         """
         if canonical_id(session_id) != session_id:  # what Codex says of it would find no session
             raise unknown_session(session_id)
-        lock = self._locks.setdefault(session_id, asyncio.Lock())
-        async with lock:
+        async with self.lock(session_id):
             codex, read = await self._ready_for(setup)
             self._must_be_idle(session_id)
             place = self._config.opening(codex, setup.cwd, how, read)
@@ -209,8 +196,7 @@ class SessionOpener:
 
         Raises RpcError: -32002 if Codex does not have the thread any more, -32603.
         """
-        lock = self._locks.setdefault(session_id, asyncio.Lock())
-        async with lock:
+        async with self.lock(session_id):
             opened = self._sessions.open_session(session_id)
             session = self._sessions.known(session_id)
             if opened is None or session is None:
@@ -239,13 +225,9 @@ class SessionOpener:
         with suppress(CodexAcpError), anyio.move_on_after(LEAVE_SECONDS, shield=True):
             await codex.call_raw("thread/unsubscribe", {"threadId": session_id})
 
-    async def exists(self, codex: AppServerConnection, session_id: str) -> bool:
-        """Whether Codex has stored the thread. Raises TransportError."""
-        try:
-            await codex.call_raw("thread/read", {"threadId": session_id})
-        except ErrorReply:
-            return False
-        return True
+    def lock(self, session_id: str) -> asyncio.Lock:
+        """Held while a stored session is opened, and while it is moved to the archive or back."""
+        return self._locks.setdefault(session_id, asyncio.Lock())
 
     # The steps.
 
@@ -289,21 +271,8 @@ class SessionOpener:
         except CodexAcpError as error:
             failure = session_error(error)
             if isinstance(error, ErrorReply):
-                await self._must_exist(codex, session_id, failure)
+                await must_be_usable(codex, session_id, failure)
             raise failure from error
-
-    async def _must_exist(
-        self, codex: AppServerConnection, session_id: str, error: RpcError
-    ) -> None:
-        """Codex has one code for all that goes wrong: so ask it what it has."""
-        if not await self._surely_exists(codex, session_id):
-            raise unknown_session(session_id, error.data) from error
-
-    async def _surely_exists(self, codex: AppServerConnection, session_id: str) -> bool:
-        try:
-            return await self.exists(codex, session_id)
-        except TransportError:
-            return True  # nothing is known; the first error is the better answer
 
     async def _learn(
         self,
@@ -355,7 +324,7 @@ class SessionOpener:
         history = Replay(audience or self._sessions.audience(None), session_id, result)
         await history.run(codex, running)
         gone = "thread/deleted" in held.methods
-        if gone or (history.missing and not await self._surely_exists(codex, session_id)):
+        if gone or (history.missing and not await surely_exists(codex, session_id)):
             message = f"the session {session_id!r} was deleted while it was loaded"
             raise RpcError(RESOURCE_NOT_FOUND, message, {"sessionId": session_id})
         return history.end(running)

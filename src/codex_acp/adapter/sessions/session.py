@@ -159,6 +159,8 @@ class Session:
                 return Speech(lambda: self._speak(command))
             case StartsTurn():
                 message = command.message
+                if command.first is not None:
+                    await command.first()
                 if message is None:
                     return TurnWork(lambda _: command.start(), None)
             case None:
@@ -223,14 +225,15 @@ class Session:
         """See `PromptHost`."""
         self.activity.ends(end)
 
-    def turn_over(self, run: PromptRun, end: PromptEnd) -> None:
+    def turn_over(self, run: PromptRun, end: PromptEnd, *, goes_on: bool) -> None:
         """See `PromptHost`: nothing stays open, and the person learns why it has ended."""
         self._thread.close_open()
         if isinstance(end, PromptStop) and end.message:
             self._outflow.send(self.id, TextChunk(f"{run.turn_id}-end", end.message))
         used = turn_usage(self._used_before, self._state.total_usage)
         run.usage = None if used is None else used.wire()
-        self.activity.ends(end)
+        if not goes_on:
+            self.activity.ends(end)
         self._outflow.flush()
 
     # What the routing of server requests asks and shows.
@@ -263,9 +266,8 @@ class Session:
 
     def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
         """See `SessionProtocol`."""
-        self._thread.put(
-            lambda: self.tell(approval_settled(self._state, tool_call_id, accepted=accepted))
-        )
+        how = {"accepted": accepted, "cancelled": self.cancelling}
+        self._thread.put(lambda: self.tell(approval_settled(self._state, tool_call_id, **how)))
 
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
         """See `SessionProtocol`."""

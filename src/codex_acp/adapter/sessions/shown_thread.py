@@ -7,6 +7,7 @@ the events are for, and what a turn means, is the owner's matter.
 
 from __future__ import annotations
 
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
@@ -62,7 +63,7 @@ class ShownThread:
         self.state = state
         self._owner = owner
         self._steps = OrderedSteps()
-        self._pieces = JoinedPieces(lambda *heard: self._steps.put(lambda: self._take(*heard)))
+        self._pieces = JoinedPieces(partial(self._steps.put, self._take))
         self._timer = DueTimer(self._due_at, self._flush_due)
 
     def hear(self, method: str, params: JsonValue) -> None:
@@ -75,7 +76,8 @@ class ShownThread:
 
     def set_timer(self) -> None:
         """Something may have to wait from now on."""
-        self._timer.set()
+        if self.state.open_calls:
+            self._timer.set()
 
     def put(self, step: Callable[[], None]) -> None:
         """Do ``step`` behind all that came."""
@@ -140,7 +142,7 @@ class ShownThread:
         self._timer.set()
 
     def _due_at(self) -> float | None:
-        return due(self.state) if self.state.open_calls else None
+        return due(self.state)
 
     def _flush_due(self) -> None:
         self.state.now = monotonic()

@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLLABORATION",
+    "DEFAULT",
     "EFFORT",
     "MODE",
     "MODEL",
     "MODEL_DEFAULT",
+    "PLAN",
     "TIER",
     "TRUST",
     "TRUSTED",
@@ -50,6 +52,9 @@ MODEL: Final = "model"
 EFFORT: Final = "reasoning_effort"
 TIER: Final = "service_tier"
 COLLABORATION: Final = "collaboration_mode"
+PLAN: Final = "plan"
+"""The collaboration mode in which Codex plans and does nothing; `DEFAULT` is the other."""
+DEFAULT: Final = "default"
 TRUST: Final = "trust"
 TRUSTED: Final = "trusted"
 """The value that has Codex trust the directory; the other one changes nothing."""

@@ -28,13 +28,16 @@ _CAPABILITIES: Final[dict[str, JsonValue]] = {
         "delete": {},
         "additionalDirectories": {},
         "fork": {},
+        "archive": {},
+        "status": {},
         "title": {},
     },
+    "auth": {"status": {}},
     "_meta": {META_KEY: {"concurrentPrompts": "steer"}},
 }
 """What this agent can beyond the baseline; see `mapping.agent.capabilities`, which says the same.
 
-``fork`` and ``title`` are of the unstable schema.
+``fork``, ``title``, ``archive`` and both ``status`` are of the unstable schema.
 """
 
 
@@ -68,10 +71,13 @@ def introduction(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 def initialize_result(params: Mapping[str, JsonValue], ways: LoginWays) -> dict[str, JsonValue]:
     """The answer; ``params`` are the `introduction`."""
     methods = auth_methods(params.get("clientCapabilities"), ways)
+    capabilities = dict(_CAPABILITIES)
+    if not ways.offered:
+        del capabilities["auth"]
     return {
         "protocolVersion": VERSION,
         "info": agent_info(__version__),
-        "capabilities": dict(_CAPABILITIES),
+        "capabilities": capabilities,
         "authMethods": [_method(method) for method in methods if isinstance(method, dict)],
     }
 
