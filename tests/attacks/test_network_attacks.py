@@ -162,6 +162,7 @@ def params_of(method: str, session: str, cwd: str) -> Json:
 OF_A_SESSION = (
     "session/prompt", "session/load", "session/resume", "session/fork", "session/set_mode",
     "session/set_config_option", "session/set_title", "session/close", "session/delete",
+    "session/archive", "session/unarchive", "session/status",
 )  # fmt: skip
 
 
@@ -196,6 +197,9 @@ async def test_nothing_of_a_session_can_be_had_with_anothers_token_in_v2(server:
         "session/set_title": {"title": "mine"},
         "session/close": {},
         "session/delete": {},
+        "session/archive": {},
+        "session/unarchive": {},
+        "session/status": {},
         "tool_call/cancel": {"toolCallId": "x"},
         "terminal/cancel": {"terminalId": "x"},
     }

@@ -91,11 +91,6 @@ class NetworkSession:
         return self._last.features
 
     @property
-    def takes_booleans(self) -> bool:
-        """See `Audience`."""
-        return self._last.takes_booleans
-
-    @property
     def outflow(self) -> NetworkSession:
         """This one."""
         return self
@@ -294,7 +289,7 @@ class NetworkSession:
         self._silent = False
         self._wake()
 
-    def opened_by(self, client: Client, *, whole: bool) -> list[SessionEvent]:
+    def reopen_for(self, client: Client, *, whole: bool) -> list[SessionEvent]:
         """It is opened anew for ``client``; gives what that is still to be told, behind a history
         or without one.
         """
@@ -328,7 +323,7 @@ class NetworkSession:
 
     @property
     def _session(self) -> Session | None:
-        opened = self.agent.parts[0].opened(self.session_id)
+        opened = self.agent.parts[0].open_session(self.session_id)
         return None if opened is None else opened.session
 
     @property

@@ -57,7 +57,7 @@ class Registry:
                 raise RpcError(OVERLOADED, msg)
             await self.end(session)
 
-    def opened(self, session_id: str, session: NetworkSession) -> None:
+    def open(self, session_id: str, session: NetworkSession) -> None:
         """A session is open from now on, and shown."""
         session.session_id = session_id
         self.sessions[session_id] = session

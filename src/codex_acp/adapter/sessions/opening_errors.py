@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError, TransportError
-from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INTERNAL_ERROR, RESOURCE_NOT_FOUND
+from codex_acp.jsonrpc.message import (
+    AUTHENTICATION_REQUIRED,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    RESOURCE_NOT_FOUND,
+)
 from codex_acp.transcript.secrets import scrub, scrub_json
 
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["never_stored", "session_error", "unknown_session"]
+__all__ = ["archived_session", "never_stored", "session_error", "unknown_session"]
 
 
 def unknown_session(session_id: str, data: object = None) -> RpcError:
@@ -21,6 +26,12 @@ def unknown_session(session_id: str, data: object = None) -> RpcError:
     if data is not None:
         details["codex"] = data
     return RpcError(RESOURCE_NOT_FOUND, message, details)
+
+
+def archived_session(session_id: str, error: RpcError) -> RpcError:
+    """The answer to a request that would open a session which is in the archive."""
+    message = f"the session {session_id!r} is archived; session/unarchive makes it usable again"
+    return RpcError(INVALID_REQUEST, message, {"sessionId": session_id, "codex": error.data})
 
 
 def never_stored(session_id: str, error: RpcError) -> RpcError:
