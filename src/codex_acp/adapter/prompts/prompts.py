@@ -11,8 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-import anyio
-
+from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.adapter.prompts.host import PromptAnswer, PromptHost, Speech, TurnWork
 from codex_acp.adapter.prompts.queue import PromptQueue
 from codex_acp.adapter.prompts.run import PromptRun
@@ -146,7 +145,7 @@ class Prompts:
 
     async def _attempt(self, prompt: QueuedPrompt, work: TurnWork | Speech) -> PromptAnswer | None:
         """Place the prompt and wait for its end; None: its turn ended without it, try again."""
-        prompt.scope = anyio.CancelScope()
+        prompt.scope = CancelScope()
         with prompt.scope:
             if isinstance(work, Speech):
                 while not self._queue.is_next(prompt):
@@ -189,6 +188,8 @@ class Prompts:
             if not self._host.client_gone and self._queue.of_run(run) == [prompt]:
                 # The client's `$/cancel_request`, and nobody else waits for this turn: the answer
                 # follows its end, too.
+                import anyio  # not before: a prompt begins without
+
                 self._cancel_run(run)
                 with anyio.CancelScope(shield=True):
                     await run.wait()

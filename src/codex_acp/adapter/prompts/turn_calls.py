@@ -6,10 +6,10 @@ Owns the calls and their bounds; must not know of prompts. Sources: Codex schema
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
-
-import anyio
 
 from codex_acp.codex._generated.models import (
     TurnInterruptParams,
@@ -96,8 +96,9 @@ class TurnCalls:
             client_user_message_id=message_id,
         )
         try:
-            with anyio.move_on_after(STEER_SECONDS):
-                await self.codex.turn_steer(params)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(STEER_SECONDS):
+                    await self.codex.turn_steer(params)
         except CodexAcpError as error:
             logger.info("thread %s: a message was not steered: %s", self._thread_id, error)
             return False
@@ -115,8 +116,9 @@ class TurnCalls:
 
     async def interrupt_at_once(self, turn_id: str) -> None:
         """Interrupt a turn that must not go on; Codex never answers that of one just ended."""
-        with anyio.move_on_after(INTERRUPT_SECONDS):
-            await self.interrupt(turn_id)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(INTERRUPT_SECONDS):
+                await self.interrupt(turn_id)
 
     async def look_up(self, turn_ids: Collection[str]) -> Turn | None:
         """A turn as Codex knows it now; with no id the newest; None if it is not to be found.
