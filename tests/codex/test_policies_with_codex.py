@@ -42,7 +42,6 @@ from codex_acp.testing import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from codex_acp.codex import ApprovalQuestion, Policy
     from codex_acp.codex.approvals.grants import Grant
@@ -109,14 +108,9 @@ class Run:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc: Any) -> None:
         with self._outer:
-            await self._inner.__aexit__(kind, error, trace)
+            await self._inner.__aexit__(*exc)
 
     async def finish(self) -> str:
         """The status in which the turn ends."""

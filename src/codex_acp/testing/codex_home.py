@@ -18,7 +18,6 @@ from codex_acp.errors import MisuseError
 from codex_acp.testing.toml_writer import TomlValue, toml_text
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
 __all__ = ["CodexHome", "ApprovalPolicy", "SandboxMode", "DEFAULT_MODEL"]
@@ -86,12 +85,7 @@ class CodexHome:
         self.config_file.write_text(toml_text(self.config), encoding="utf-8")
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         """Remove everything."""
         self.remove()
 

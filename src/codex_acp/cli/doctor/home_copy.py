@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
     from typing import Self
 
 __all__ = ["MAX_CONFIG", "HomeCopy", "read_regular"]
@@ -61,12 +60,7 @@ class HomeCopy:
                 target.parent.mkdir(exist_ok=True)
                 target.write_bytes(read_regular(path))
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
 
     @property
