@@ -262,7 +262,9 @@ class NetworkConnection:
 
     def cancel(self, notification: CancelNotification) -> None:
         """See `CodexAgent.cancel`; ignored for what this connection does not show."""
-        session = self._registry.sessions.get(notification.session_id)
+        session_id, sessions = notification.session_id, self._registry.sessions
+        below = (each for each in sessions.values() if each.has_below(session_id))
+        session = sessions.get(session_id) or next(below, None)
         if session is None or session.client is not self.client:
             logger.warning("session/cancel names a session that its connection does not show")
         else:

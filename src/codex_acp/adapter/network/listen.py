@@ -173,7 +173,7 @@ async def _main(
 ) -> int:
     loop = asyncio.get_running_loop()
     first = [spawned]
-    lock = anyio.Lock()
+    lock = asyncio.Lock()
 
     def new_server() -> AppServer:
         return AppServer(launch, first.pop() if first else None, lock=lock)
