@@ -35,7 +35,7 @@ SLOWEST_BYTES: Final = 64 * 1024
 WORDS_BYTES: Final = 8 * 1024
 """Read of an answer that only says what is wrong."""
 
-COOKIE_BYTES: Final = 64 * 1024
+COOKIE_BYTES: Final = 16 * 1024
 """Of all cookies together: each request carries them."""
 
 STREAMS_A_CLIENT: Final = 50
@@ -206,14 +206,14 @@ class HttpRequests:
         """Raises ConnectionClosed for what this side does not take."""
         if response.has_redirect_location:
             where = response.headers.get("Location", "")
-            what = f"and points to {where!r}: connect there if you trust it"
-            raise ConnectionClosed(self._peer.answered(response.status_code, what))
+            raise ConnectionClosed(self._peer.answered(response.status_code, "", where))
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("", "identity"):
             what = f"{self._peer.name} compressed its answer ({encoding[:40]}), unasked"
             raise ConnectionClosed(what)
         cookies = self._poster.cookies.jar
         if sum(len(each.name) + len(each.value or "") for each in cookies) > COOKIE_BYTES:
+            cookies.clear()
             what = f"{self._peer.name} sets more than {COOKIE_BYTES} bytes of cookies"
             raise ConnectionClosed(what)
 
