@@ -6,6 +6,8 @@ from dataclasses import FrozenInstanceError, fields
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from codex_acp.acp import (
     AgentFeatures,
@@ -15,6 +17,7 @@ from codex_acp.acp import (
     is_supported_version,
     negotiated_version,
 )
+from codex_acp.acp.capabilities import features_in
 from codex_acp.acp.types import InitializeRequest, InitializeResponse
 from codex_acp.wire.codec import decode
 
@@ -98,6 +101,29 @@ def test_what_a_client_advertises(capabilities: Any, expected: set[str]) -> None
 )
 def test_what_an_agent_advertises(capabilities: Any, expected: set[str]) -> None:
     assert advertised(agent(capabilities)) == expected
+
+
+ODD: st.SearchStrategy[Any] = st.sampled_from(
+    [None, True, False, 0, 1, 1.0, "true", [], {}, {"_meta": 3}, {"x": 1}]
+)
+
+
+def _with(**members: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return ODD | st.fixed_dictionaries({}, optional=members)
+
+
+@given(
+    _with(
+        elicitation=_with(form=ODD, url=ODD),
+        fs=_with(readTextFile=ODD, writeTextFile=ODD),
+        terminal=ODD,
+        auth=_with(terminal=ODD),
+        session=_with(notices=ODD, compaction=ODD, configOptions=_with(boolean=ODD)),
+        _meta=_with(**{"terminal_output": ODD, "terminal-auth": ODD}),
+    )
+)
+def test_what_was_sent_reads_as_the_model_reads_it(capabilities: Any) -> None:
+    assert features_in(capabilities) == client(capabilities)
 
 
 def test_nothing_was_said_is_nothing_advertised() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import anyio
 
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
+from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.config.config import Config
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.testing import AppServerScript, Expect, Notify, RawLine, ScriptedAppServer
@@ -96,7 +97,8 @@ class ConfigBench:
         """What the client was sent, in order."""
         self._tasks = anyio.create_task_group()
         self._news = anyio.Event()
-        self.config = Config(self._tasks.start_soon, self._send, lambda _: booleans)
+        features = ClientFeatures(boolean_config_options=booleans)
+        self.config = Config(self._tasks.start_soon, self._send, lambda _: features)
 
     async def __aenter__(self) -> Self:
         """Connect."""
@@ -136,7 +138,7 @@ class ConfigBench:
     async def open(self, result: dict[str, JsonValue] | None = None, **more: Any) -> dict[str, Any]:
         """Open the session; gives what the client is answered."""
         with anyio.fail_after(WAIT):
-            answer = await self.config.opened(THREAD, self.codex, result or started(), **more)
+            answer = await self.config.open(THREAD, self.codex, result or started(), **more)
         message = {"jsonrpc": "2.0", "result": {"sessionId": THREAD, **answer}}
         assert problems_of_message("agent", message, "session/new") == []
         return cast("dict[str, Any]", answer)

@@ -66,7 +66,7 @@ async def test_a_session_that_opens_computes_no_options_of_the_others(
             computed.clear()
             place = bench.config.opening(bench.codex, "/w", "new")
             result = started(thread={"id": f"thread-{number}"})
-            await bench.config.opened(f"thread-{number}", bench.codex, result, place=place)
+            await bench.config.open(f"thread-{number}", bench.codex, result, place=place)
             with anyio.fail_after(5):
                 await place.done.wait()
             counts.append(len(computed))
@@ -79,7 +79,7 @@ async def test_profiles_that_come_late_are_told_to_the_session_of_their_director
         await bench.open()
         place = bench.config.opening(bench.codex, "/other", "new")
         with anyio.fail_after(5):
-            await bench.config.opened(
+            await bench.config.open(
                 "thread-2", bench.codex, started(thread={"id": "thread-2"}), place=place
             )
         assert bench.updates == []
@@ -94,7 +94,7 @@ async def test_what_comes_late_for_a_session_that_was_closed_is_told_to_nobody()
     async with ConfigBench(*LISTS[:2], late) as bench:
         place = bench.config.opening(bench.codex, "/w", "new")
         with anyio.fail_after(5):
-            await bench.config.opened(THREAD, bench.codex, started(), place=place)
+            await bench.config.open(THREAD, bench.codex, started(), place=place)
             bench.config.closed(THREAD)
             profile: JsonValue = {"id": "mine", "description": None, "allowed": True}
             await bench.answer("permissionProfile/list", {"data": [profile]})
@@ -172,7 +172,7 @@ async def test_a_fork_takes_over_what_its_source_has() -> None:
         await bench.set("mode", "full-access")
         forked = started(thread={"id": "thread-2"}, approvalPolicy="never")
         with anyio.fail_after(5):
-            await bench.config.opened("thread-2", bench.codex, forked, how="fork", source=THREAD)
+            await bench.config.open("thread-2", bench.codex, forked, how="fork", source=THREAD)
 
         assert bench.asked("thread/settings/update")[-1] == {
             "threadId": "thread-2",

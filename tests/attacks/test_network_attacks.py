@@ -12,6 +12,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from codex_acp.adapter.network.limits import Limits
+from codex_acp.transport import websocket_messages
 from tests.network.listening_adapter import TOKEN, WAIT
 from tests.network.served import ALICE, BOB, Served, served, several_tokens, until
 
@@ -162,6 +163,7 @@ def params_of(method: str, session: str, cwd: str) -> Json:
 OF_A_SESSION = (
     "session/prompt", "session/load", "session/resume", "session/fork", "session/set_mode",
     "session/set_config_option", "session/set_title", "session/close", "session/delete",
+    "session/archive", "session/unarchive", "session/status",
 )  # fmt: skip
 
 
@@ -196,6 +198,9 @@ async def test_nothing_of_a_session_can_be_had_with_anothers_token_in_v2(server:
         "session/set_title": {"title": "mine"},
         "session/close": {},
         "session/delete": {},
+        "session/archive": {},
+        "session/unarchive": {},
+        "session/status": {},
         "tool_call/cancel": {"toolCallId": "x"},
         "terminal/cancel": {"terminalId": "x"},
     }
@@ -265,7 +270,9 @@ async def test_a_message_above_the_limit(tmp_path: Path) -> None:
         assert "1009" in str(client.closed)
 
 
-async def test_fragments_without_end(server: Served) -> None:
+async def test_fragments_without_end(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(websocket_messages, "MAX_FRAGMENTS", 256)
+
     async def empty() -> AsyncIterator[str]:
         while True:
             await anyio.sleep(0.0001)  # the server is in this loop, too

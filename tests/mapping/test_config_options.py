@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
-from codex_acp.acp.capabilities import client_features
-from codex_acp.errors import InvalidPayload
-from codex_acp.mapping.config.options import config_options, mode_state, takes_booleans
+from codex_acp.mapping.config.options import config_options, mode_state
 from codex_acp.mapping.config.values import (
     Catalogue,
     Choice,
@@ -247,30 +243,3 @@ def test_lists_of_any_shape_are_read(entry: Any) -> None:
 
 def schema_problems(result: dict[str, Any]) -> list[str]:
     return problems_of_message("agent", {"jsonrpc": "2.0", "result": result}, "session/new")
-
-
-@cache
-def _decoder() -> Any:
-    return ACP_MODELS.decoder("ClientCapabilities")
-
-
-@given(
-    st.fixed_dictionaries(
-        {},
-        optional={
-            "session": st.fixed_dictionaries(
-                {},
-                optional={
-                    "configOptions": st.fixed_dictionaries({}, optional={"boolean": JSON}) | JSON
-                },
-            )
-            | JSON
-        },
-    )
-)
-def test_the_capability_reads_as_the_model_reads_it(capabilities: dict[str, Any]) -> None:
-    try:
-        typed = client_features(_decoder()(capabilities)).boolean_config_options
-    except (InvalidPayload, ValueError):
-        return
-    assert takes_booleans({"clientCapabilities": capabilities}) == typed

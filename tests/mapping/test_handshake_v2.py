@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from codex_acp.acp.capabilities import client_features_v2
+from codex_acp.acp.capabilities import client_features_v2, features_in
 from codex_acp.acp.v2 import ClientCapabilities
 from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.mapping.agent.auth_methods import LoginWays
-from codex_acp.mapping.v2.handshake import (
-    features_of,
-    initialize_result,
-    introduction,
-    is_simple,
-)
+from codex_acp.mapping.v2.handshake import initialize_result, introduction, is_simple
 from codex_acp.wire.codec import decode
 from tests.support.acp_schema import problems_of_message
 
@@ -33,7 +28,8 @@ CAPABILITIES: list[JsonValue] = [
 def test_the_features_are_those_that_the_models_read(given: JsonValue) -> None:
     said = introduction({"protocolVersion": 2, "info": INFO, "capabilities": given})
 
-    assert features_of(said) == client_features_v2(decode(ClientCapabilities, given))
+    known = features_in(said["clientCapabilities"], version=2)
+    assert known == client_features_v2(decode(ClientCapabilities, given))
 
 
 @pytest.mark.parametrize("given", CAPABILITIES)

@@ -30,9 +30,9 @@ __all__ = [
     "agent_features_v2",
     "client_features",
     "client_features_v2",
+    "features_in",
     "is_supported_version",
     "negotiated_version",
-    "of_every_v2_client",
 ]
 
 PROTOCOL_VERSION: Final = 1
@@ -73,6 +73,8 @@ class ClientFeatures:
     """``_meta["terminal-auth"]`` is true: Zed's older form of ``auth.terminal``."""
     agent_terminals: bool = False
     """v2: ``terminal_update`` and ``terminal_output_chunk`` of terminals that the agent owns."""
+    subagents: bool = False
+    """``subagents``, of every client in v2: sub-agents as sessions of their own."""
 
     @property
     def shows_terminals(self) -> bool:
@@ -112,24 +114,46 @@ class AgentFeatures:
 
 def client_features(capabilities: ClientCapabilities | None) -> ClientFeatures:
     """What ``clientCapabilities`` of an ``initialize`` request advertises; None: nothing."""
-    if capabilities is None:
-        return ClientFeatures()
-    elicitation = capabilities.elicitation
-    fs = capabilities.fs
-    session = capabilities.session
-    options = session.config_options if session is not None else None
-    return ClientFeatures(
-        elicitation_form=elicitation is not None and elicitation.form is not None,
-        elicitation_url=elicitation is not None and elicitation.url is not None,
-        read_text_file=fs is not None and fs.read_text_file,
-        write_text_file=fs is not None and fs.write_text_file,
-        terminal=capabilities.terminal,
-        terminal_auth=capabilities.auth is not None and capabilities.auth.terminal,
-        notices=session is not None and session.notices is not None,
-        compaction=session is not None and session.compaction is not None,
-        boolean_config_options=options is not None and options.boolean is not None,
-        terminal_output_meta=_is_true(capabilities.meta, _TERMINAL_OUTPUT),
-        terminal_auth_meta=_is_true(capabilities.meta, _TERMINAL_AUTH),
+    from codex_acp.wire.codec import plain
+
+    return features_in(plain(capabilities))
+
+
+def features_in(capabilities: object, version: int = PROTOCOL_VERSION) -> ClientFeatures:
+    """The same of what was sent, before a model is loaded; of another type it says nothing.
+
+    Every client of version 2 can do notices, compaction, boolean options, terminals of the agent
+    and sub-agents.
+    """
+    elicitation, auth = _in(capabilities, "elicitation"), _in(capabilities, "auth")
+    features = ClientFeatures(
+        elicitation_form=_has(elicitation, "form"), elicitation_url=_has(elicitation, "url")
+    )
+    if version != PROTOCOL_VERSION:
+        terminal = auth.get("terminal")
+        return replace(
+            features,
+            terminal_auth=terminal is True or isinstance(terminal, dict),
+            notices=True,
+            compaction=True,
+            boolean_config_options=True,
+            agent_terminals=True,
+            subagents=True,
+        )
+    fs, meta = _in(capabilities, "fs"), _in(capabilities, "_meta")
+    session = _in(capabilities, "session")
+    return replace(
+        features,
+        read_text_file=fs.get("readTextFile") is True,
+        write_text_file=fs.get("writeTextFile") is True,
+        terminal=isinstance(capabilities, dict) and capabilities.get("terminal") is True,
+        terminal_auth=auth.get("terminal") is True,
+        notices=_has(session, "notices"),
+        compaction=_has(session, "compaction"),
+        boolean_config_options=_has(_in(session, "configOptions"), "boolean"),
+        terminal_output_meta=meta.get(_TERMINAL_OUTPUT) is True,
+        terminal_auth_meta=meta.get(_TERMINAL_AUTH) is True,
+        subagents=isinstance(capabilities, dict) and _has(capabilities, "subagents"),
     )
 
 
@@ -156,31 +180,13 @@ def agent_features(capabilities: AgentCapabilities | None) -> AgentFeatures:
     )
 
 
-def of_every_v2_client(features: ClientFeatures) -> ClientFeatures:
-    """With what every client of version 2 can do, whatever else it says."""
-    return replace(
-        features,
-        notices=True,
-        compaction=True,
-        boolean_config_options=True,
-        agent_terminals=True,
-        terminal_output_meta=False,
-    )
-
-
 def client_features_v2(capabilities: ClientCapabilitiesV2 | None) -> ClientFeatures:
     """What ``capabilities`` of an ``initialize`` request of version 2 says, and what every client
-    of that version can do: notices, compaction, boolean options and terminals of the agent.
+    of that version can do: see `features_in`.
     """
-    elicitation = capabilities.elicitation if capabilities is not None else None
-    auth = capabilities.auth if capabilities is not None else None
-    return of_every_v2_client(
-        ClientFeatures(
-            elicitation_form=elicitation is not None and elicitation.form is not None,
-            elicitation_url=elicitation is not None and elicitation.url is not None,
-            terminal_auth=auth is not None and auth.terminal is not None,
-        )
-    )
+    from codex_acp.wire.codec import plain
+
+    return features_in(plain(capabilities), version=2)
 
 
 def agent_features_v2(
@@ -221,6 +227,12 @@ def is_supported_version(answered: int, supported: Collection[int] = SUPPORTED_V
     return answered in supported
 
 
-def _is_true(meta: dict[str, Any] | None, key: str) -> bool:
-    """``_meta`` is free JSON, so only the very value of the convention counts."""
-    return meta is not None and meta.get(key) is True
+def _in(said: object, key: str) -> dict[str, Any]:
+    """The object under a key; an empty one if there is none."""
+    found = said.get(key) if isinstance(said, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _has(said: dict[str, Any], key: str) -> bool:
+    """Whether there is an object under a key, also an empty one."""
+    return isinstance(said.get(key), dict)

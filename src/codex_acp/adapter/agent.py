@@ -1,27 +1,28 @@
 """The ACP agent's methods: which are offered, and what each does.
 
 The first ``initialize`` and ``session/new`` are answered without a model: pydantic and all that
-a prompt needs are loaded behind the answer, see `Sessions`.
+a prompt needs are loaded behind the answer, see `AfterOpening`.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
+from codex_acp.adapter.logins.logins import Logins
 from codex_acp.adapter.logins.ways import login_ways
 from codex_acp.adapter.sessions.after_opening import LOAD_AFTER_SECONDS, AfterOpening
+from codex_acp.adapter.sessions.archive import SessionArchive
 from codex_acp.adapter.sessions.opener import SessionOpener, Setup
-from codex_acp.adapter.sessions.opening_errors import unknown_session
+from codex_acp.adapter.sessions.opening_errors import sub_agent_session, unknown_session
 from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
 from codex_acp.adapter.sessions.session_transcript import SessionTranscript
 from codex_acp.adapter.sessions.sessions import Sessions
 from codex_acp.adapter.side_tasks import guarded
-from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.encode import encode_json
 from codex_acp.mapping.agent.handshake import codex_client_info, initialize_result, is_simple
 from codex_acp.mapping.session.ids import canonical_id
@@ -37,15 +38,15 @@ if TYPE_CHECKING:
     from codex_acp.acp.side import QuickHandler
     from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.load_ahead import LoadAhead
-    from codex_acp.adapter.logins.auth import Authentication
     from codex_acp.adapter.prompts.host import PromptDone
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.sessions.methods import SessionMethods
-    from codex_acp.adapter.sessions.opener import Opened
+    from codex_acp.adapter.sessions.opener import OpeningResult
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.sessions.session_services import SessionServices
     from codex_acp.adapter.sessions.sessions import OpenSession
     from codex_acp.adapter.side_tasks import Spawn
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.mapping.agent.auth_methods import LoginWays
     from codex_acp.mapping.events.content import Block
@@ -55,10 +56,6 @@ if TYPE_CHECKING:
 __all__ = ["CodexAgent"]
 
 logger = logging.getLogger(__name__)
-
-
-IDLE_SECONDS: Final = 0.2
-"""After ``initialize``, when no session is opened: Codex has booted, which was more urgent."""
 
 
 class CodexAgent:
@@ -82,21 +79,31 @@ class CodexAgent:
         transcript = transcript or Transcript()
         self.client = Client(spawn)
         self._sessions = Sessions(spawn, self.client, transcript)
-        self._record = SessionTranscript(transcript, lambda: self._sessions.generation)
-        self.config = Config(spawn, self._sessions.send, self._takes_booleans)
-        self._opener = SessionOpener(app_server, self._sessions, self.config, self._waits)
-        self._readiness = PromptPreconditions(self._sessions, self._opener)
+        self._transcript = SessionTranscript(transcript, lambda: self._sessions.generation)
+        self.config = Config(spawn, self._sessions.send, self._sessions.features)
+        self._opener = SessionOpener(app_server, self._sessions, self.config)
+        self._preconditions = PromptPreconditions(self._sessions, self._opener)
         self._session_methods: SessionMethods | None = None
-        self._extras: SessionServices | None = None
-        self._auth: Authentication | None = None
+        self._services: SessionServices | None = None
         self._login_ways = login_ways(os.environ, app_server.options.codex)
-        self._sessions.when_made(self._made)
-        app_server.when_started(self._sessions.codex_started)
+        self.logins = Logins(app_server, self.client, self._opener.login, spawn)
+        self.authenticate, self.logout = self.logins.authenticate, self.logins.logout
+        self.auth_status = self.logins.status
+        self.archive = SessionArchive(
+            self._sessions,
+            self._opener,
+            lambda: self.methods,
+            self._preconditions.cancel,
+            lambda session_id: self._closed(session_id, "archived by the client"),
+        )
+        self._sessions.when_known(self._known)
+        app_server.when_started(self._codex_started)
         app_server.when_refused(self._sessions.refused)
-        self._after = AfterOpening(self._sessions, self._opened, when_loaded, ahead)
+        self._after = AfterOpening(self._answered, when_loaded, ahead)
 
-    def _takes_booleans(self, session_id: str) -> bool:
-        return self._sessions.audience(session_id).takes_booleans
+    def _codex_started(self, codex: AppServerConnection) -> None:
+        self._sessions.codex_started(codex)
+        self.logins.codex_started(codex)
 
     @property
     def parts(self) -> tuple[Sessions, Config]:
@@ -126,7 +133,14 @@ class CodexAgent:
 
     def unstable(self) -> handlers.UnstableAgentRequestHandlers:
         """Methods of the unstable schema; advertised where that schema has them."""
-        return {"session/fork": self.fork_session, "session/set_title": self.set_title}
+        return {
+            "session/fork": self.fork_session,
+            "session/set_title": self.set_title,
+            "session/archive": self.archive.archive,
+            "session/unarchive": self.archive.unarchive,
+            "session/status": self.archive.status,
+            "auth/status": self.auth_status,
+        }
 
     def quick(self) -> Mapping[str, QuickHandler]:
         """The same answers for simple requests, before any model is loaded; see `Side`."""
@@ -167,29 +181,11 @@ class CodexAgent:
         """The client has said who it is, in v1's words; how it may log in."""
         (client or self.client).introduced(params, version)
         self._app_server.introduce(codex_client_info(params))
-        self.spawn(self._app_server.warm_up)
         if self._ahead is not None:
             self._ahead.version = version
-            self._ahead.start_within(IDLE_SECONDS)
+            self._ahead.start_within(LOAD_AFTER_SECONDS)
+        self.spawn(self._app_server.warm_up)
         return self._login_ways
-
-    async def authenticate(self, request: v1.AuthenticateRequest) -> v1.AuthenticateResponse:
-        """See `Authentication.authenticate`."""
-        return await self._authentication.authenticate(request, await self._app_server.client())
-
-    async def logout(self, request: v1.LogoutRequest) -> v1.LogoutResponse:
-        """See `Authentication.logout`."""
-        response = await self._authentication.logout(request, await self._app_server.client())
-        self._opener.login.forget()
-        return response
-
-    @property
-    def _authentication(self) -> Authentication:
-        if self._auth is None:
-            from codex_acp.adapter.logins.auth import Authentication
-
-            self._auth = Authentication(lambda: self.client.asks, lambda: self.client.features)
-        return self._auth
 
     # Sessions.
 
@@ -201,7 +197,7 @@ class CodexAgent:
         Raises RpcError: -32602, -32000, -32603.
         """
         answer = await self.start(await self.methods.setup(request, audience))
-        return cast("v1.NewSessionResponse", _model("NewSessionResponse", answer))
+        return cast("v1.NewSessionResponse", ACP_MODELS.decode("NewSessionResponse", answer, "it"))
 
     def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
         thread = simple_thread_params(params)
@@ -217,40 +213,35 @@ class CodexAgent:
         self, setup: Setup, more: Callable[[str], Awaitable[dict[str, JsonValue]]] | None = None
     ) -> dict[str, JsonValue]:
         """A new session; the answer as plain JSON, with what ``more`` has to say of it."""
-        try:
-            opened = await self._opener.start(setup)
-        except RpcError:
-            self._after.load_soon()
-            raise
+        opened = await self._opener.start(setup)
         also = {} if more is None else await more(opened.session_id)
-        self._open(opened)
+        self._opened(opened)
         return {"sessionId": opened.session_id, **opened.answer, **also}
 
     async def load_session(
         self, request: v1.LoadSessionRequest, audience: Audience | None = None
     ) -> v1.LoadSessionResponse:
         """See `SessionMethods.load`."""
+        self.not_below(request.session_id)
         opened = await self.methods.load(request, audience)
-        self._open(opened)
-        return cast("v1.LoadSessionResponse", _model("LoadSessionResponse", opened.answer))
+        return cast("v1.LoadSessionResponse", self._answer("LoadSessionResponse", opened))
 
     async def resume_session(
         self, request: v1.ResumeSessionRequest, audience: Audience | None = None
     ) -> v1.ResumeSessionResponse:
         """See `SessionMethods.resume`."""
+        self.not_below(request.session_id)
         opened = await self.methods.resume(request, audience)
-        self._open(opened)
-        return cast("v1.ResumeSessionResponse", _model("ResumeSessionResponse", opened.answer))
+        return cast("v1.ResumeSessionResponse", self._answer("ResumeSessionResponse", opened))
 
     async def fork_session(
         self, request: v1.ForkSessionRequest, audience: Audience | None = None
     ) -> v1.ForkSessionResponse:
         """See `SessionMethods.fork`."""
+        self.not_below(request.session_id)
         opened = await self.methods.fork(request, audience)
-        self._open(opened)
-        answer: dict[str, JsonValue] = {"sessionId": opened.session_id, **opened.answer}
-        made = ACP_MODELS.decode("ForkSessionResponse", answer, "the new session")
-        return cast("v1.ForkSessionResponse", made)
+        also: dict[str, JsonValue] = {"sessionId": opened.session_id}
+        return cast("v1.ForkSessionResponse", self._answer("ForkSessionResponse", opened, also))
 
     async def list_sessions(self, request: v1.ListSessionsRequest) -> v1.ListSessionsResponse:
         """See `SessionMethods.list`."""
@@ -258,15 +249,17 @@ class CodexAgent:
 
     async def close_session(self, request: v1.CloseSessionRequest) -> v1.CloseSessionResponse:
         """See `SessionMethods.close`."""
-        self._readiness.cancel(request.session_id)
+        self.not_below(request.session_id)
+        self._preconditions.cancel(request.session_id)
         response = await self.methods.close(request)
         self._closed(request.session_id, "closed by the client")
         return response
 
     async def delete_session(self, request: v1.DeleteSessionRequest) -> v1.DeleteSessionResponse:
         """See `SessionMethods.delete`."""
+        self.not_below(request.session_id)
         request.session_id = canonical_id(request.session_id)  # else an open one lived on
-        self._readiness.cancel(request.session_id)
+        self._preconditions.cancel(request.session_id)
         was_open = request.session_id in self._sessions
         response = await self.methods.delete(request)
         if was_open:
@@ -275,18 +268,19 @@ class CodexAgent:
 
     async def set_title(self, request: v1.SetSessionTitleRequest) -> v1.SetSessionTitleResponse:
         """See `SessionMethods.set_title`."""
+        self.not_below(request.session_id)
         return await self.methods.set_title(request)
 
     async def set_mode(self, request: v1.SetSessionModeRequest) -> v1.SetSessionModeResponse:
         """See `Config.set_mode`."""
-        await self._readiness.live(self.session(request.session_id).id)
+        await self._preconditions.live(self.session(request.session_id).id)
         return await self.config.set_mode(request)
 
     async def set_config_option(
         self, request: v1.SetSessionConfigOptionRequest
     ) -> v1.SetSessionConfigOptionResponse:
         """See `Config.set_config_option`."""
-        await self._readiness.live(self.session(request.session_id).id)
+        await self._preconditions.live(self.session(request.session_id).id)
         return await self.config.set_config_option(request)
 
     async def commands(self, session_id: str) -> Sequence[Command] | None:
@@ -294,7 +288,7 @@ class CodexAgent:
 
         None while what reads them is not loaded: they follow then.
         """
-        return None if self._extras is None else await self._extras.told_commands(session_id)
+        return None if self._services is None else await self._services.told_commands(session_id)
 
     @property
     def methods(self) -> SessionMethods:
@@ -305,39 +299,40 @@ class CodexAgent:
             self._session_methods = SessionMethods(self._sessions, self._opener, self.config)
         return self._session_methods
 
-    # While Codex works, and behind the answer.
+    # Behind the answer.
 
-    def _waits(self) -> None:
-        """A session is being opened, and Codex is at it now."""
-        if self._ahead is not None:
-            self._ahead.start_within(LOAD_AFTER_SECONDS)
+    def _answer(
+        self, name: str, opened: OpeningResult, also: Mapping[str, JsonValue] | None = None
+    ) -> object:
+        """The answer to the request that has opened a session, as its model."""
+        self._opened(opened)
+        return ACP_MODELS.decode(name, {**(also or {}), **opened.answer}, "the session")
 
-    def _open(self, opened: Opened) -> None:
+    def _opened(self, opened: OpeningResult) -> None:
         """A session is open; what else there is to do, waits until that is answered."""
-        self._record.opened(opened)
+        self._transcript.opened(opened)
         self._after.add(opened)
 
     def leave(self) -> None:
         """The client is gone: nothing is begun for it any more."""
         self._after.leave()
 
-    def _opened(self, session: Session, opened: Opened) -> None:
-        """The client knows the session now: what it is told at once, whichever way it opened."""
+    def _answered(self, opened: OpeningResult) -> None:
+        """What a session tells at once behind the answer that opened it, whichever way it did."""
+        session = self._sessions.known(opened.session_id)
+        if session is None:
+            return
         for line in opened.said:
             session.say(line)
-        if self._extras is not None:
-            self._extras.opened(session.id)
+        if self._services is not None:
+            self._services.answered(session.id)
 
-    def _made(self, session: Session, opened: OpenSession) -> None:
-        self._services.made(session, opened)
-
-    @property
-    def _services(self) -> SessionServices:
-        if self._extras is None:
+    def _known(self, session: Session, opened: OpenSession) -> None:
+        if self._services is None:
             from codex_acp.adapter.sessions.session_services import SessionServices
 
-            self._extras = SessionServices(self._sessions, self.config, self.spawn)
-        return self._extras
+            self._services = SessionServices(self._sessions, self.config, self.spawn)
+        self._services.known(session, opened)
 
     # Prompts.
 
@@ -358,33 +353,37 @@ class CodexAgent:
     ) -> PromptDone:
         """See `Session.prompt`; -32002 for a session that is not open here."""
         session_id = self.session(session_id).id
-        running = self._readiness.run(
+        running = self._preconditions.run(
             session_id, lambda: self.session(session_id).prompt(blocks, when_inserted)
         )
-        return await self._record.prompt(session_id, running)
+        return await self._transcript.prompt(session_id, running)
 
     def cancel(self, notification: v1.CancelNotification) -> None:
         """See `Session.cancel`; one for an unknown session is only logged."""
-        session = self._sessions.get(notification.session_id)
-        if session is None:
-            logger.warning("session/cancel names the unknown session %s", notification.session_id)
+        session_id = notification.session_id
+        session, above = self._sessions.known(session_id), self._sessions.root_of(session_id)
+        if above is not None:
+            self._sessions.cancel_sub_agent(above, session_id)
+        elif session is None:
+            logger.warning("session/cancel names the unknown session %s", session_id)
         else:
-            self._readiness.cancel(session.id)
+            self._preconditions.cancel(session.id)
             session.cancel()
 
     def session(self, session_id: str) -> Session:
-        """An open session. Raises RpcError -32002."""
-        session = self._sessions.get(session_id)
+        """An open session. Raises RpcError: -32002; -32602 for a sub-agent's."""
+        self.not_below(session_id)
+        session = self._sessions.known(session_id)
         if session is None:
             raise unknown_session(session_id)
         return session
 
+    def not_below(self, session_id: str) -> None:
+        """Raises RpcError -32602 for a sub-agent's session: its work is the agent's to give."""
+        if self._sessions.root_of(canonical_id(session_id)) is not None:
+            raise sub_agent_session(session_id)
+
     def _closed(self, session_id: str, reason: str) -> None:
-        if self._extras is not None:
-            self._extras.closed(session_id)
-        self._record.closed(session_id, reason)
-
-
-def _model(name: str, answer: dict[str, JsonValue]) -> object:
-    """The answer to the request that has opened a session, as its model."""
-    return ACP_MODELS.decode(name, answer, "the session")
+        if self._services is not None:
+            self._services.closed(session_id)
+        self._transcript.closed(session_id, reason)

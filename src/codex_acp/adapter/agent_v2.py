@@ -57,12 +57,24 @@ class _Config(Protocol):
         """Those of one; none of a session that is not open."""
 
 
+class _Archive(Protocol):
+    """Whoever has the archive of sessions: see `SessionArchive`."""
+
+    async def archive(self, request: v1.ArchiveSessionRequest) -> object: ...
+    async def unarchive(self, request: v1.UnarchiveSessionRequest) -> object: ...
+    async def status(self, request: v1.SessionStatusRequest) -> v1.SessionStatusResponse: ...
+
+
 class AgentMethods(Protocol):
     """What is asked of an agent here; `CodexAgent` is one, for one client."""
 
     @property
     def config(self) -> _Config:
         """The config options of its sessions."""
+
+    @property
+    def archive(self) -> _Archive:
+        """The archive of its sessions."""
 
     @property
     def spawn(self) -> Spawn:
@@ -73,6 +85,7 @@ class AgentMethods(Protocol):
 
     async def authenticate(self, request: v1.AuthenticateRequest) -> object: ...
     async def logout(self, request: v1.LogoutRequest) -> object: ...
+    async def auth_status(self, request: v1.AuthStatusRequest) -> object: ...
     async def new_session(self, request: v1.NewSessionRequest) -> v1.NewSessionResponse: ...
     async def load_session(self, request: v1.LoadSessionRequest) -> object: ...
     async def resume_session(self, request: v1.ResumeSessionRequest) -> object: ...
@@ -139,7 +152,14 @@ class AgentInV2:
 
     def unstable(self) -> UnstableAgentRequestHandlers:
         """Methods of the unstable schema; advertised where that schema has them."""
-        return {"session/fork": self.fork_session, "session/set_title": self.set_title}
+        return {
+            "session/fork": self.fork_session,
+            "session/set_title": self.set_title,
+            "session/archive": self.archive_session,
+            "session/unarchive": self.unarchive_session,
+            "session/status": self.session_status,
+            "auth/status": self.auth_status,
+        }
 
     # The connection.
 
@@ -174,6 +194,11 @@ class AgentInV2:
         """See `Authentication.logout`."""
         await self._agent.logout(_in_v1("LogoutRequest", request))
         return cast("v2.LogoutAuthResponse", _answer("LogoutAuthResponse", {}))
+
+    async def auth_status(self, request: v2.AuthStatusRequest) -> v2.AuthStatusResponse:
+        """See `Logins.status`."""
+        status = await self._agent.auth_status(_in_v1("AuthStatusRequest", request))
+        return cast("v2.AuthStatusResponse", _answer("AuthStatusResponse", status))
 
     # Sessions.
 
@@ -252,6 +277,23 @@ class AgentInV2:
         """See `SessionMethods.set_title`."""
         named = await self._agent.set_title(_in_v1("SetSessionTitleRequest", request))
         return cast("v2.SetSessionTitleResponse", _answer("SetSessionTitleResponse", named))
+
+    async def archive_session(self, request: v2.ArchiveSessionRequest) -> v2.ArchiveSessionResponse:
+        """See `SessionArchive.archive`."""
+        await self._agent.archive.archive(_in_v1("ArchiveSessionRequest", request))
+        return cast("v2.ArchiveSessionResponse", _answer("ArchiveSessionResponse", {}))
+
+    async def unarchive_session(
+        self, request: v2.UnarchiveSessionRequest
+    ) -> v2.UnarchiveSessionResponse:
+        """See `SessionArchive.unarchive`."""
+        await self._agent.archive.unarchive(_in_v1("UnarchiveSessionRequest", request))
+        return cast("v2.UnarchiveSessionResponse", _answer("UnarchiveSessionResponse", {}))
+
+    async def session_status(self, request: v2.SessionStatusRequest) -> v2.SessionStatusResponse:
+        """See `SessionArchive.status`."""
+        status = await self._agent.archive.status(_in_v1("SessionStatusRequest", request))
+        return cast("v2.SessionStatusResponse", _answer("SessionStatusResponse", status))
 
     async def set_config_option(
         self, request: v2.SetSessionConfigOptionRequest

@@ -71,10 +71,6 @@ class Audience(Protocol):
         """What the client can do."""
 
     @property
-    def takes_booleans(self) -> bool:
-        """One of its features, which is needed before any model is loaded."""
-
-    @property
     def outflow(self) -> Outgoing:
         """The way of events."""
 

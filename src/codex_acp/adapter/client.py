@@ -1,19 +1,13 @@
-"""The client of one ACP connection, as the adapter sees it: see `Audience`.
-
-What it can do is read when it is first needed: the first requests are answered before any model is
-loaded.
-"""
+"""The client of one ACP connection, as the adapter sees it: see `Audience`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codex_acp.acp._generated.v1.methods import MODELS
-from codex_acp.mapping.config.options import takes_booleans
+from codex_acp.acp.capabilities import ClientFeatures, features_in
 
 if TYPE_CHECKING:
     from codex_acp.acp.agent_side import AgentSide
-    from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.audience import Asks
     from codex_acp.adapter.outflow import Outflow
     from codex_acp.adapter.side_tasks import Spawn
@@ -28,8 +22,8 @@ class Client:
 
     def __init__(self, spawn: Spawn) -> None:
         self._spawn = spawn
-        self._introduction: JsonValue = None
-        self._features: ClientFeatures | None = None
+        self.features = ClientFeatures()
+        """What it can do, known after ``initialize``."""
         self._side: AgentSide | None = None
         self._outflow: Outflow | None = None
         self._asks: Asks | None = None
@@ -44,33 +38,10 @@ class Client:
         """Whether its connection has ended."""
         return self._connection.closed
 
-    def introduced(self, introduction: JsonValue, version: int = 1) -> None:
+    def introduced(self, introduction: dict[str, JsonValue], version: int = 1) -> None:
         """It has sent the params of ``initialize``, and ``version`` is spoken."""
-        self._introduction, self._features, self._version = introduction, None, version
-
-    @property
-    def features(self) -> ClientFeatures:
-        """What it can do, known after ``initialize``."""
-        if self._features is None:
-            from codex_acp.acp.capabilities import ClientFeatures, client_features
-
-            if self._introduction is None:
-                return ClientFeatures()
-            if self._version == 1:
-                request = MODELS.decode("InitializeRequest", self._introduction, "initialize")
-                self._features = client_features(request.client_capabilities)
-            else:
-                from codex_acp.mapping.v2.handshake import features_of
-
-                self._features = features_of(self._introduction)
-        return self._features
-
-    @property
-    def takes_booleans(self) -> bool:
-        """See `Audience`."""
-        if self._features is not None:
-            return self._features.boolean_config_options
-        return self._version != 1 or takes_booleans(self._introduction)
+        self.features = features_in(introduction.get("clientCapabilities"), version)
+        self._version = version
 
     @property
     def asks(self) -> Asks:
@@ -85,6 +56,20 @@ class Client:
 
                 self._asks = AsksInV2(self._connection)
         return self._asks
+
+    def auth_status(self, status: dict[str, JsonValue]) -> None:
+        """Tell it who is logged in now; it has asked before (the method is unstable)."""
+        if self.gone:
+            return
+        name = "AuthStatusUpdateNotification"
+        if self._version == 1:
+            from codex_acp.acp._generated.v1.methods import MODELS
+
+            self._connection.auth_status_update(MODELS.decode(name, status, "a status"))
+        else:
+            from codex_acp.acp._generated.v2.methods import MODELS as MODELS_OF_V2
+
+            self._connection.v2.auth_status_update(MODELS_OF_V2.decode(name, status, "a status"))
 
     @property
     def _connection(self) -> AgentSide:

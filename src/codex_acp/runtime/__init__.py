@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from codex_acp.runtime.manager import AgentDescription as AgentDescription
     from codex_acp.runtime.manager import AgentRuntime as AgentRuntime
     from codex_acp.runtime.manager import RestartLimit as RestartLimit
+    from codex_acp.runtime.opening import Opened as Opened
     from codex_acp.runtime.permissions import Permission as Permission
     from codex_acp.runtime.permissions import PermissionPolicy as PermissionPolicy
     from codex_acp.runtime.permissions import allow_kinds as allow_kinds
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from codex_acp.runtime.prompt import Prompt as Prompt
     from codex_acp.runtime.results import PromptResult as PromptResult
     from codex_acp.runtime.results import ToolCall as ToolCall
-    from codex_acp.runtime.resume import Opened as Opened
     from codex_acp.runtime.session import Session as Session
     from codex_acp.runtime.session_store import SessionStore as SessionStore
     from codex_acp.runtime.session_store import StoredSession as StoredSession
@@ -76,7 +76,7 @@ else:
         "permissions": ("Permission", "PermissionPolicy", "allow_kinds", "reject_all"),
         "prompt": ("Prompt",),
         "results": ("PromptResult", "ToolCall"),
-        "resume": ("Opened",),
+        "opening": ("Opened",),
         "session": ("Session",),
         "session_store": ("SessionStore", "StoredSession"),
         "terminals": ("TerminalAccess",),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import anyio
@@ -37,7 +37,7 @@ from codex_acp.transport.reading_gate import ReadingGate
 from codex_acp.transport.shielding import finish
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
     from typing import Self
 
     from codex_acp.acp import AgentFeatures
@@ -59,8 +59,8 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 stderr_logger = logging.getLogger("codex_acp.runtime.stderr")
 
-EARLY_UPDATES: Final = 256
-"""Updates kept of a session whose id is not known yet: some agents send a few before they answer
+HELD_UPDATES: Final = 256
+"""Updates held of sessions that are opening: some agents send a few before they answer
 ``session/new``."""
 
 EXIT_SECONDS: Final = 1.0
@@ -105,7 +105,7 @@ class AgentProcess:
         self._answer_seconds = answer_seconds
         self._sessions: dict[str, SessionSink] = {}
         self._opening = 0
-        self._early: list[tuple[str, Update]] = []
+        self._held: list[tuple[str, Update]] = []
         self._foreign: set[str] = set()
         self._first_garbage: bytes | None = None
         self._stop = asyncio.Event()
@@ -186,34 +186,39 @@ class AgentProcess:
                 raise AuthenticationRequired(reply, self.auth_methods) from reply
             raise
 
-    def register(self, session_id: str, sink: SessionSink) -> None:
-        """From now on the updates and requests of this session are the sink's."""
+    def open(self, session_id: str, sink: SessionSink) -> None:
+        """It is open: its updates and requests are the sink's from now on."""
         self._sessions[session_id] = sink
-        early, self._early = self._early, []
-        for of, update in early:
+        held, self._held = self._held, []
+        for of, update in held:
             if of == session_id:
                 sink.take_update(update)
             else:
-                self._early.append((of, update))
+                self._held.append((of, update))
         if self.failure is not None:
             sink.agent_ended(self.failure)
 
-    def unregister(self, session_id: str, sink: SessionSink) -> None:
-        """The sink wants no more."""
+    def close(self, session_id: str, sink: SessionSink) -> None:
+        """It is closed: the sink wants no more."""
         if self._sessions.get(session_id) is sink:
             del self._sessions[session_id]
 
-    def has(self, session_id: str) -> bool:
+    def is_open(self, session_id: str) -> bool:
         """Whether this program has the session open on this process."""
         return session_id in self._sessions
 
-    def expect_session(self, count: int) -> None:
-        """+1: a session whose id is not known yet is about to be made; -1: it is known."""
-        self._opening += count
-        if not self._opening:
-            for session_id, _ in self._early:
-                self._warn_of_foreign(session_id)
-            self._early.clear()
+    @contextmanager
+    def opening(self) -> Iterator[None]:
+        """While the agent makes a session, whose id nobody knows: what it says of it is held."""
+        self._opening += 1
+        try:
+            yield
+        finally:
+            self._opening -= 1
+            if not self._opening:
+                for session_id, _ in self._held:
+                    self._warn_of_foreign(session_id)
+                self._held.clear()
 
     async def cut(self) -> None:
         """End the connection with nothing more said; `aclose` must still be called."""
@@ -370,14 +375,14 @@ class AgentProcess:
         sink = self._sessions.get(session_id)
         if sink is not None:
             sink.take_update(update)
-        elif self._opening and len(self._early) < EARLY_UPDATES:
-            self._early.append((session_id, update))
+        elif self._opening and len(self._held) < HELD_UPDATES:
+            self._held.append((session_id, update))
         else:
             self._warn_of_foreign(session_id)
 
     def _warn_of_foreign(self, session_id: str) -> None:
         """Once for each session, and not for ever: the agent must not fill the log."""
-        if session_id not in self._foreign and len(self._foreign) < EARLY_UPDATES:
+        if session_id not in self._foreign and len(self._foreign) < HELD_UPDATES:
             self._foreign.add(session_id)
             logger.warning(
                 "%s sends updates of %r, which is no session here", self.agent, session_id

@@ -21,8 +21,8 @@ from codex_acp.runtime.agent_process import AgentProcess
 from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec, is_agent_url
 from codex_acp.runtime.errors import CrashLoop, MethodNotOffered, StoreError
 from codex_acp.runtime.handlers import answering
+from codex_acp.runtime.opening import Wanted, open_session
 from codex_acp.runtime.permissions import reject_all
-from codex_acp.runtime.resume import Wanted, open_session
 from codex_acp.runtime.services import Services
 from codex_acp.runtime.session import Session
 from codex_acp.runtime.session_store import StoredSession
@@ -255,7 +255,7 @@ class AgentRuntime:
             if not spec.shared:
                 await process.aclose()
             raise
-        session = Session(state, opened, self._session_ended)
+        session = Session(state, opened, self._session_closed)
         self._sessions.add(session)
         try:
             await self._remember(session, key)
@@ -270,7 +270,7 @@ class AgentRuntime:
         record = StoredSession(session.agent, session.session_id, session.cwd, key, session.title)
         await to_thread.run_sync(self._store.put, record)
 
-    async def _session_ended(self, session: Session) -> None:
+    async def _session_closed(self, session: Session) -> None:
         self._sessions.discard(session)
         if self._store is None:
             return

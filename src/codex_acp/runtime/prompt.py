@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from codex_acp.runtime.updates import Update
     from codex_acp.transport.reading_gate import ReadingGate
 
-__all__ = ["Prompt", "PromptRun"]
+__all__ = ["Prompt", "RunningPrompt"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ CANCEL_SECONDS: Final = 10.0
 """For an agent to end a prompt that was cancelled; then its answer is no longer waited for."""
 
 
-class PromptRun:
+class RunningPrompt:
     """The prompt itself, which goes on though its reader may be gone.
 
     ``send`` sends the request and gives its answer; ``cancel`` tells the agent to stop.
@@ -159,7 +159,7 @@ class Prompt:
     and in `aclose` this waits for the agent to have stopped, otherwise it happens in passing.
     """
 
-    def __init__(self, run: PromptRun) -> None:
+    def __init__(self, run: RunningPrompt) -> None:
         self._run = run
 
     def __repr__(self) -> str:

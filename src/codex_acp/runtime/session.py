@@ -24,7 +24,7 @@ from codex_acp.acp.types import (
 from codex_acp.errors import CodexAcpError, MisuseError
 from codex_acp.runtime.errors import MethodNotOffered, SessionClosed
 from codex_acp.runtime.handlers import answering
-from codex_acp.runtime.prompt import Prompt, PromptRun
+from codex_acp.runtime.prompt import Prompt, RunningPrompt
 from codex_acp.transport.shielding import finish
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
         UsageUpdateSessionUpdate,
     )
     from codex_acp.runtime.agent_process import AgentProcess
+    from codex_acp.runtime.agent_session import AgentSession
     from codex_acp.runtime.config_options import ConfigOptions
+    from codex_acp.runtime.opening import Opened
     from codex_acp.runtime.results import PromptResult
-    from codex_acp.runtime.resume import Opened
-    from codex_acp.runtime.session_state import SessionState
     from codex_acp.runtime.updates import Update
 
 __all__ = ["Session"]
@@ -58,13 +58,13 @@ class Session:
 
     def __init__(
         self,
-        state: SessionState,
+        state: AgentSession,
         opened: Opened,
-        on_end: Callable[[Session], Coroutine[object, object, None]],
+        on_closed: Callable[[Session], Coroutine[object, object, None]],
     ) -> None:
         self._state = state
         self._process: AgentProcess = state.process
-        self._on_end = on_end
+        self._on_closed = on_closed
         self._closing: asyncio.Task[None] | None = None
         self.deleted = False
         """Whether it was deleted at the agent, by `delete`."""
@@ -166,7 +166,7 @@ class Session:
             finally:
                 self._state.answers.settle()  # nobody waits for the answers any more
 
-        run = PromptRun(self._process.gate, send, self._cancel)
+        run = RunningPrompt(self._process.gate, send, self._cancel)
         if before is None or before.done:
             self._state.run = run
         return Prompt(run)
@@ -230,9 +230,9 @@ class Session:
         await process.cut()  # in the same step: what is settled now is neither said nor answered
         state.options.ended()
         await state.answers.aclose()
-        process.unregister(self.session_id, state)
+        process.close(self.session_id, state)
         await process.aclose()
-        await self._on_end(self)
+        await self._on_closed(self)
 
     async def __aenter__(self) -> Self:
         return self
@@ -284,10 +284,10 @@ class Session:
         if run is not None:
             run.abandon(SessionClosed(f"the session {self.session_id} was closed"))
         await state.answers.aclose()
-        process.unregister(self.session_id, state)
+        process.close(self.session_id, state)
         if not process.spec.shared:
             await process.aclose()
-        await self._on_end(self)
+        await self._on_closed(self)
 
     async def _close_at_agent(self) -> None:
         request = CloseSessionRequest(session_id=self.session_id)

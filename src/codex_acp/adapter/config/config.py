@@ -6,22 +6,25 @@ then only what was chosen. Must not know prompts and turns.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
-
-import anyio
 
 from codex_acp.acp._generated.v1.methods import MODELS
 from codex_acp.adapter.config.catalogues import Catalogues
 from codex_acp.adapter.config.session import ConfigSession
 from codex_acp.codex.threads.trust import trust_edit
 from codex_acp.errors import CodexAcpError, RpcError
-from codex_acp.jsonrpc.message import RESOURCE_NOT_FOUND
+from codex_acp.jsonrpc.message import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from codex_acp.mapping.config.changes import difference
 from codex_acp.mapping.config.choices import checked_mode, checked_value, choice_patch
 from codex_acp.mapping.config.modes import CONFIGURED
 from codex_acp.mapping.config.options import (
+    COLLABORATION,
+    DEFAULT,
     MODE,
+    PLAN,
     TRUST,
     TRUSTED,
     config_options,
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
         SetSessionModeRequest,
         SetSessionModeResponse,
     )
+    from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.config.catalogues import Place
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -76,11 +80,10 @@ class Config:
     """All sessions of one agent.
 
     ``spawn`` starts a task that may outlive a request. ``send`` sends an event of a session in
-    order with its others; it may load models. ``booleans`` tells whether a session's client takes
-    options of type ``boolean``.
+    order with its others; it may load models. ``features`` tells what a session's client can do.
 
     Of each thread the agent says: `opening`, just before it asks Codex for the thread, so that
-    Codex works on both at once; `opened`, with what Codex answered; `moved`, when the thread was
+    Codex works on both at once; `open`, with what Codex answered; `moved`, when the thread was
     resumed after a loss of Codex; `closed`.
     """
 
@@ -88,11 +91,11 @@ class Config:
         self,
         spawn: Spawn,
         send: Callable[[str, SessionEvent], None],
-        booleans: Callable[[str], bool],
+        features: Callable[[str], ClientFeatures],
     ) -> None:
         self._spawn = spawn
         self._send = send
-        self._booleans = booleans
+        self._features = features
         self._catalogues: Catalogues | None = None
         self._sessions: dict[str, ConfigSession] = {}
         self._left: dict[str, _Kept] = {}
@@ -108,7 +111,7 @@ class Config:
         """
         return self._of(codex).place(cwd, with_config=how != "new", read=read)
 
-    async def opened(
+    async def open(
         self,
         session_id: str,
         codex: AppServerConnection,
@@ -137,9 +140,10 @@ class Config:
         if restore is not None:
             await session.restore(restore)
         await self._take_over(session, earlier, source if how == "fork" else None)
-        with anyio.move_on_after(NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS):
-            await catalogues.done.wait()
-            await place.done.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS):
+                await catalogues.done.wait()
+                await place.done.wait()
         return self.answer(session_id)
 
     async def moved(self, session_id: str, codex: AppServerConnection, result: JsonValue) -> None:
@@ -160,7 +164,7 @@ class Config:
             self._left[session_id] = _Kept(session.settings.tier, session.chosen)
 
     def answer(self, session_id: str) -> dict[str, JsonValue]:
-        """As `opened`, for one more client of a session that is open."""
+        """As `open`, for one more client of a session that is open."""
         session = self._sessions.get(session_id)
         if session is None:
             return {}
@@ -244,6 +248,27 @@ class Config:
         self._tell(session)
         return SetSessionModeResponse()
 
+    async def plan_mode(self, session_id: str, wanted: bool | None) -> bool:
+        """Turn Codex's plan mode on or off, None: to the other; whether it is on.
+
+        Raises RpcError: -32602 if this Codex has none, -32603 with its message if it refuses.
+        """
+        session = self._session(session_id)
+        if self._catalogues is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CONFIGURED_WAIT_SECONDS):
+                    await self._catalogues.done.wait()
+
+        def check(view: ConfigView) -> str:
+            if not any(option.id == COLLABORATION for option in options_of(view)):
+                raise RpcError(INVALID_PARAMS, "this Codex offers no plan mode")
+            on = view.settings.collaboration != PLAN if wanted is None else wanted
+            return checked_value(view, COLLABORATION, PLAN if on else DEFAULT)
+
+        chosen = await self._choose(session, COLLABORATION, check)
+        self._tell(session)
+        return chosen == PLAN
+
     async def _choose(
         self, session: ConfigSession, option_id: str, check: Callable[[ConfigView], str]
     ) -> str:
@@ -254,8 +279,9 @@ class Config:
                 await self._trust(session, value)
                 return value
             if option_id == MODE and value == CONFIGURED and session.configured is None:
-                with anyio.move_on_after(CONFIGURED_WAIT_SECONDS):
-                    await session.place.done.wait()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(CONFIGURED_WAIT_SECONDS):
+                        await session.place.done.wait()
             patch = choice_patch(self._view(session), option_id, value)
             try:
                 await session.change(patch)
@@ -288,7 +314,7 @@ class Config:
     # What the client is told.
 
     def _view(self, session: ConfigSession) -> ConfigView:
-        return session.view(booleans=self._booleans(session.id))
+        return session.view(booleans=self._features(session.id).boolean_config_options)
 
     def _lists_changed(self) -> None:
         for session in self._sessions.values():

@@ -5,11 +5,12 @@ A sink of the thread's notifications. Must not know ACP's methods.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-import anyio
-
+from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.mapping.config.changes import applied, meets
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.adapter.config.catalogues import Catalogues, Place
-    from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.config.values import Access, Settings
 
@@ -50,10 +50,10 @@ class _Wanted:
         self.exactly = exactly
         self.reported = False
         """Whether Codex has reported settings since, whatever they are."""
-        self.met = anyio.Event()
+        self.met = asyncio.Event()
 
 
-class ConfigSession:
+class ConfigSession(NotificationSink):
     """One session. ``changed`` is called when Codex has changed the settings by itself, and when
     what depends on the working directory has come.
 
@@ -80,7 +80,7 @@ class ConfigSession:
         """The current mode as the client has it."""
         self.told_modes: frozenset[str] = frozenset()
         """The modes that the client knows of."""
-        self.lock = anyio.Lock()
+        self.lock = asyncio.Lock()
         """One change at a time."""
         self._catalogues = catalogues
         self._changed = changed
@@ -156,8 +156,9 @@ class ConfigSession:
         wanted = self._wanted = _Wanted(patch, exactly=exactly)
         try:
             await self.ask("thread/settings/update", {"threadId": self.id, **patch})
-            with anyio.move_on_after(REPORT_SECONDS):
-                await wanted.met.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(REPORT_SECONDS):
+                    await wanted.met.wait()
         finally:
             self._wanted = None
         if not wanted.reported:
@@ -217,12 +218,6 @@ class ConfigSession:
         wanted.reported = True
         if not wanted.exactly or meets(settings, wanted.patch):
             wanted.met.set()
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
-
-    def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink`: a call in flight says it itself."""
 
 
 def _more_roots(result: JsonValue) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from codex_acp.acp._generated.v1.models import (
     ResumeSessionResponse,
 )
 from codex_acp.adapter.client import Client
+from codex_acp.adapter.network.archive import OwnedArchive
 from codex_acp.adapter.network.network_session import NetworkSession
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.replay import Replay
@@ -89,6 +90,7 @@ class NetworkConnection:
         self._token = token
         self.agent = agent
         self.client = Client(registry.spawn)
+        self.archive = OwnedArchive(agent, registry, self._must_own, self._endable)
         self._put_out: Callable[[str], None] = lambda _: None
         self._introduced = False
         self._stall: asyncio.TimerHandle | None = None
@@ -138,7 +140,13 @@ class NetworkConnection:
 
     def unstable(self) -> UnstableAgentRequestHandlers:
         """Methods of the unstable schema."""
-        return {"session/fork": self.fork_session, "session/set_title": self.set_title}
+        return {
+            "session/fork": self.fork_session,
+            "session/set_title": self.set_title,
+            "session/archive": self.archive.archive,
+            "session/unarchive": self.archive.unarchive,
+            "session/status": self.archive.status,
+        }
 
     async def initialize(self, request: InitializeRequest) -> InitializeResponse:
         """See `CodexAgent.initialize`."""
@@ -154,7 +162,7 @@ class NetworkConnection:
         """See `CodexAgent.introduce`; nobody logs in over the network."""
         self.agent.introduce(params, version, self.client)
         self._is_introduced()
-        return LoginWays(browser=False, command=())
+        return LoginWays(offered=False)
 
     def _is_introduced(self) -> None:
         self._introduced = True
@@ -167,19 +175,19 @@ class NetworkConnection:
 
     async def new_session(self, request: NewSessionRequest) -> NewSessionResponse:
         """See `CodexAgent.new_session`."""
-        await self._registry.make_room()
-        session = self._new()
-        response = await self.agent.new_session(request, session)
-        await self._opened(response.session_id, session)
+        async with self._registry.room(self._token.owner):
+            session = self._new()
+            response = await self.agent.new_session(request, session)
+            await self._open(response.session_id, session)
         return response
 
     async def fork_session(self, request: ForkSessionRequest) -> ForkSessionResponse:
         """See `CodexAgent.fork_session`."""
-        await self._registry.make_room()
         self._must_own(request.session_id)
-        session = self._new()
-        response = await self.agent.fork_session(request, session)
-        await self._opened(response.session_id, session)
+        async with self._registry.room(self._token.owner):
+            session = self._new()
+            response = await self.agent.fork_session(request, session)
+            await self._open(response.session_id, session)
         return response
 
     async def load_session(self, request: LoadSessionRequest) -> LoadSessionResponse:
@@ -225,11 +233,9 @@ class NetworkConnection:
         request.session_id = session_id = canonical_id(request.session_id)
         self._must_own(session_id)
         async with self._registry.lock(session_id):
-            session = self._registry.sessions.get(session_id)
+            session = self._endable(session_id)
             if session is None:
                 return await self.agent.delete_session(request)
-            if session.client not in (None, self.client):
-                raise _shown_elsewhere(session_id)
             response = await session.agent.delete_session(request)
             self._registry.closed(session_id, session)
             return response
@@ -256,7 +262,9 @@ class NetworkConnection:
 
     def cancel(self, notification: CancelNotification) -> None:
         """See `CodexAgent.cancel`; ignored for what this connection does not show."""
-        session = self._registry.sessions.get(notification.session_id)
+        session_id, sessions = notification.session_id, self._registry.sessions
+        below = (each for each in sessions.values() if each.has_below(session_id))
+        session = sessions.get(session_id) or next(below, None)
         if session is None or session.client is not self.client:
             logger.warning("session/cancel names a session that its connection does not show")
         else:
@@ -268,8 +276,8 @@ class NetworkConnection:
         kept = self._registry.limits.keep_seconds > 0
         return NetworkSession(self._token.owner, self.agent, self.client, kept=kept)
 
-    async def _opened(self, session_id: str, session: NetworkSession) -> None:
-        self._registry.opened(session_id, session)
+    async def _open(self, session_id: str, session: NetworkSession) -> None:
+        self._registry.open(session_id, session)
         if self.client.gone:  # while the session was made
             self._registry.left(self.client)
 
@@ -289,23 +297,23 @@ class NetworkConnection:
             self._must_own(session_id)
             earlier = self._registry.sessions.get(session_id)
             if earlier is None:
-                await self._registry.make_room()
-                session = self._new()
-                answer = await reopen(session)
-                await self._opened(session_id, session)
+                async with self._registry.room(self._token.owner):
+                    session = self._new()
+                    answer = await reopen(session)
+                    await self._open(session_id, session)
                 return answer
             before = earlier.taken_by(self.client)
             try:
                 if earlier.busy:
                     return await self._show(earlier, whole=whole)
-                kept = earlier.opened_by(self.client, whole=whole)
+                kept = earlier.reopen_for(self.client, whole=whole)
                 answer = await reopen(earlier)
                 for event in kept:
                     earlier.send(session_id, event)
             except BaseException:
                 self._given_back(earlier, before)
                 raise
-            await self._opened(session_id, earlier)
+            await self._open(session_id, earlier)
             return answer
 
     def _given_back(self, session: NetworkSession, before: Client | None) -> None:
@@ -321,7 +329,7 @@ class NetworkConnection:
         """Show what goes on: the history first if it is to be shown whole, its questions last."""
         session_id = session.session_id
         sessions, config = session.agent.parts
-        opened = sessions.opened(session_id)
+        opened = sessions.open_session(session_id)
         mark: Mark | None = None
         if whole and opened is not None:
             mark, running = session.mark(), session.turn_ids
@@ -333,7 +341,7 @@ class NetworkConnection:
             )
             history.end(None)
         session.show_to(self.client, mark)
-        await self._opened(session_id, session)
+        await self._open(session_id, session)
         asyncio.get_running_loop().call_soon(session.ask_again)  # behind the answer to this
         meta: dict[str, JsonValue] = {"running": True, "questions": session.questions}
         return {**config.answer(session_id), "_meta": {META_KEY: meta}}
@@ -341,6 +349,13 @@ class NetworkConnection:
     def _must_own(self, session_id: str) -> None:
         if not self._registry.owned(self._token.owner, session_id):
             raise unknown_session(session_id)
+
+    def _endable(self, session_id: str) -> NetworkSession | None:
+        """A session if it is open. Raises RpcError for one that another connection shows."""
+        session = self._registry.sessions.get(session_id)
+        if session is not None and session.client not in (None, self.client):
+            raise _shown_elsewhere(session_id)
+        return session
 
     def shown(self, session_id: str) -> NetworkSession:
         """A session that this connection shows. Raises RpcError for all others."""

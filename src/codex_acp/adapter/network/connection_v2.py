@@ -32,7 +32,9 @@ def handlers_of_v2(connection: NetworkConnection) -> AgentHandlers:
     agent = AgentInV2(methods)
     requests = agent.requests()
     requests["auth/login"] = requests["auth/logout"] = None
-    return AgentHandlers(requests, agent.notifications(), agent.unstable())
+    unstable = agent.unstable()
+    del unstable["auth/status"]
+    return AgentHandlers(requests, agent.notifications(), unstable)
 
 
 class _Methods:
@@ -51,6 +53,7 @@ class _Methods:
         self.delete_session = connection.delete_session
         self.set_title = connection.set_title
         self.set_config_option = connection.set_config_option
+        self.archive = connection.archive
         self.cancel = connection.cancel
 
     def introduce(self, params: dict[str, JsonValue], version: int) -> LoginWays:
@@ -74,6 +77,10 @@ class _Methods:
     async def authenticate(self, request: v1.AuthenticateRequest) -> object:
         del request
         raise not_offered("auth/login")
+
+    async def auth_status(self, request: v1.AuthStatusRequest) -> object:
+        del request
+        raise not_offered("auth/status")
 
     async def logout(self, request: v1.LogoutRequest) -> object:
         del request

@@ -91,11 +91,6 @@ class NetworkSession:
         return self._last.features
 
     @property
-    def takes_booleans(self) -> bool:
-        """See `Audience`."""
-        return self._last.takes_booleans
-
-    @property
     def outflow(self) -> NetworkSession:
         """This one."""
         return self
@@ -118,7 +113,7 @@ class NetworkSession:
     def send(self, session_id: str, event: SessionEvent) -> None:
         """See `Outgoing`."""
         client = self.client
-        if self.kept:
+        if self.kept and not self.has_below(session_id):  # Codex has a sub-agent's history
             turn = self._turn
             if isinstance(event, _STATES):
                 self._states[type(event)] = event
@@ -294,7 +289,7 @@ class NetworkSession:
         self._silent = False
         self._wake()
 
-    def opened_by(self, client: Client, *, whole: bool) -> list[SessionEvent]:
+    def reopen_for(self, client: Client, *, whole: bool) -> list[SessionEvent]:
         """It is opened anew for ``client``; gives what that is still to be told, behind a history
         or without one.
         """
@@ -319,6 +314,11 @@ class NetworkSession:
         self._over = True
         self._wake()
 
+    def has_below(self, session_id: str) -> bool:
+        """Whether this is the session of a sub-agent of it."""
+        session = self._session
+        return session is not None and session_id in session.sub_agents
+
     def _lost(self) -> Sequence[SessionEvent]:
         count = self._journal.dropped
         if not count:
@@ -328,7 +328,7 @@ class NetworkSession:
 
     @property
     def _session(self) -> Session | None:
-        opened = self.agent.parts[0].opened(self.session_id)
+        opened = self.agent.parts[0].open_session(self.session_id)
         return None if opened is None else opened.session
 
     @property

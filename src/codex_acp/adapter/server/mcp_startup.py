@@ -65,6 +65,11 @@ class McpStartups:
         """The servers of a thread that did not start for want of a login."""
         return list(self._logins.get(thread_id, ()))
 
+    def forget(self, thread_id: str) -> None:
+        """The servers of a thread are about to be started anew."""
+        self._statuses.pop(thread_id, None)
+        self._logins.pop(thread_id, None)
+
     async def started(self, thread_id: str, servers: Collection[str]) -> list[str]:
         """Wait until each of the servers has started or failed, and only so long.
 

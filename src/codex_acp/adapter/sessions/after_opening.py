@@ -1,5 +1,4 @@
-"""What there is to do behind the answer that has opened a session: load what a prompt needs, tell
-the session what was not said in the answer."""
+"""What there is to do behind the answer that has opened a session: the client knows it now."""
 
 from __future__ import annotations
 
@@ -11,9 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.adapter.load_ahead import LoadAhead
-    from codex_acp.adapter.sessions.opener import Opened
-    from codex_acp.adapter.sessions.session import Session
-    from codex_acp.adapter.sessions.sessions import Sessions
+    from codex_acp.adapter.sessions.opener import OpeningResult
 
 __all__ = ["LOAD_AFTER_SECONDS", "AfterOpening"]
 
@@ -22,47 +19,35 @@ LOAD_AFTER_SECONDS: Final = 0.002
 
 
 class AfterOpening:
-    """``tell`` is called with each session that the client knows; the others as in `CodexAgent`."""
+    """``answered`` is called with each session whose opening the client was answered, which loads
+    what a prompt needs; ``when_loaded`` once, behind the first of them. ``ahead`` goes before.
+    """
 
     def __init__(
         self,
-        sessions: Sessions,
-        tell: Callable[[Session, Opened], None],
+        answered: Callable[[OpeningResult], None],
         when_loaded: Callable[[], None] | None,
         ahead: LoadAhead | None,
     ) -> None:
-        self._sessions = sessions
-        self._tell = tell
+        self._answered = answered
         self._when_loaded = when_loaded
         self._ahead = ahead
         self._left = False
-        self._answered: list[Opened] = []
-        """Sessions whose opening is answered, and who have still to hear of it."""
 
-    def add(self, opened: Opened) -> None:
-        """A session is about to be known to the client."""
-        self._answered.append(opened)
-        self.load_soon()
-
-    def load_soon(self) -> None:
-        """When what is said now is written."""
-        load = self._load if self._ahead is None else partial(self._ahead.then, self._load)
-        asyncio.get_running_loop().call_later(LOAD_AFTER_SECONDS, load)
+    def add(self, opened: OpeningResult) -> None:
+        """A session is open, and the answer that says so is about to be written."""
+        tell = partial(self._tell, opened)
+        tell_soon = tell if self._ahead is None else partial(self._ahead.then, tell)
+        asyncio.get_running_loop().call_later(LOAD_AFTER_SECONDS, tell_soon)
 
     def leave(self) -> None:
         """The client is gone: nothing is begun for it any more."""
         self._left = True
 
-    def _load(self) -> None:
-        """Import what a prompt needs, while nobody waits for this process."""
+    def _tell(self, opened: OpeningResult) -> None:
         if self._left:
             return
-        self._sessions.load()
-        if self._when_loaded is not None:
-            self._when_loaded()
-            self._when_loaded = None
-        answered, self._answered = self._answered, []
-        for opened in answered:
-            session = self._sessions.get(opened.session_id)
-            if session is not None:
-                self._tell(session, opened)
+        self._answered(opened)
+        when_loaded, self._when_loaded = self._when_loaded, None
+        if when_loaded is not None:
+            when_loaded()

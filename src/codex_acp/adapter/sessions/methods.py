@@ -22,9 +22,10 @@ from codex_acp.acp._generated.v1.models import (
 )
 from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
+from codex_acp.adapter.sessions.stored_threads import exists
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS
-from codex_acp.mapping.session.list import list_params, session_info, updated_at
+from codex_acp.mapping.session.list import list_page, list_params, session_info, updated_at
 from codex_acp.mapping.session.mcp_servers import server_config, server_secrets
 from codex_acp.mapping.session.setup import (
     absolute,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     )
     from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.config.config import Config
-    from codex_acp.adapter.sessions.opener import Opened, SessionOpener
+    from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener
     from codex_acp.adapter.sessions.sessions import Sessions
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
@@ -82,7 +83,9 @@ class SessionMethods:
         """What a new session is given. Raises RpcError -32602."""
         return await self._setup(request, audience, stored=False)
 
-    async def load(self, request: LoadSessionRequest, audience: Audience | None = None) -> Opened:
+    async def load(
+        self, request: LoadSessionRequest, audience: Audience | None = None
+    ) -> OpeningResult:
         """``session/load``: all of the history is sent before this returns.
 
         Raises RpcError: -32602, -32002, -32600 while a prompt runs in it, -32000, -32603.
@@ -92,12 +95,14 @@ class SessionMethods:
 
     async def resume(
         self, request: ResumeSessionRequest, audience: Audience | None = None
-    ) -> Opened:
+    ) -> OpeningResult:
         """``session/resume``: as `load`, but nothing of the history is sent."""
         setup = await self._setup(request, audience, stored=True)
         return await self._opener.resume(request.session_id, setup, "resume")
 
-    async def fork(self, request: ForkSessionRequest, audience: Audience | None = None) -> Opened:
+    async def fork(
+        self, request: ForkSessionRequest, audience: Audience | None = None
+    ) -> OpeningResult:
         """``session/fork`` (unstable): a new session that knows what the old one knows."""
         stable = decode(ResumeSessionRequest, plain(request), "session/fork")
         setup = await self._setup(stable, audience, stored=True)
@@ -121,21 +126,30 @@ class SessionMethods:
     # The others.
 
     async def list(self, request: ListSessionsRequest) -> ListSessionsResponse:
-        """``session/list``. Raises RpcError -32602 for a cursor that Codex does not know."""
+        """``session/list``; of the archive where the unstable ``archived`` asks for it.
+
+        Raises RpcError -32602 for a cursor that Codex does not know, and for an unknown filter.
+        """
         if request.cwd is not None:
             absolute(request.cwd, "cwd")
+        page = list_page(request.archived, request.cursor)
+        if page is None:
+            message = f"archived: {request.archived!r} is none of exclude, include and only"
+            raise RpcError(INVALID_PARAMS, message)
         codex = await self._opener.codex()
         try:
-            result = await codex.call_raw("thread/list", list_params(request.cwd, request.cursor))
+            result = await codex.call_raw("thread/list", list_params(request.cwd, page))
         except ErrorReply as error:
             if request.cursor is not None:  # all else that is asked is our own
                 raise RpcError(INVALID_PARAMS, f"cursor: {error.message}") from error
             raise _failed("list the sessions", error) from error
         threads = result.get("data") if isinstance(result, dict) else None
-        found = [_listed(thread) for thread in threads] if isinstance(threads, list) else []
+        listed = threads if isinstance(threads, list) else []
+        found = [_listed(thread, archived=page.archived) for thread in listed]
         response = ListSessionsResponse(sessions=[info for info in found if info is not None])
-        cursor = result.get("nextCursor") if isinstance(result, dict) else None
-        if isinstance(cursor, str):
+        said = result.get("nextCursor") if isinstance(result, dict) else None
+        cursor = page.next(said if isinstance(said, str) else None)
+        if cursor is not None:
             response.next_cursor = cursor
         return response
 
@@ -146,7 +160,7 @@ class SessionMethods:
         """
         if request.session_id not in self._sessions:
             raise unknown_session(request.session_id)
-        await self._end(request.session_id)
+        await self.end(request.session_id)
         return CloseSessionResponse()
 
     async def delete(self, request: DeleteSessionRequest) -> DeleteSessionResponse:
@@ -156,12 +170,12 @@ class SessionMethods:
         """
         session_id = request.session_id
         if session_id in self._sessions:
-            await self._end(session_id)
+            await self.end(session_id)
         codex = await self._opener.codex()
         try:
             await codex.call_raw("thread/delete", {"threadId": session_id})
         except ErrorReply as error:
-            if await self._opener.exists(codex, session_id):
+            if await exists(codex, session_id):
                 raise _failed("delete the session", error) from error
             logger.info("session %s, to be deleted, is not there: %s", session_id, error.message)
         return DeleteSessionResponse()
@@ -179,25 +193,35 @@ class SessionMethods:
         try:
             await codex.call_raw("thread/name/set", {"threadId": session_id, "name": title})
         except ErrorReply as error:
-            if not await self._opener.exists(codex, session_id):
+            if not await exists(codex, session_id):
                 raise unknown_session(session_id, error.message) from error
             raise _failed("name the session", error) from error
         return SetSessionTitleResponse(title=title)
 
-    async def _end(self, session_id: str) -> None:
+    async def end(self, session_id: str) -> None:
         """Stop what runs in an open session, and let go of it."""
-        opened = self._sessions.opened(session_id)
-        session = self._sessions.get(session_id)
+        codex = await self.stop(session_id)
+        if codex is not None:
+            await self._opener.let_go(codex, session_id)
+
+    async def stop(self, session_id: str) -> AppServerConnection | None:
+        """Stop what runs in an open session, which is none any more for the client.
+
+        Gives the connection where Codex still has its thread loaded; None: there is none.
+        """
+        opened = self._sessions.open_session(session_id)
+        session = self._sessions.known(session_id)
         if opened is None or session is None:
-            return
+            return None
         codex = opened.codex
         with anyio.move_on_after(STOP_SECONDS):
             await session.stop()
-        self._sessions.forget(session_id)
+        self._sessions.close(session_id)
         self._config.closed(session_id)
-        if not codex.closed:
-            await _clean(codex, session_id)
-            await self._opener.let_go(codex, session_id)
+        if codex.closed:
+            return None
+        await _clean(codex, session_id)
+        return codex
 
 
 async def _configured(codex: AppServerConnection, cwd: str) -> frozenset[str]:
@@ -215,13 +239,13 @@ async def _clean(codex: AppServerConnection, session_id: str) -> None:
         await codex.call_raw("thread/backgroundTerminals/clean", {"threadId": session_id})
 
 
-def _listed(thread: JsonValue) -> SessionInfo | None:
+def _listed(thread: JsonValue, *, archived: bool) -> SessionInfo | None:
     seconds = updated_at(thread)
     when = None
     if seconds is not None:
         with suppress(ValueError, OverflowError, OSError):  # a date that no calendar has
             when = datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
-    return session_info(thread, when)
+    return session_info(thread, when, archived=archived)
 
 
 def _failed(what: str, error: ErrorReply) -> RpcError:

@@ -12,11 +12,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from weakref import WeakValueDictionary
 
-import anyio
-
 from codex_acp.adapter.logins.check import LoginCheck
 from codex_acp.adapter.sessions.directories import check_directories
 from codex_acp.adapter.sessions.opening_errors import never_stored, session_error, unknown_session
+from codex_acp.adapter.sessions.stored_threads import must_be_usable, surely_exists
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
 from codex_acp.codex.threads.opening import opening, read_params
 from codex_acp.codex.threads.trust import left_out_here
@@ -26,8 +25,6 @@ from codex_acp.mapping.session.ids import canonical_id
 from codex_acp.mapping.session.setup import started_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.config.catalogues import Place
     from codex_acp.adapter.config.config import Config, How
@@ -39,7 +36,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.state import SessionState
 
-__all__ = ["Opened", "SessionOpener", "Setup"]
+__all__ = ["OpeningResult", "SessionOpener", "Setup"]
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +61,7 @@ class Setup(NamedTuple):
         return str(self.params["cwd"])
 
 
-class Opened(NamedTuple):
+class OpeningResult(NamedTuple):
     """A session that is open."""
 
     session_id: str
@@ -76,22 +73,12 @@ class Opened(NamedTuple):
 
 
 class SessionOpener:
-    """Opens sessions on the newest connection to Codex, and again on a later one.
+    """Opens sessions on the newest connection to Codex, and again on a later one."""
 
-    ``waits`` is called when Codex begins a thread, which takes it longer than all before.
-    """
-
-    def __init__(
-        self,
-        app_server: AppServer,
-        sessions: Sessions,
-        config: Config,
-        waits: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, app_server: AppServer, sessions: Sessions, config: Config) -> None:
         self._app_server = app_server
         self._sessions = sessions
         self._config = config
-        self._waits = waits
         self.login = LoginCheck()
         """Whether somebody has to log in first."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -115,18 +102,18 @@ class SessionOpener:
             raise session_error(error) from error
         return codex, read
 
-    async def start(self, setup: Setup) -> Opened:
+    async def start(self, setup: Setup) -> OpeningResult:
         """A new thread. Raises RpcError: -32000, or -32603 when Codex cannot."""
         codex, read = await self._ready_for(setup)
         return await self._begin(codex, "new", "thread/start", setup, read)
 
-    async def fork(self, session_id: str, setup: Setup) -> Opened:
+    async def fork(self, session_id: str, setup: Setup) -> OpeningResult:
         """A copy of a stored thread. Raises RpcError: -32002, -32000, -32603."""
         codex, read = await self._ready_for(setup)
         try:
             return await self._begin(codex, "fork", "thread/fork", setup, read, session_id)
         except RpcError as error:
-            await self._must_exist(codex, session_id, error)
+            await must_be_usable(codex, session_id, error)
             raise
 
     async def _begin(
@@ -137,15 +124,14 @@ class SessionOpener:
         setup: Setup,
         read: JsonValue,
         source: str | None = None,
-    ) -> Opened:
+    ) -> OpeningResult:
         params, restore = dict(setup.params), None
         if source is None:
             params, restore = opening(params, read)
         else:
             params |= {"threadId": source, "excludeTurns": True}
         place = self._config.opening(codex, setup.cwd, how, read)
-        with self._sessions.starting():
-            self._waits()
+        with self._sessions.opening():
             try:
                 result = await codex.call_raw(method, params)
                 thread_id = started_thread(result)
@@ -157,15 +143,17 @@ class SessionOpener:
             except CodexAcpError as error:
                 raise session_error(error) from error
         try:
-            return await self._opened(
+            return await self._result(
                 thread_id, codex, result, how, setup, place, source=source, restore=restore
             )
         except BaseException:  # the client gave it up, so it will never know the session
-            self._sessions.forget(thread_id)
+            self._sessions.close(thread_id)
             await self.let_go(codex, thread_id)
             raise
 
-    async def resume(self, session_id: str, setup: Setup, how: Literal["load", "resume"]) -> Opened:
+    async def resume(
+        self, session_id: str, setup: Setup, how: Literal["load", "resume"]
+    ) -> OpeningResult:
         """A stored thread, for a load its history first.
 
         One that is open here is opened anew, unless a prompt runs in it. Raises RpcError: -32002,
@@ -173,22 +161,20 @@ class SessionOpener:
         """
         if canonical_id(session_id) != session_id:  # what Codex says of it would find no session
             raise unknown_session(session_id)
-        lock = self._locks.setdefault(session_id, asyncio.Lock())
-        async with lock:
+        async with self.lock(session_id):
             codex, read = await self._ready_for(setup)
             self._must_be_idle(session_id)
             place = self._config.opening(codex, setup.cwd, how, read)
-            self._sessions.load()
-            was_open = self._sessions.opened(session_id)
+            was_open = self._sessions.open_session(session_id)
             if was_open is not None and was_open.session is not None:
                 # A thread that Codex has loaded for us keeps its directories and MCP servers.
                 was_open.unloaded = True
                 was_open.session.detach()
                 await self.let_go(codex, session_id)
-            with self._sessions.resuming(session_id) as early:
+            with self._sessions.reopening(session_id) as held:
                 result = await self._resume(codex, session_id, setup)
                 try:
-                    state = await self._past(codex, session_id, result, early, how, setup.audience)
+                    state = await self._past(codex, session_id, result, held, how, setup.audience)
                 except BaseException:
                     await self.let_go(codex, session_id)
                     raise
@@ -196,38 +182,37 @@ class SessionOpener:
                     session_id,
                     setup.params,
                     setup.servers,
-                    early=early,
+                    held=held,
                     state=state,
                     audience=setup.audience,
                 )
-                self._sessions.get(session_id)  # the client knows it: what was kept follows now
-            return await self._opened(session_id, codex, result, how, setup, place)
+                self._sessions.known(session_id)  # the client knows it: what was kept follows now
+            return await self._result(session_id, codex, result, how, setup, place)
 
-    async def revive(self, session_id: str) -> None:
+    async def move(self, session_id: str) -> None:
         """Resume the thread of an open session whose Codex was lost, if it is not yet.
 
         Raises RpcError: -32002 if Codex does not have the thread any more, -32603.
         """
-        lock = self._locks.setdefault(session_id, asyncio.Lock())
-        async with lock:
-            opened = self._sessions.opened(session_id)
-            session = self._sessions.get(session_id)
+        async with self.lock(session_id):
+            opened = self._sessions.open_session(session_id)
+            session = self._sessions.known(session_id)
             if opened is None or session is None:
                 raise unknown_session(session_id)
             if self._sessions.is_live(session_id):
                 return
             codex = await self.codex()
             logger.info("resuming the thread of session %s", session_id)
-            with self._sessions.resuming(session_id) as early:
+            with self._sessions.reopening(session_id) as held:
                 try:
                     result = await self._resume(codex, session_id, Setup(opened.params))
                 except RpcError as error:
                     if error.code == RESOURCE_NOT_FOUND:
                         raise never_stored(session_id, error) from error
                     raise
-                self._sessions.rebind(session_id)
-                await self._learn(codex, session_id, result, early)
-                early.hand_over(session)
+                self._sessions.move(session_id)
+                await self._learn(codex, session_id, result, held)
+                held.hand_over(session)
             try:
                 await self._config.moved(session_id, codex, result)
             except CodexAcpError as error:
@@ -235,20 +220,18 @@ class SessionOpener:
 
     async def let_go(self, codex: AppServerConnection, session_id: str) -> None:
         """Tell Codex that nobody here follows the thread; bounded, and never fails."""
+        import anyio  # not before: `session/new` does without
+
         with suppress(CodexAcpError), anyio.move_on_after(LEAVE_SECONDS, shield=True):
             await codex.call_raw("thread/unsubscribe", {"threadId": session_id})
 
-    async def exists(self, codex: AppServerConnection, session_id: str) -> bool:
-        """Whether Codex has stored the thread. Raises TransportError."""
-        try:
-            await codex.call_raw("thread/read", {"threadId": session_id})
-        except ErrorReply:
-            return False
-        return True
+    def lock(self, session_id: str) -> asyncio.Lock:
+        """Held while a stored session is opened, and while it is moved to the archive or back."""
+        return self._locks.setdefault(session_id, asyncio.Lock())
 
     # The steps.
 
-    async def _opened(
+    async def _result(
         self,
         session_id: str,
         codex: AppServerConnection,
@@ -259,9 +242,9 @@ class SessionOpener:
         *,
         source: str | None = None,
         restore: dict[str, JsonValue] | None = None,
-    ) -> Opened:
+    ) -> OpeningResult:
         try:
-            answer = await self._config.opened(
+            answer = await self._config.open(
                 session_id, codex, result, how=how, place=place, source=source, restore=restore
             )
         except CodexAcpError as error:  # Codex has just ended: the first prompt finds out
@@ -271,10 +254,10 @@ class SessionOpener:
         if how == "new" and place.read is None:
             unrestored = "it does not tell what is configured"
         said = (*setup.said, *_said_of(place, unrestored))
-        return Opened(session_id, how, answer, said)
+        return OpeningResult(session_id, how, answer, said)
 
     def _must_be_idle(self, session_id: str) -> None:
-        session = self._sessions.get(session_id)
+        session = self._sessions.known(session_id)
         if session is not None and session.prompts.busy:
             message = "a prompt runs in this session; wait for its end, or cancel it, to open it"
             raise RpcError(INVALID_REQUEST, message)
@@ -288,28 +271,15 @@ class SessionOpener:
         except CodexAcpError as error:
             failure = session_error(error)
             if isinstance(error, ErrorReply):
-                await self._must_exist(codex, session_id, failure)
+                await must_be_usable(codex, session_id, failure)
             raise failure from error
-
-    async def _must_exist(
-        self, codex: AppServerConnection, session_id: str, error: RpcError
-    ) -> None:
-        """Codex has one code for all that goes wrong: so ask it what it has."""
-        if not await self._surely_exists(codex, session_id):
-            raise unknown_session(session_id, error.data) from error
-
-    async def _surely_exists(self, codex: AppServerConnection, session_id: str) -> bool:
-        try:
-            return await self.exists(codex, session_id)
-        except TransportError:
-            return True  # nothing is known; the first error is the better answer
 
     async def _learn(
         self,
         codex: AppServerConnection,
         session_id: str,
         result: JsonValue,
-        early: HeldNotifications,
+        held: HeldNotifications,
     ) -> str | None:
         """The turn that runs in a resumed thread, if one does.
 
@@ -333,7 +303,7 @@ class SessionOpener:
             logger.warning("thread %s: %s", session_id, error)
             return None
         self._sessions.events.items.learn_thread(known)
-        early.keep(("turn/started", {"threadId": session_id, "turn": turn}) for turn in turns)
+        held.keep(("turn/started", {"threadId": session_id, "turn": turn}) for turn in turns)
         return known.turns[0].id if known.turns else None
 
     async def _past(
@@ -341,20 +311,20 @@ class SessionOpener:
         codex: AppServerConnection,
         session_id: str,
         result: JsonValue,
-        early: HeldNotifications,
+        held: HeldNotifications,
         how: How,
         audience: Audience | None,
     ) -> SessionState | None:
         """Learn what runs, and for a load show the history: what the mapping remembers of it."""
-        running = await self._learn(codex, session_id, result, early)
+        running = await self._learn(codex, session_id, result, held)
         if how != "load":
             return None
         from codex_acp.adapter.sessions.replay import Replay
 
         history = Replay(audience or self._sessions.audience(None), session_id, result)
         await history.run(codex, running)
-        gone = "thread/deleted" in early.methods
-        if gone or (history.missing and not await self._surely_exists(codex, session_id)):
+        gone = "thread/deleted" in held.methods
+        if gone or (history.missing and not await surely_exists(codex, session_id)):
             message = f"the session {session_id!r} was deleted while it was loaded"
             raise RpcError(RESOURCE_NOT_FOUND, message, {"sessionId": session_id})
         return history.end(running)

@@ -5,13 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError, TransportError
-from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INTERNAL_ERROR, RESOURCE_NOT_FOUND
+from codex_acp.jsonrpc.message import (
+    AUTHENTICATION_REQUIRED,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    RESOURCE_NOT_FOUND,
+)
 from codex_acp.transcript.secrets import scrub, scrub_json
 
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["never_stored", "session_error", "unknown_session"]
+__all__ = [
+    "archived_session",
+    "never_stored",
+    "session_error",
+    "sub_agent_session",
+    "unknown_session",
+]
 
 
 def unknown_session(session_id: str, data: object = None) -> RpcError:
@@ -21,6 +33,12 @@ def unknown_session(session_id: str, data: object = None) -> RpcError:
     if data is not None:
         details["codex"] = data
     return RpcError(RESOURCE_NOT_FOUND, message, details)
+
+
+def archived_session(session_id: str, error: RpcError) -> RpcError:
+    """The answer to a request that would open a session which is in the archive."""
+    message = f"the session {session_id!r} is archived; session/unarchive makes it usable again"
+    return RpcError(INVALID_REQUEST, message, {"sessionId": session_id, "codex": error.data})
 
 
 def never_stored(session_id: str, error: RpcError) -> RpcError:
@@ -51,3 +69,9 @@ def _asks_for_login(error: ErrorReply) -> bool:
     """Codex marks an error that a login would cure in its data, not only in its text."""
     data = error.data
     return isinstance(data, dict) and data.get("codexErrorInfo") == "unauthorized"
+
+
+def sub_agent_session(session_id: str) -> RpcError:
+    """The session is a sub-agent's: what it works at is the agent's to say."""
+    message = f"{session_id!r} is the session of a sub-agent, which can only be cancelled"
+    return RpcError(INVALID_PARAMS, message, {"sessionId": session_id})

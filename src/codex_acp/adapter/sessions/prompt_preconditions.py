@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from anyio import CancelScope
-
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from anyio import CancelScope
 
     from codex_acp.adapter.prompts.host import PromptDone
     from codex_acp.adapter.sessions.opener import SessionOpener
@@ -40,7 +40,7 @@ class PromptPreconditions:
         Raises RpcError -32603 if there is no Codex, -32002 if it does not have the thread.
         """
         if not self._sessions.is_live(session_id):
-            await self._opener.revive(session_id)
+            await self._opener.move(session_id)
 
     async def run(self, session_id: str, prompt: Callable[[], Awaitable[PromptDone]]) -> PromptDone:
         """Run a prompt as soon as that can be; see `for_prompt`.
@@ -63,9 +63,11 @@ class PromptPreconditions:
 
     async def for_prompt(self, session_id: str) -> bool:
         """Wait until a prompt can be run; False if it was cancelled. Raises as `live`."""
-        opened = self._sessions.opened(session_id)
+        opened = self._sessions.open_session(session_id)
         if opened is None or (self._sessions.is_live(session_id) and not opened.servers):
             return True
+        from anyio import CancelScope
+
         scope = CancelScope()
         self._waiting.setdefault(session_id, []).append(scope)
         try:
@@ -84,12 +86,12 @@ class PromptPreconditions:
             scope.cancel()
 
     async def _servers(self, session_id: str) -> None:
-        opened = self._sessions.opened(session_id)
+        opened = self._sessions.open_session(session_id)
         if opened is None or not opened.servers:
             return
         slow = await self._sessions.events.mcp.started(session_id, opened.servers)
         waited, opened.servers = opened.servers, frozenset()
-        session = self._sessions.get(session_id)
+        session = self._sessions.known(session_id)
         if waited and slow and session is not None:
             names = ", ".join(f'"{name}"' for name in slow)
             session.say(f"Still starting, so their tools come later: the MCP servers {names}")

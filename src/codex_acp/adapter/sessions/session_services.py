@@ -6,12 +6,15 @@ Owns which session has which. Loaded with the sessions, never before.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from codex_acp.adapter.commands.command import SessionAccess
 from codex_acp.adapter.commands.commands import SessionCommands
+from codex_acp.codex.connection.notification_router import NotificationSink
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from codex_acp.adapter.config.config import Config
     from codex_acp.adapter.logins.mcp_logins import McpLogins
@@ -33,7 +36,7 @@ SETTLE_SECONDS: Final = 0.3
 """Skills change file by file; the list is read once they have been quiet for so long."""
 
 
-class SessionServices:
+class SessionServices(NotificationSink):
     """Of all sessions of one agent. ``spawn`` starts a task that may outlive its request."""
 
     def __init__(self, sessions: Sessions, config: Config, spawn: Spawn) -> None:
@@ -41,16 +44,16 @@ class SessionServices:
         self._config = config
         self._spawn = spawn
         self._commands: dict[str, SessionCommands] = {}
-        self._made_for: dict[str, OpenSession] = {}
+        self._of_session: dict[str, OpenSession] = {}
         self._answering: set[str] = set()
         """Sessions whose commands are to be in an answer."""
-        self._known: set[str] = set()
+        self._answered: set[str] = set()
         """Sessions whose opening the client has been answered."""
         self._of: AppServerConnection | None = None
         self._logins: McpLogins | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def made(self, session: Session, opened: OpenSession) -> None:
+    def known(self, session: Session, opened: OpenSession) -> None:
         """A session's object was made: give it its commands."""
         session_id = session.id
         session.commands = self._commands_of(session_id, opened)
@@ -62,7 +65,7 @@ class SessionServices:
 
         They follow as an update if this is given up.
         """
-        opened = self._sessions.opened(session_id)
+        opened = self._sessions.open_session(session_id)
         if opened is None:
             return ()
         commands = self._commands_of(session_id, opened)
@@ -76,30 +79,35 @@ class SessionServices:
             self._spawn(lambda: self._announce(session_id))
 
     def _commands_of(self, session_id: str, opened: OpenSession) -> SessionCommands:
-        if self._made_for.get(session_id) is not opened:
+        if self._of_session.get(session_id) is not opened:
             cwd = opened.params.get("cwd")
-            self._made_for[session_id] = opened
+            self._of_session[session_id] = opened
             self._commands[session_id] = SessionCommands(
                 session_id,
                 cwd if isinstance(cwd, str) else "/",
                 lambda: opened.codex,
-                lambda: self._settings(session_id),
+                SessionAccess(
+                    lambda: self._settings(session_id),
+                    lambda wanted: self._config.plan_mode(session_id, wanted),
+                    partial(self._mcp_started, session_id),
+                    opened.audience is not None,
+                ),
             )
         return self._commands[session_id]
 
-    def opened(self, session_id: str) -> None:
+    def answered(self, session_id: str) -> None:
         """The client knows the session now."""
-        self._known.add(session_id)
+        self._answered.add(session_id)
         self._spawn(lambda: self._announce(session_id))
         if self._logins is not None:
             wanted = self._sessions.events.mcp.logins_wanted(session_id)
-            self._logins.session_opened(session_id, wanted)
+            self._logins.session_answered(session_id, wanted)
 
     def closed(self, session_id: str) -> None:
         """The session is not open any more."""
         self._commands.pop(session_id, None)
-        self._made_for.pop(session_id, None)
-        self._known.discard(session_id)
+        self._of_session.pop(session_id, None)
+        self._answered.discard(session_id)
 
     # NotificationSink of the newest connection.
 
@@ -110,9 +118,6 @@ class SessionServices:
             if self._timer is not None:
                 self._timer.cancel()
             self._timer = asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._reread)
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`."""
@@ -130,7 +135,7 @@ class SessionServices:
             from codex_acp.adapter.logins.mcp_logins import McpLogins
 
             self._logins = McpLogins(
-                codex, self._sessions.audience, self._spawn, self._known.__contains__, self._say
+                codex, self._sessions.audience, self._spawn, self._answered.__contains__, self._say
             )
 
     def _reread(self) -> None:
@@ -149,13 +154,21 @@ class SessionServices:
         if commands is None:
             return
         update = await commands.load()
-        if session_id not in self._known or session_id in self._answering:
+        if session_id not in self._answered or session_id in self._answering:
             return
         if commands.news(update):
             self._sessions.send(session_id, update)
 
+    async def _mcp_started(
+        self, session_id: str, start: Callable[[], Awaitable[None]], servers: Sequence[str]
+    ) -> Sequence[str]:
+        mcp = self._sessions.events.mcp
+        mcp.forget(session_id)
+        await start()
+        return await mcp.started(session_id, servers)
+
     def _say(self, session_id: str, text: str) -> None:
-        session = self._sessions.get(session_id)
+        session = self._sessions.known(session_id)
         if session is not None:
             session.say(text)
 
@@ -164,6 +177,6 @@ class SessionServices:
         from codex_acp.routing.display import inline
 
         facts = setting_facts(self._config.shown(session_id))
-        session = self._sessions.get(session_id)
+        session = self._sessions.known(session_id)
         remarks = () if session is None else session.remarks
         return [*facts, *(Fact("Codex remarks", inline(remark)) for remark in remarks)]

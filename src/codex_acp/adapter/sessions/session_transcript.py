@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from codex_acp.adapter.prompts.host import PromptDone
-    from codex_acp.adapter.sessions.opener import Opened
+    from codex_acp.adapter.sessions.opener import OpeningResult
     from codex_acp.transcript.events import SessionRef
     from codex_acp.transcript.log import Transcript
 
@@ -24,7 +24,7 @@ class SessionTranscript:
         self._transcript = transcript
         self._generation = generation
 
-    def opened(self, opened: Opened) -> None:
+    def opened(self, opened: OpeningResult) -> None:
         """A session was joined with its thread."""
         if self._transcript.active:
             from codex_acp.transcript.events import SessionOpened

@@ -1,8 +1,9 @@
-"""The open sessions of one agent, and the connections to Codex that they are on.
+"""The sessions of one agent, and the connections to Codex that they are on.
 
-A session opens before anything is loaded that a prompt needs, and before the client knows it:
-until `Sessions.get`, it is only a name under which notifications are kept. A session outlives the
-connection that it was opened on, see `Sessions.rebind`. Must not know ACP's methods.
+A session is *opening* until Codex has answered, then *open*: a name under which notifications are
+held. It is *known* as soon as the client names it or has heard of it; then it has its `Session`,
+whose modules are loaded no sooner. At the end it is *closed*. A session outlives the connection
+that it was opened on, see `Sessions.move`. Must not know ACP's methods.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from codex_acp.mapping.session.setup import given_servers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.requests.server_requests import ServerRequestRunner
     from codex_acp.adapter.server.request_intake import RequestIntake
@@ -50,8 +52,8 @@ class _Connection:
         self.codex = codex
         self._make_runner = make_runner
         self._events: RequestIntake | None = None
-        self._early = HeldNotifications(codex, None)
-        self.unclaimed = ThreadlessNotifications(codex, lambda: everyone(self))
+        self._held = HeldNotifications(codex, None)
+        self.threadless = ThreadlessNotifications(codex, lambda: everyone(self))
         codex.handle_others(self._handle)
 
     @property
@@ -61,7 +63,7 @@ class _Connection:
             from codex_acp.adapter.server.request_intake import RequestIntake
 
             self._events = RequestIntake(self.codex, self._make_runner)
-            self._early.hand_over(self._events)
+            self._held.hand_over(self._events)
         return self._events
 
     async def _handle(self, request: ServerRequest) -> WireModel:
@@ -78,11 +80,12 @@ class OpenSession:
     """What the client gave it, as the params of a thread: see `mapping.session.setup`."""
     servers: frozenset[str] = frozenset()
     """Names of the client's MCP servers that the first turn still has to wait for."""
-    early: HeldNotifications | None = None
-    """Until the session's object is made."""
+    held: HeldNotifications | None = None
+    """What is said of it until it is known."""
     state: SessionState | None = None
     """The same: what the mapping remembers."""
     session: Session | None = None
+    """None until it is known."""
     unloaded: bool = False
     """Whether its thread has to be resumed although its connection lives."""
     audience: Audience | None = None
@@ -106,12 +109,11 @@ class Sessions:
         """Which connection to Codex this is, counted from 1."""
         self._connection: _Connection | None = None
         self._open: dict[str, OpenSession] = {}
-        self._loaded = False
-        self._on_made: Callable[[Session, OpenSession], None] | None = None
+        self._on_known: Callable[[Session, OpenSession], None] | None = None
 
-    def when_made(self, callback: Callable[[Session, OpenSession], None]) -> None:
-        """``callback`` is called with each session's object as soon as there is one."""
-        self._on_made = callback
+    def when_known(self, callback: Callable[[Session, OpenSession], None]) -> None:
+        """``callback`` gets each session that becomes known, before that is told anything."""
+        self._on_known = callback
 
     # The connections to Codex.
 
@@ -122,8 +124,6 @@ class Sessions:
         self._connection = _Connection(
             codex, lambda items: self._runner(codex, generation, items), self._sinks
         )
-        if self._loaded:
-            _ = self._connection.events
 
     def refused(self, refused: RefusedRequest) -> None:
         """The client to Codex refused a request by itself."""
@@ -140,6 +140,10 @@ class Sessions:
         opened = None if session_id is None else self._open.get(session_id)
         return self._audience if opened is None or opened.audience is None else opened.audience
 
+    def features(self, session_id: str) -> ClientFeatures:
+        """What the client of a session can do."""
+        return self.audience(session_id).features
+
     def send(self, session_id: str, event: SessionEvent) -> None:
         """Send an event of a session behind all that was sent before."""
         self.audience(session_id).outflow.send(session_id, event)
@@ -147,26 +151,26 @@ class Sessions:
     # Opening and closing.
 
     @contextmanager
-    def starting(self) -> Iterator[None]:
-        """While a thread is started whose id is not known yet: nothing said of it is lost."""
-        with self._newest().unclaimed.opening():
+    def opening(self) -> Iterator[None]:
+        """While Codex makes a thread, whose id nobody knows: nothing that it says is lost."""
+        with self._newest().threadless.opening():
             yield
 
     @contextmanager
-    def resuming(self, thread_id: str) -> Iterator[HeldNotifications]:
-        """While a thread is resumed: what is said of it is kept, and what it asks waits.
+    def reopening(self, session_id: str) -> Iterator[HeldNotifications]:
+        """While Codex opens a thread that it has: what is said of it is held, what it asks waits.
 
-        Give what this gives to `open` or to a session; if neither comes to pass it is forgotten.
+        Give what this gives to `open` or to a session; if neither comes to pass it is dropped.
         """
         connection = self._newest()
-        early = HeldNotifications(connection.codex, thread_id)
-        with connection.unclaimed.opening(), connection.events.opening(thread_id):
+        held = HeldNotifications(connection.codex, session_id)
+        with connection.threadless.opening(), connection.events.opening(session_id):
             try:
-                yield early
+                yield held
             finally:
-                opened = self._open.get(thread_id)
-                if opened is None or opened.early is not early:
-                    early.leave()
+                opened = self._open.get(session_id)
+                if opened is None or opened.held is not held:
+                    held.leave()
 
     def open(
         self,
@@ -174,50 +178,47 @@ class Sessions:
         params: dict[str, JsonValue],
         servers: frozenset[str] = frozenset(),
         *,
-        early: HeldNotifications | None = None,
+        held: HeldNotifications | None = None,
         state: SessionState | None = None,
         audience: Audience | None = None,
     ) -> None:
-        """A session on the newest connection to Codex; its notifications count from now on.
+        """It is open, on the newest connection to Codex; its notifications count from now on.
 
-        ``early`` is that of `resuming`, ``state`` what the mapping remembers of a replay,
+        ``held`` is that of `reopening`, ``state`` what the mapping remembers of a replay,
         ``audience`` its own if it has one.
         """
         connection = self._newest()
-        self.forget(session_id)
-        early = early or HeldNotifications(connection.codex, session_id)
-        early.keep(connection.unclaimed.take(session_id))
+        self.close(session_id)
+        held = held or HeldNotifications(connection.codex, session_id)
+        held.keep(connection.threadless.take(session_id))
         self._open[session_id] = OpenSession(
-            connection, params, servers, early, state, audience=audience
+            connection, params, servers, held, state, audience=audience
         )
 
-    def forget(self, session_id: str) -> None:
-        """The session is not open any more; again is fine."""
+    def close(self, session_id: str) -> None:
+        """It is closed: nothing more is heard of it; again is fine."""
         opened = self._open.pop(session_id, None)
         if opened is not None:
-            if opened.early is not None:
-                opened.early.leave()
+            if opened.held is not None:
+                opened.held.leave()
             if opened.session is not None:
                 opened.session.detach()
 
-    # The open ones.
+    # Those that are open.
 
     def __contains__(self, session_id: object) -> bool:
         return session_id in self._open
 
-    def opened(self, session_id: str) -> OpenSession | None:
-        """What is known of an open session."""
+    def open_session(self, session_id: str) -> OpenSession | None:
+        """A session that is open, whether it is known or not."""
         return self._open.get(session_id)
 
-    def get(self, session_id: str) -> Session | None:
-        """An open session, which says from now on what it was told: the client has to know it."""
+    def known(self, session_id: str) -> Session | None:
+        """The same as the client knows it: from now on it says what it is told."""
         opened = self._open.get(session_id)
         if opened is None:
             return None
-        if opened.session is None:
-            self.load()
-            return self._make(session_id, opened)
-        return opened.session
+        return opened.session or self._make_known(session_id, opened)
 
     def is_live(self, session_id: str) -> bool:
         """Whether Codex has the session's thread loaded, and reports to us what happens in it."""
@@ -228,7 +229,7 @@ class Sessions:
             and not opened.connection.codex.closed
         )
 
-    def rebind(self, session_id: str) -> None:
+    def move(self, session_id: str) -> None:
         """The session's thread was resumed on the newest connection."""
         opened = self._open[session_id]
         opened.connection, opened.unloaded = self._newest(), False
@@ -236,19 +237,12 @@ class Sessions:
         session = opened.session
         assert session is not None
         self._pace(session_id, opened.connection.codex)
-        session.rebind(opened.connection.codex, self._on_cancel(session_id, opened.connection))
+        session.move(opened.connection.codex, self._on_cancel(session_id, opened.connection))
 
-    def load(self) -> None:
-        """Import what a prompt needs, and read what the newest connection has reported."""
-        import codex_acp.adapter.sessions.session  # noqa: F401
-
-        self._loaded = True
-        if self._connection is not None:
-            _ = self._connection.events
-
-    def _make(self, session_id: str, opened: OpenSession) -> Session:
+    def _make_known(self, session_id: str, opened: OpenSession) -> Session:
         from codex_acp.adapter.sessions.session import Session
 
+        _ = opened.connection.events  # which hears of items before the session does
         self._pace(session_id, opened.codex)
         audience = self.audience(session_id)
         session = opened.session = Session(
@@ -260,15 +254,42 @@ class Sessions:
             self._on_cancel(session_id, opened.connection),
             state=opened.state,
         )
-        if self._on_made is not None:
-            self._on_made(session, opened)
-        early, opened.early, opened.state = opened.early, None, None
-        if early is not None:
-            early.hand_over(session)
+        if self._on_known is not None:
+            self._on_known(session, opened)
+        held, opened.held, opened.state = opened.held, None, None
+        if held is not None:
+            held.hand_over(session)
         return session
 
     def _on_cancel(self, session_id: str, connection: _Connection) -> Callable[[], None]:
-        return lambda: connection.events.prompt_cancelled(session_id)
+        def cancelled() -> None:
+            events = connection.events
+            # Codex leaves a sub-agent running when the turn above it is interrupted.
+            for thread_id, turn_id in events.items.running_below(session_id):
+                self._interrupt(connection.codex, thread_id, turn_id)
+            events.prompt_cancelled(session_id)
+
+        return cancelled
+
+    def root_of(self, thread_id: str) -> Session | None:
+        """The open session below which a sub-agent's thread is; None if it is none's."""
+        sessions = [each.session for each in self._open.values() if each.session is not None]
+        return next((each for each in sessions if thread_id in each.sub_agents), None)
+
+    def cancel_sub_agent(self, root: Session, thread_id: str) -> None:
+        """Interrupt a sub-agent and those below it, and settle what they ask."""
+        connection = self._open[root.id].connection
+        items = connection.events.items
+        below = items.running_below(thread_id)
+        turn_id = items.running_turn(thread_id)
+        for each in below if turn_id is None else [(thread_id, turn_id), *below]:
+            self._interrupt(connection.codex, *each)
+        connection.events.sub_agents_cancelled(frozenset([thread_id, *(t for t, _ in below)]))
+
+    def _interrupt(self, codex: AppServerConnection, thread_id: str, turn_id: str) -> None:
+        from codex_acp.adapter.prompts.turn_calls import TurnCalls
+
+        self._spawn(lambda: TurnCalls(codex, thread_id).interrupt_at_once(turn_id))
 
     def _pace(self, session_id: str, codex: AppServerConnection) -> None:
         """While the client is too slow, nothing is read from this Codex."""
@@ -283,29 +304,27 @@ class Sessions:
 
     def _sinks(self, connection: _Connection) -> list[NotificationSink]:
         opened = [each for each in self._open.values() if each.connection is connection]
-        return [sink for each in opened if (sink := each.session or each.early) is not None]
+        return [sink for each in opened if (sink := each.session or each.held) is not None]
 
     def _runner(
         self, codex: AppServerConnection, generation: int, items: Items
     ) -> ServerRequestRunner:
-        from codex_acp.adapter.prompts.turn_calls import TurnCalls
         from codex_acp.adapter.requests.server_requests import ServerRequestRunner
         from codex_acp.routing.route import RoutingContext
 
         def interrupt(thread_id: str, turn_id: str) -> None:
             running = items.running_turn(thread_id) or turn_id  # a review runs within another turn
-            self._spawn(lambda: TurnCalls(codex, thread_id).interrupt_at_once(running))
+            self._interrupt(codex, thread_id, running)
 
         def context(thread_id: str | None) -> RoutingContext:
             root = None if thread_id is None else items.root_of(thread_id)
             return RoutingContext(items, self.audience(root).features, self)
 
-        self.load()
         return ServerRequestRunner(
             lambda session_id: self.audience(session_id).asks,
             generation,
             context,
-            self.get,
+            self.known,
             self._transcript,
             interrupt,
         )

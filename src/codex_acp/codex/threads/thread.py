@@ -50,12 +50,12 @@ class Thread:
         services: ThreadServices,
         thread_id: str,
         info: ThreadInfo | JsonValue = None,
-        loaded_by: tuple[str, JsonValue] | None = None,
+        opened_by: tuple[str, JsonValue] | None = None,
     ) -> None:
         self._services = services
         self._client = services.client
         self._info = info
-        self._loaded_by = loaded_by
+        self._opened_by = opened_by
         self._settings: Settings | None = None
         self.id = thread_id
         """The thread's id: keep it to `Threads.resume` the thread later."""
@@ -83,10 +83,10 @@ class Thread:
         Raises MisuseError if this object did not start, resume or fork it.
         """
         if self._settings is None:
-            if self._loaded_by is None:
+            if self._opened_by is None:
                 message = f"thread {self.id} was not loaded here; resume() it first"
                 raise MisuseError(message)
-            self._settings = self._client.decode_result(*self._loaded_by)
+            self._settings = self._client.decode_result(*self._opened_by)
         return cast("Settings", self._settings)
 
     # Turns.
@@ -212,8 +212,8 @@ class Thread:
         **options: Unpack[ResumeOptions],
     ) -> Thread:
         """Load it, so that turns can run; see `Threads.resume`."""
-        begun = await self._services.resume(self.id, options, trust=trust, tools=tools)
-        return Thread(self._services, *begun)
+        opened = await self._services.resume(self.id, options, trust=trust, tools=tools)
+        return Thread(self._services, *opened)
 
     async def fork(
         self,
@@ -223,8 +223,8 @@ class Thread:
         **options: Unpack[ForkOptions],
     ) -> Thread:
         """A new thread that begins with what was said in this one; see `Threads.fork`."""
-        begun = await self._services.fork(self.id, options, trust=trust, tools=tools)
-        return Thread(self._services, *begun)
+        opened = await self._services.fork(self.id, options, trust=trust, tools=tools)
+        return Thread(self._services, *opened)
 
     async def read(self, *, include_turns: bool = True) -> ThreadInfo:
         """What Codex has stored of it, with its turns and their items; loads nothing.

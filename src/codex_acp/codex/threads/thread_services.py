@@ -1,6 +1,6 @@
-"""What the threads of one client share: how one begins, its tools, the watches of its turns.
+"""What the threads of one client share: how one opens, its tools, the watches of its turns.
 
-Owns what is sent to begin a thread and what is remembered of the answer, which stays JSON: a
+Owns what is sent to open a thread and what is remembered of the answer, which stays JSON: a
 program has its thread before a model is loaded.
 """
 
@@ -11,6 +11,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.threads.opening import trusting, with_settings
 from codex_acp.codex.threads.options import ForkOptions, ResumeOptions, params_of
 from codex_acp.codex.threads.trust import trust_root
@@ -25,18 +26,18 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["Begun", "ThreadServices", "trusted"]
+__all__ = ["OpenThread", "ThreadServices", "trusted"]
 
 REPORT_SECONDS: Final = 1.0
 """How long Codex may take to report the settings it has just taken: usually a millisecond."""
 
 
-class Begun(NamedTuple):
+class OpenThread(NamedTuple):
     """A thread that was started, resumed or forked, as Codex has answered."""
 
     thread_id: str
     info: JsonValue
-    loaded_by: tuple[str, JsonValue]
+    opened_by: tuple[str, JsonValue]
     """The method and its answer."""
 
 
@@ -63,11 +64,11 @@ class ThreadServices:
         *,
         trust: bool,
         tools: Iterable[Tool | Callable[..., object]],
-    ) -> Begun:
+    ) -> OpenThread:
         """See `Threads.resume`."""
         params = trusted(params_of(options, ResumeOptions), trust=trust)
         params["threadId"] = thread_id
-        return await self.begin("thread/resume", params, tools)
+        return await self.open("thread/resume", params, tools)
 
     async def fork(
         self,
@@ -76,22 +77,22 @@ class ThreadServices:
         *,
         trust: bool,
         tools: Iterable[Tool | Callable[..., object]],
-    ) -> Begun:
+    ) -> OpenThread:
         """See `Threads.fork`."""
         if options.get("ephemeral"):
             options.setdefault("exclude_turns", True)  # Codex forks no other way without a file
         params = trusted(params_of(options, ForkOptions), trust=trust)
         params["threadId"] = thread_id
-        return await self.begin("thread/fork", params, tools)
+        return await self.open("thread/fork", params, tools)
 
-    async def begin(
+    async def open(
         self,
         method: str,
         params: Mapping[str, JsonValue],
         tools: Iterable[Tool | Callable[..., object]],
         restore: dict[str, JsonValue] | None = None,
-    ) -> Begun:
-        """Begin a thread, and give it ``restore`` before its first turn."""
+    ) -> OpenThread:
+        """Open a thread, and give it ``restore`` before its first turn."""
         tools = tuple(tools)
         answer = await self.client.call_raw(method, dict(params), settled=False)
         info = answer.get("thread") if isinstance(answer, dict) else None
@@ -105,7 +106,7 @@ class ThreadServices:
         self.client.thread_settled(method, answer)
         if tools:
             self.client.tool_calls.add(tools, thread_id)
-        return Begun(thread_id, info, (method, answer))
+        return OpenThread(thread_id, info, (method, answer))
 
     async def _restored(
         self, thread_id: str, answer: JsonValue, restore: dict[str, JsonValue]
@@ -132,7 +133,7 @@ class ThreadServices:
         return with_settings(answer, report.settings or restore)
 
 
-class _Report:
+class _Report(NotificationSink):
     """A sink that waits for the settings of a thread."""
 
     def __init__(self) -> None:
@@ -144,9 +145,6 @@ class _Report:
         if method == "thread/settings/updated" and isinstance(params, dict):
             self.settings = params.get("threadSettings")
             self.came.set()
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
 
     def on_closed(self, error: TransportError | None) -> None:  # noqa: ARG002 - of the protocol
         """See `NotificationSink`: whoever uses the thread finds out."""

@@ -70,16 +70,14 @@ class Threads:
                 params["dynamicTools"] = offered
         if trust or needs_no_configuration(params):
             params = trusted(params, trust=trust)
-            return Thread(
-                self._services, *await self._services.begin("thread/start", params, tools)
-            )
+            return Thread(self._services, *await self._services.open("thread/start", params, tools))
         cwd = str(params["cwd"])
         read = await self._client.call_raw("config/read", read_params(cwd))
         params, restore = opening(params, read)
-        begun = await self._services.begin("thread/start", params, tools, restore)
+        opened = await self._services.open("thread/start", params, tools, restore)
         if undecided_root(cwd, read) is not None:
             _tell_left_out(read)
-        return Thread(self._services, *begun)
+        return Thread(self._services, *opened)
 
     async def resume(
         self,
@@ -94,8 +92,8 @@ class Threads:
         ``tools`` answer the calls of those that were offered when it was started, by their names;
         ``trust`` as for `start`.
         """
-        begun = await self._services.resume(thread_id, options, trust=trust, tools=tools)
-        return Thread(self._services, *begun)
+        opened = await self._services.resume(thread_id, options, trust=trust, tools=tools)
+        return Thread(self._services, *opened)
 
     async def fork(
         self,
@@ -109,8 +107,8 @@ class Threads:
 
         ``tools`` and ``trust`` as for `resume`.
         """
-        begun = await self._services.fork(thread_id, options, trust=trust, tools=tools)
-        return Thread(self._services, *begun)
+        opened = await self._services.fork(thread_id, options, trust=trust, tools=tools)
+        return Thread(self._services, *opened)
 
     def get(self, thread_id: str) -> Thread:
         """The object for a stored thread, to read, rename, archive or delete it; asks nobody.

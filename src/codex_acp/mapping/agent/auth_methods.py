@@ -56,6 +56,8 @@ class LoginWays(NamedTuple):
     """It could open a browser."""
     command: tuple[str, ...] = ()
     """What starts this agent, for clients that do not add to the command line that they know."""
+    offered: bool = True
+    """Whether its clients may log in at all."""
 
 
 def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
@@ -64,6 +66,8 @@ def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
     A login is offered to every client that can show it in any way: as a page, in a browser of this
     machine, in a terminal. One that can do nothing of it is not offered what would end there.
     """
+    if not ways.offered:
+        return []
     pages, browser = _pages(capabilities), ways.browser
     by_type, by_meta = _terminal(capabilities), _meta_marker(capabilities) and ways.command
     in_terminal = by_type or by_meta

@@ -18,7 +18,7 @@ from codex_acp.mapping.config.modes import (
     known_modes,
     profile_modes,
 )
-from codex_acp.mapping.config.values import STANDARD_TIER, Catalogue, Choice, object_of
+from codex_acp.mapping.config.values import STANDARD_TIER, Catalogue, Choice
 from codex_acp.routing.display import visible
 
 if TYPE_CHECKING:
@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLLABORATION",
+    "DEFAULT",
     "EFFORT",
     "MODE",
     "MODEL",
     "MODEL_DEFAULT",
+    "PLAN",
     "TIER",
     "TRUST",
     "TRUSTED",
@@ -42,7 +44,6 @@ __all__ = [
     "mode_of",
     "mode_state",
     "options_of",
-    "takes_booleans",
     "written",
 ]
 
@@ -51,6 +52,9 @@ MODEL: Final = "model"
 EFFORT: Final = "reasoning_effort"
 TIER: Final = "service_tier"
 COLLABORATION: Final = "collaboration_mode"
+PLAN: Final = "plan"
+"""The collaboration mode in which Codex plans and does nothing; `DEFAULT` is the other."""
+DEFAULT: Final = "default"
 TRUST: Final = "trust"
 TRUSTED: Final = "trusted"
 """The value that has Codex trust the directory; the other one changes nothing."""
@@ -106,13 +110,6 @@ class Option(NamedTuple):
     def values(self) -> tuple[str, ...]:
         """All that may be chosen."""
         return tuple(choice.value for choice in (*self.choices, *self.grouped))
-
-
-def takes_booleans(introduction: JsonValue) -> bool:
-    """``session.configOptions.boolean`` in the raw params of ``initialize``."""
-    capabilities = object_of(object_of(introduction).get("clientCapabilities"))
-    options = object_of(object_of(capabilities.get("session")).get("configOptions"))
-    return isinstance(options.get("boolean"), dict)
 
 
 def config_options(view: ConfigView) -> list[JsonValue]:

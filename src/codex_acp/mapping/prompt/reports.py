@@ -11,7 +11,7 @@ from codex_acp.codex._generated.models import ApiKeyAccount, ChatgptAccount
 from codex_acp.routing.display import block, code_span, inline, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from codex_acp.codex._generated.models import (
         GetAccountResponse,
@@ -113,15 +113,17 @@ def _span(minutes: int) -> str:
     return f"{hours} hours" if hours and not rest else f"{minutes} minutes"
 
 
-def mcp_report(servers: Sequence[McpServerStatus]) -> str:
-    """Each MCP server, how it stands, and its tools."""
+def mcp_report(servers: Sequence[McpServerStatus], starting: Collection[str] = ()) -> str:
+    """Each MCP server, how it stands, and its tools; ``starting`` are those that still start."""
     if not servers:
         return "No MCP servers are configured."
-    return "\n".join(_server(server) for server in servers)
+    return "\n".join(_server(server, starting) for server in servers)
 
 
-def _server(server: McpServerStatus) -> str:
+def _server(server: McpServerStatus, starting: Collection[str]) -> str:
     notes = []
+    if server.name in starting:
+        notes.append("still starting")
     if server.auth_status == "notLoggedIn":
         notes.append("not logged in")
     if server.tools_error:

@@ -6,7 +6,7 @@ Source: schema definitions ThreadListParams, Thread; ACP page "Session List".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.acp._generated.v1.models import SessionInfo
 from codex_acp.routing.display import visible
@@ -14,7 +14,15 @@ from codex_acp.routing.display import visible
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["list_params", "session_info", "title_of", "updated_at"]
+__all__ = [
+    "ListPage",
+    "is_archived",
+    "list_page",
+    "list_params",
+    "session_info",
+    "title_of",
+    "updated_at",
+]
 
 PAGE: Final = 50
 """Sessions a page: what a person looks through at once, and read within milliseconds."""
@@ -26,30 +34,74 @@ SOURCES: Final[tuple[JsonValue, ...]] = ("cli", "vscode", "exec", "appServer")
 """Threads that a person began, in whichever program. Sub-agents' belong to the one above them."""
 
 
-def list_params(cwd: str | None, cursor: str | None) -> dict[str, JsonValue]:
-    """``thread/list``: the newest first, of every model provider, and none from the archive."""
+ARCHIVE: Final = "archived:"
+"""Before Codex's cursor, where the archive is listed behind all other sessions."""
+
+ARCHIVE_FOLDER: Final = "archived_sessions"
+"""The folder of Codex's home that holds the archived threads: nothing else tells them."""
+
+
+class ListPage(NamedTuple):
+    """Codex lists its archive, or everything else, and never both: which page is asked for."""
+
+    archived: bool
+    cursor: str | None
+    """Codex's own."""
+    both: bool
+    """Whether the archive follows behind the last page of all others."""
+
+    def next(self, cursor: str | None) -> str | None:
+        """The cursor of the page that follows, ``cursor`` being Codex's own; None: this is all."""
+        if self.both and self.archived:
+            return None if cursor is None else ARCHIVE + cursor
+        return ARCHIVE if self.both and cursor is None else cursor
+
+
+def list_page(wanted: str | None, cursor: str | None) -> ListPage | None:
+    """What ``archived`` and ``cursor`` of a request ask for; None: there is no such filter."""
+    if wanted is None or wanted == "exclude":
+        return ListPage(archived=False, cursor=cursor, both=False)
+    if wanted == "only":
+        return ListPage(archived=True, cursor=cursor, both=False)
+    if wanted != "include":
+        return None
+    if cursor is None or not cursor.startswith(ARCHIVE):
+        return ListPage(archived=False, cursor=cursor, both=True)
+    return ListPage(archived=True, cursor=cursor.removeprefix(ARCHIVE) or None, both=True)
+
+
+def list_params(cwd: str | None, page: ListPage) -> dict[str, JsonValue]:
+    """``thread/list``: the newest first, of every model provider."""
     params: dict[str, JsonValue] = {
         "limit": PAGE,
         "sortKey": "updated_at",
         "sourceKinds": [*SOURCES],
         "modelProviders": [],
-        "archived": False,
+        "archived": page.archived,
     }
     if cwd is not None:
         params["cwd"] = cwd
-    if cursor is not None:
-        params["cursor"] = cursor
+    if page.cursor is not None:
+        params["cursor"] = page.cursor
     return params
 
 
-def session_info(thread: JsonValue, updated: str | None) -> SessionInfo | None:
+def is_archived(thread: JsonValue) -> bool:
+    """Whether a thread, as ``thread/read`` tells of it, is in the archive."""
+    path = thread.get("path") if isinstance(thread, dict) else None
+    return isinstance(path, str) and path.replace("\\", "/").split("/")[-2:-1] == [ARCHIVE_FOLDER]
+
+
+def session_info(
+    thread: JsonValue, updated: str | None, *, archived: bool = False
+) -> SessionInfo | None:
     """A thread as a session, ``updated`` in ISO 8601; None for one that has no id or no cwd."""
     if not isinstance(thread, dict):
         return None
     thread_id, cwd = thread.get("id"), thread.get("cwd")
     if not isinstance(thread_id, str) or not isinstance(cwd, str):
         return None
-    info = SessionInfo(session_id=thread_id, cwd=cwd)
+    info = SessionInfo(session_id=thread_id, cwd=cwd, archived=archived)
     title = title_of(thread)
     if title is not None:
         info.title = title

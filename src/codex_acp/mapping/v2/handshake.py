@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._version import __version__
-from codex_acp.acp.capabilities import ClientFeatures, of_every_v2_client
 from codex_acp.mapping.agent.auth_methods import auth_methods
 from codex_acp.mapping.agent.capabilities import META_KEY, agent_info
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.agent.auth_methods import LoginWays
 
-__all__ = ["VERSION", "features_of", "initialize_result", "introduction", "is_simple"]
+__all__ = ["VERSION", "initialize_result", "introduction", "is_simple"]
 
 VERSION: Final = 2
 
@@ -29,13 +28,16 @@ _CAPABILITIES: Final[dict[str, JsonValue]] = {
         "delete": {},
         "additionalDirectories": {},
         "fork": {},
+        "archive": {},
+        "status": {},
         "title": {},
     },
+    "auth": {"status": {}},
     "_meta": {META_KEY: {"concurrentPrompts": "steer"}},
 }
 """What this agent can beyond the baseline; see `mapping.agent.capabilities`, which says the same.
 
-``fork`` and ``title`` are of the unstable schema.
+``fork``, ``title``, ``archive`` and both ``status`` are of the unstable schema.
 """
 
 
@@ -66,28 +68,16 @@ def introduction(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     }
 
 
-def features_of(params: JsonValue) -> ClientFeatures:
-    """What the client can do; ``params`` are the `introduction`."""
-    given = params.get("clientCapabilities") if isinstance(params, dict) else None
-    capabilities = given if isinstance(given, dict) else {}
-    elicitation, auth = capabilities.get("elicitation"), capabilities.get("auth")
-    modes = elicitation if isinstance(elicitation, dict) else {}
-    return of_every_v2_client(
-        ClientFeatures(
-            elicitation_form=isinstance(modes.get("form"), dict),
-            elicitation_url=isinstance(modes.get("url"), dict),
-            terminal_auth=isinstance(auth, dict) and auth.get("terminal") is True,
-        )
-    )
-
-
 def initialize_result(params: Mapping[str, JsonValue], ways: LoginWays) -> dict[str, JsonValue]:
     """The answer; ``params`` are the `introduction`."""
     methods = auth_methods(params.get("clientCapabilities"), ways)
+    capabilities = dict(_CAPABILITIES)
+    if not ways.offered:
+        del capabilities["auth"]
     return {
         "protocolVersion": VERSION,
         "info": agent_info(__version__),
-        "capabilities": dict(_CAPABILITIES),
+        "capabilities": capabilities,
         "authMethods": [_method(method) for method in methods if isinstance(method, dict)],
     }
 

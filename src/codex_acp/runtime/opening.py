@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from codex_acp.acp.types import (
     AuthenticateRequest,
@@ -19,10 +19,12 @@ from codex_acp.acp.types import (
     SseMcpServer,
 )
 from codex_acp.errors import CodexAcpError, MisuseError, TransportError
+from codex_acp.runtime.agent_session import AgentSession
 from codex_acp.runtime.errors import AuthenticationRequired, MethodNotOffered
-from codex_acp.runtime.session_state import SessionState
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from codex_acp.acp import AgentFeatures
     from codex_acp.acp.types import (
         LoadSessionResponse,
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     )
     from codex_acp.runtime.agent_process import AgentProcess
     from codex_acp.runtime.permissions import PermissionPolicy
+
+    _Answer: TypeAlias = NewSessionResponse | LoadSessionResponse | ResumeSessionResponse
 
 __all__ = ["How", "Opened", "Wanted", "open_session", "way_back"]
 
@@ -69,7 +73,7 @@ def way_back(features: AgentFeatures) -> Literal["load", "resume"] | None:
     return "resume" if features.resume_session else None
 
 
-async def open_session(process: AgentProcess, wanted: Wanted) -> tuple[SessionState, Opened]:
+async def open_session(process: AgentProcess, wanted: Wanted) -> tuple[AgentSession, Opened]:
     """Open it. Raises as `AgentProcess.ask`, TransportError, MethodNotOffered and MisuseError."""
     _check(process, wanted)
     reason: str | None = None
@@ -105,39 +109,30 @@ def _check(process: AgentProcess, wanted: Wanted) -> None:
 
 async def _reopen(
     process: AgentProcess, wanted: Wanted, session_id: str, how: Literal["load", "resume"]
-) -> SessionState:
-    if process.has(session_id):
+) -> AgentSession:
+    if process.is_open(session_id):
         msg = f"the session {session_id} is open already"
         raise MisuseError(msg)
-    state = _state(process, wanted, session_id, replaying=True)
-    process.register(session_id, state)
-    response: LoadSessionResponse | ResumeSessionResponse
+    session = _session(process, wanted, session_id, replaying=True)
+    process.open(session_id, session)
+    where = _where(wanted)
+    call: Awaitable[_Answer]
+    if how == "load":
+        call = process.client.session_load(LoadSessionRequest(session_id=session_id, **where))
+    else:
+        call = process.client.session_resume(ResumeSessionRequest(session_id=session_id, **where))
     try:
-        if how == "load":
-            load = LoadSessionRequest(
-                session_id=session_id, cwd=wanted.cwd, mcp_servers=list(wanted.mcp_servers)
-            )
-            if wanted.directories:
-                load.additional_directories = list(wanted.directories)
-            response = await process.ask("session/load", process.client.session_load(load))
-        else:
-            resume = ResumeSessionRequest(
-                session_id=session_id, cwd=wanted.cwd, mcp_servers=list(wanted.mcp_servers)
-            )
-            if wanted.directories:
-                resume.additional_directories = list(wanted.directories)
-            response = await process.ask("session/resume", process.client.session_resume(resume))
+        response: _Answer = await process.ask(f"session/{how}", call)
     except BaseException:
-        process.unregister(session_id, state)
-        await state.answers.aclose()  # the agent may have asked for something meanwhile
+        process.close(session_id, session)
+        await session.answers.aclose()  # the agent may have asked for something meanwhile
         raise
-    _opened(state, response)
-    return state
+    _is_open(session, response)
+    return session
 
 
-async def _new(process: AgentProcess, wanted: Wanted) -> SessionState:
-    process.expect_session(+1)
-    try:
+async def _new(process: AgentProcess, wanted: Wanted) -> AgentSession:
+    with process.opening():
         try:
             response = await _ask_new(process, wanted)
         except AuthenticationRequired:
@@ -147,33 +142,38 @@ async def _new(process: AgentProcess, wanted: Wanted) -> SessionState:
             login = AuthenticateRequest(method_id=method)
             await process.ask("authenticate", process.client.authenticate(login))
             response = await _ask_new(process, wanted)
-        state = _state(process, wanted, response.session_id, replaying=False)
-        _opened(state, response)
-        process.register(response.session_id, state)
-    finally:
-        process.expect_session(-1)
-    return state
+        session = _session(process, wanted, response.session_id, replaying=False)
+        _is_open(session, response)
+        process.open(response.session_id, session)
+    return session
 
 
 async def _ask_new(process: AgentProcess, wanted: Wanted) -> NewSessionResponse:
-    request = NewSessionRequest(cwd=wanted.cwd, mcp_servers=list(wanted.mcp_servers))
-    if wanted.directories:
-        request.additional_directories = list(wanted.directories)
+    request = NewSessionRequest(**_where(wanted))
     return await process.ask("session/new", process.client.session_new(request))
 
 
-def _state(
+def _where(wanted: Wanted) -> dict[str, Any]:
+    """The fields that every request has that opens a session."""
+    where: dict[str, Any] = {"cwd": wanted.cwd, "mcp_servers": list(wanted.mcp_servers)}
+    if wanted.directories:
+        where["additional_directories"] = list(wanted.directories)
+    return where
+
+
+def _session(
     process: AgentProcess, wanted: Wanted, session_id: str, *, replaying: bool
-) -> SessionState:
-    return SessionState(
+) -> AgentSession:
+    return AgentSession(
         process, session_id, wanted.cwd, wanted.directories, wanted.policy, replaying=replaying
     )
 
 
-def _opened(
-    state: SessionState, response: NewSessionResponse | LoadSessionResponse | ResumeSessionResponse
+def _is_open(
+    session: AgentSession,
+    response: NewSessionResponse | LoadSessionResponse | ResumeSessionResponse,
 ) -> None:
     """In the same step as the answer was taken: what comes next is live."""
-    state.options.modes_reported(response.modes)
-    state.options.reported(response.config_options)
-    state.replaying = False
+    session.options.modes_reported(response.modes)
+    session.options.reported(response.config_options)
+    session.replaying = False

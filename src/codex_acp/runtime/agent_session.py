@@ -38,17 +38,17 @@ if TYPE_CHECKING:
     from codex_acp.runtime.config_options import Settings
     from codex_acp.runtime.elicitations import Form, UrlRequest
     from codex_acp.runtime.permissions import PermissionPolicy
-    from codex_acp.runtime.prompt import PromptRun
+    from codex_acp.runtime.prompt import RunningPrompt
     from codex_acp.runtime.results import ToolCall
     from codex_acp.runtime.terminals import Terminals
     from codex_acp.runtime.updates import Update
 
-__all__ = ["SessionState"]
+__all__ = ["AgentSession"]
 
 logger = logging.getLogger(__name__)
 
 
-class SessionState:
+class AgentSession:
     """What the process tells of one session; see `SessionSink`. ``replaying`` until it is open."""
 
     def __init__(
@@ -73,7 +73,7 @@ class SessionState:
         self.commands: tuple[AvailableCommand, ...] = ()
         self.title: str | None = None
         self.usage: UsageUpdateSessionUpdate | None = None
-        self.run: PromptRun | None = None
+        self.run: RunningPrompt | None = None
         self.listeners: list[Callable[[Update], None]] = []
         self._outside = Record()
 

@@ -1,0 +1,113 @@
+"""What a client asks and hears of the login: in, out, how it stands, and when that has changed.
+
+Loads what answers it with the first request: most clients ask nothing of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.errors import CodexAcpError
+
+if TYPE_CHECKING:
+    from codex_acp.acp._generated.v1 import models as v1
+    from codex_acp.adapter.client import Client
+    from codex_acp.adapter.logins.auth import Authentication
+    from codex_acp.adapter.logins.check import LoginCheck
+    from codex_acp.adapter.server.app_server import AppServer
+    from codex_acp.adapter.side_tasks import Spawn
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
+    from codex_acp.errors import TransportError
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.agent.auth_status import AuthStatus
+
+__all__ = ["Logins"]
+
+logger = logging.getLogger(__name__)
+
+ACCOUNT_UPDATED: Final = "account/updated"
+
+
+class Logins:
+    """Of one agent and its client. ``check`` is what sessions ask before they open; ``spawn`` runs
+    what asks Codex anew.
+    """
+
+    def __init__(
+        self, app_server: AppServer, client: Client, check: LoginCheck, spawn: Spawn
+    ) -> None:
+        self._app_server = app_server
+        self._client = client
+        self._check = check
+        self._spawn = spawn
+        self._auth: Authentication | None = None
+        self._told: AuthStatus | None = None
+        """As the client has it; None: it has not asked, and is told nothing."""
+
+    async def authenticate(self, request: v1.AuthenticateRequest) -> v1.AuthenticateResponse:
+        """See `Authentication.authenticate`."""
+        codex = await self._app_server.client()
+        return await self._authentication.authenticate(request, codex)
+
+    async def logout(self, request: v1.LogoutRequest) -> v1.LogoutResponse:
+        """See `Authentication.logout`."""
+        response = await self._authentication.logout(request, await self._app_server.client())
+        self._check.forget()
+        return response
+
+    async def status(self, request: v1.AuthStatusRequest) -> v1.AuthStatusResponse:
+        """``auth/status`` (unstable): never an error. The client is told of changes from now on."""
+        from codex_acp.acp._generated.v1.methods import MODELS
+
+        del request
+        self._told = await self._now()
+        answer = MODELS.decode("AuthStatusResponse", self._told.wire(), "the answer")
+        response: v1.AuthStatusResponse = answer
+        return response
+
+    async def _now(self) -> AuthStatus:
+        from codex_acp.codex._generated.models import GetAccountParams
+        from codex_acp.mapping.agent.auth_status import UNKNOWN, auth_status
+
+        try:
+            codex = await self._app_server.client()
+            return auth_status(await codex.account_read(GetAccountParams(refresh_token=False)))
+        except CodexAcpError as error:
+            logger.warning("Codex does not tell who is logged in: %s", error)
+            return UNKNOWN
+
+    async def _tell(self) -> None:
+        now = await self._now()
+        if self._told is not None and now != self._told:
+            self._told = now
+            self._client.auth_status(now.wire())
+
+    @property
+    def _authentication(self) -> Authentication:
+        if self._auth is None:
+            from codex_acp.adapter.logins.auth import Authentication
+
+            client = self._client
+            self._auth = Authentication(lambda: client.asks, lambda: client.features)
+        return self._auth
+
+    def codex_started(self, codex: AppServerConnection) -> None:
+        """A new connection to Codex: what it says of the account is heard."""
+        codex.subscribe_all(self, frozenset({ACCOUNT_UPDATED}))
+
+    # NotificationSink
+
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        """See `NotificationSink`: somebody has logged in or out, here or elsewhere."""
+        del params
+        if method == ACCOUNT_UPDATED:
+            self._check.forget()
+            if self._told is not None:
+                self._spawn(self._tell)
+
+    def on_batch_end(self) -> None:
+        """See `NotificationSink`."""
+
+    def on_closed(self, error: TransportError | None) -> None:
+        """See `NotificationSink`."""

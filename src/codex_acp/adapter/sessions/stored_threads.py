@@ -1,0 +1,56 @@
+"""What Codex has stored: whether a thread is there, and whether it is in the archive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codex_acp.adapter.sessions.opening_errors import archived_session, unknown_session
+from codex_acp.errors import ErrorReply, TransportError
+
+if TYPE_CHECKING:
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
+    from codex_acp.errors import RpcError
+    from codex_acp.jsonrpc.message import JsonValue
+
+__all__ = ["exists", "must_be_usable", "stored_thread", "surely_exists"]
+
+
+async def stored_thread(codex: AppServerConnection, session_id: str) -> dict[str, JsonValue] | None:
+    """The thread as Codex has stored it; None: it has not. Raises TransportError."""
+    try:
+        result = await codex.call_raw("thread/read", {"threadId": session_id})
+    except ErrorReply:
+        return None
+    thread = result.get("thread") if isinstance(result, dict) else None
+    return thread if isinstance(thread, dict) else {}
+
+
+async def exists(codex: AppServerConnection, session_id: str) -> bool:
+    """Whether Codex has stored the thread. Raises TransportError."""
+    return await stored_thread(codex, session_id) is not None
+
+
+async def surely_exists(codex: AppServerConnection, session_id: str) -> bool:
+    """The same; yes while nothing can be known."""
+    try:
+        return await exists(codex, session_id)
+    except TransportError:
+        return True
+
+
+async def must_be_usable(codex: AppServerConnection, session_id: str, error: RpcError) -> None:
+    """Codex has one code for all that goes wrong with a thread: so ask it what it has.
+
+    ``error`` is the answer where it has the thread; raises RpcError -32002 where it has none,
+    -32600 where that is in the archive.
+    """
+    from codex_acp.mapping.session.list import is_archived  # loads a model; rarely needed
+
+    try:
+        thread = await stored_thread(codex, session_id)
+    except TransportError:
+        return  # nothing is known; the first error is the better answer
+    if thread is None:
+        raise unknown_session(session_id, error.data) from error
+    if is_archived(thread):
+        raise archived_session(session_id, error) from error
