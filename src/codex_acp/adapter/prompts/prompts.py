@@ -326,12 +326,12 @@ class Prompts:
         self._active = turn_id
         if turn_id in self.stale:
             self._spawn(lambda: self._end.interrupt_again(turn_id))
-        elif self._run is not None:
-            self._run.turn_began(turn_id, root_id)
-            self._queue.wake()
-            self._end.turn_began(self._run)
         else:
-            self._host.works_by_itself()
+            self._host.works()  # before what it shows, also if the call is not answered yet
+            if self._run is not None:
+                self._run.turn_began(turn_id, root_id)
+                self._queue.wake()
+                self._end.turn_began(self._run)
 
     def turn_ended(self, turn_id: str, end: PromptEnd) -> None:
         """``turn/completed``, however it could be read."""
