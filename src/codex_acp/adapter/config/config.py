@@ -6,10 +6,10 @@ then only what was chosen. Must not know prompts and turns.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
-
-import anyio
 
 from codex_acp.acp._generated.v1.methods import MODELS
 from codex_acp.adapter.config.catalogues import Catalogues
@@ -140,9 +140,10 @@ class Config:
         if restore is not None:
             await session.restore(restore)
         await self._take_over(session, earlier, source if how == "fork" else None)
-        with anyio.move_on_after(NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS):
-            await catalogues.done.wait()
-            await place.done.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS):
+                await catalogues.done.wait()
+                await place.done.wait()
         return self.answer(session_id)
 
     async def moved(self, session_id: str, codex: AppServerConnection, result: JsonValue) -> None:
@@ -254,8 +255,9 @@ class Config:
         """
         session = self._session(session_id)
         if self._catalogues is not None:
-            with anyio.move_on_after(CONFIGURED_WAIT_SECONDS):
-                await self._catalogues.done.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CONFIGURED_WAIT_SECONDS):
+                    await self._catalogues.done.wait()
 
         def check(view: ConfigView) -> str:
             if not any(option.id == COLLABORATION for option in options_of(view)):
@@ -277,8 +279,9 @@ class Config:
                 await self._trust(session, value)
                 return value
             if option_id == MODE and value == CONFIGURED and session.configured is None:
-                with anyio.move_on_after(CONFIGURED_WAIT_SECONDS):
-                    await session.place.done.wait()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(CONFIGURED_WAIT_SECONDS):
+                        await session.place.done.wait()
             patch = choice_patch(self._view(session), option_id, value)
             try:
                 await session.change(patch)

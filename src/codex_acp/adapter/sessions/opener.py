@@ -12,8 +12,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from weakref import WeakValueDictionary
 
-import anyio
-
 from codex_acp.adapter.logins.check import LoginCheck
 from codex_acp.adapter.sessions.directories import check_directories
 from codex_acp.adapter.sessions.opening_errors import never_stored, session_error, unknown_session
@@ -222,6 +220,8 @@ class SessionOpener:
 
     async def let_go(self, codex: AppServerConnection, session_id: str) -> None:
         """Tell Codex that nobody here follows the thread; bounded, and never fails."""
+        import anyio  # not before: `session/new` does without
+
         with suppress(CodexAcpError), anyio.move_on_after(LEAVE_SECONDS, shield=True):
             await codex.call_raw("thread/unsubscribe", {"threadId": session_id})
 
