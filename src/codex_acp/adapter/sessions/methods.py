@@ -6,6 +6,7 @@ agent's tables say. Loaded with the first of them: ``session/new`` without MCP s
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -217,11 +218,13 @@ class SessionMethods:
         codex = opened.codex
         with anyio.move_on_after(STOP_SECONDS):
             await session.stop()
+        below = session.sub_agents.threads
         self._sessions.close(session_id)
         self._config.closed(session_id)
         if codex.closed:
             return None
-        await _clean(codex, session_id)
+        await asyncio.gather(*(_clean(codex, thread) for thread in (session_id, *below)))
+        await asyncio.gather(*(self._opener.let_go(codex, thread) for thread in below))
         return codex
 
 
