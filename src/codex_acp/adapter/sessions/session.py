@@ -115,6 +115,8 @@ class Session:
     def cancel(self) -> None:
         """End the running prompt and those that wait: interrupt the turn, and wait only so long."""
         self.prompts.cancel()
+        if self.prompts.turn is None:  # a sub-agent may have outlived the prompt
+            self.prompt_cancelled()
 
     async def stop_command(self, call_id: str) -> bool:
         """See `stop_command`."""
@@ -131,9 +133,10 @@ class Session:
         self.sub_agents.shown_to_another()
 
     async def stop(self) -> None:
-        """As `cancel`, and wait until every prompt is answered; bounded as a cancel is."""
+        """As `cancel`, and wait until every prompt is answered, and no sub-agent works."""
         self.cancel()
         await self.prompts.settled()
+        await self.sub_agents.settled()
 
     def detach(self) -> None:
         """Hear and send nothing more of the thread."""
@@ -217,7 +220,7 @@ class Session:
         activity.background = list(self._state.background)
         self._outflow.send(self.id, activity)
 
-    def works_by_itself(self) -> None:
+    def works(self) -> None:
         """See `PromptHost`."""
         self.activity.begins()
 
