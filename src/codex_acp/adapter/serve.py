@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from codex_acp.acp.v2 import AgentHandlers
+    from codex_acp.adapter.session_defaults import SessionDefaults
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.errors import LaunchError
     from codex_acp.transcript.log import Transcript
@@ -108,12 +109,14 @@ def run_stdio(
     *,
     line_limit: int = DEFAULT_LINE_LIMIT,
     versions: Collection[int] = VERSIONS,
+    defaults: SessionDefaults | None = None,
 ) -> int:
     """Serve on ``link`` until it ends or a signal comes; the exit code of the process.
 
-    ``versions`` are those of ACP that are offered.
+    ``versions`` are those of ACP that are offered, ``defaults`` what each session is given.
     """
-    return asyncio.run(_main(link, AppServer(options, spawned), transcript, line_limit, versions))
+    server = AppServer(options, spawned, defaults=defaults)
+    return asyncio.run(_main(link, server, transcript, line_limit, versions))
 
 
 async def _main(

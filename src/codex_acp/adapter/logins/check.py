@@ -6,12 +6,15 @@ Loads no model: a process just started asks it, too.
 from __future__ import annotations
 
 import logging
+from asyncio import Lock
 from typing import TYPE_CHECKING
 
 from codex_acp.errors import ErrorReply, RpcError
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
 __all__ = ["LoginCheck"]
@@ -24,6 +27,9 @@ class LoginCheck:
 
     def __init__(self) -> None:
         self._passed: AppServerConnection | None = None
+        self.log_in: Callable[[], Awaitable[object]] | None = None
+        """Makes the login that is needed, if whoever runs this agent has said how."""
+        self._lock = Lock()
 
     def forget(self) -> None:
         """Somebody has logged out."""
@@ -33,6 +39,17 @@ class LoginCheck:
         """Raises RpcError -32000 if the configured model provider needs a login and has none,
         ErrorReply if the configuration cannot be read.
         """
+        if self.log_in is None:
+            await self._check(codex)
+            return
+        async with self._lock:  # one login for all who wait
+            try:
+                await self._check(codex)
+            except RpcError:
+                await self.log_in()
+                await self._check(codex)
+
+    async def _check(self, codex: AppServerConnection) -> None:
         if self._passed is codex:
             return
         try:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.errors import CodexAcpError
+from codex_acp.errors import CodexAcpError, RpcError
+from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED
 
 if TYPE_CHECKING:
     from codex_acp.acp._generated.v1 import models as v1
@@ -42,6 +43,8 @@ class Logins:
         self._check = check
         self._spawn = spawn
         self._auth: Authentication | None = None
+        if app_server.defaults.login is not None:
+            check.log_in = self._by_default
         self._told: AuthStatus | None = None
         """As the client has it; None: it has not asked, and is told nothing."""
 
@@ -49,6 +52,18 @@ class Logins:
         """See `Authentication.authenticate`."""
         codex = await self._app_server.client()
         return await self._authentication.authenticate(request, codex)
+
+    async def _by_default(self) -> None:
+        """The login that whoever runs this agent has named. Raises RpcError."""
+        from codex_acp.acp._generated.v1.methods import MODELS
+
+        login = self._app_server.defaults.login
+        request = MODELS.decode("AuthenticateRequest", login, "DEFAULT_AUTH_REQUEST")
+        try:
+            await self.authenticate(request)
+        except RpcError as error:
+            message = f"the login of DEFAULT_AUTH_REQUEST: {error.message}"
+            raise RpcError(AUTHENTICATION_REQUIRED, message) from error
 
     async def logout(self, request: v1.LogoutRequest) -> v1.LogoutResponse:
         """See `Authentication.logout`."""

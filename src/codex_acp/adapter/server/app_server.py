@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
+from codex_acp.adapter.session_defaults import SessionDefaults
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.codex.connection.handshake import check_version
@@ -39,7 +40,8 @@ class AppServer:
 
     ``spawned`` is the process that was started before anything was imported, or why it could not
     be; then the reason is told to whoever needs Codex, and not before. ``lock`` is shared by those
-    that start one at a time: in a new CODEX_HOME two that start at once fail.
+    that start one at a time: in a new CODEX_HOME two that start at once fail. ``defaults`` are
+    those of the sessions on it.
     """
 
     def __init__(
@@ -48,8 +50,10 @@ class AppServer:
         spawned: ChildProcess | LaunchError | None = None,
         *,
         lock: anyio.Lock | None = None,
+        defaults: SessionDefaults | None = None,
     ) -> None:
         self.options = options
+        self.defaults = defaults or SessionDefaults()
         self._spawned = spawned
         self._client_info: dict[str, JsonValue] | None = None
         self._client: AppServerConnection | None = None

@@ -139,7 +139,7 @@ class SessionOpener:
         read: JsonValue,
         source: str | None = None,
     ) -> OpeningResult:
-        params, restore = dict(setup.params), None
+        params, restore = self._app_server.defaults.params(dict(setup.params)), None
         if source is None:
             params, restore = opening(params, read)
         else:
@@ -256,17 +256,21 @@ class SessionOpener:
         source: str | None = None,
         restore: dict[str, JsonValue] | None = None,
     ) -> OpeningResult:
+        defaults = self._app_server.defaults
+        begin = defaults.mode if how == "new" else None
         try:
             answer = await self._config.open(
-                session_id, codex, result, how=how, place=place, source=source, restore=restore
-            )
+                session_id, codex, result, how=how, place=place, source=source, restore=restore,
+                begin=begin,
+            )  # fmt: skip
         except CodexAcpError as error:  # Codex has just ended: the first prompt finds out
             logger.warning("session %s: its settings are not known: %s", session_id, error)
             answer = {}
         unrestored = self._config.unrestored(session_id)
         if how == "new" and place.read is None:
             unrestored = "it does not tell what is configured"
-        said = (*setup.said, *_said_of(place, unrestored))
+        began = self._config.began(session_id)
+        said = (*defaults.said, *began, *setup.said, *_said_of(place, unrestored))
         return OpeningResult(session_id, how, answer, said)
 
     def _must_be_idle(self, session_id: str) -> None:
@@ -277,8 +281,10 @@ class SessionOpener:
 
     async def _resume(self, codex: AppServerConnection, session_id: str, setup: Setup) -> JsonValue:
         params: dict[str, JsonValue] = {
-            **setup.params, "threadId": session_id, "excludeTurns": True,
-        }  # fmt: skip
+            **self._app_server.defaults.params(setup.params),
+            "threadId": session_id,
+            "excludeTurns": True,
+        }
         try:
             return await codex.call_raw("thread/resume", params)
         except CodexAcpError as error:
