@@ -146,8 +146,8 @@ def docs_pages(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv")
 def wheel(session: nox.Session) -> None:
-    """Build the wheels, and run the commands of README and tutorials from them alone."""
-    session.install("build", "pytest>=9")
+    """Build the wheels, and run the commands and programs of the pages from them alone."""
+    session.install("build", "uv")
     session.run("python", "-m", "tests.packaging.from_wheels", *session.posargs)
 
 

@@ -146,6 +146,13 @@ async def test_a_method_that_is_not_offered_is_named_in_the_refusal(method: str)
         assert method in error["message"]
 
 
+async def test_the_message_of_an_error_steers_no_terminal() -> None:
+    async with AgentBench() as bench:
+        await bench.initialize()
+        error = (await bench.peer.ask(1, "no\x1b[2J\x00pe", {}))["error"]
+        assert error["message"] == "the method no\\x00pe is not offered"
+
+
 @pytest.mark.parametrize(
     ("method", "params", "field"),
     [

@@ -304,3 +304,22 @@ async def test_an_answer_that_was_not_offered_is_an_error(answered: object) -> N
         with pytest.raises(UnsupportedVersion, match="this client has 1 and 2"):
             await client.negotiate(V1, V2)
         assert client.version is None
+
+
+async def test_an_agent_that_only_repeats_the_version_is_spoken_to_in_version_1() -> None:
+    near, far = memory_pair()
+    peer = RawPeer(far)
+    client = a_client(near, 1, 2)
+
+    async def answer() -> None:
+        request = await peer.sent("initialize")
+        said = {"protocolVersion": 2, "agentCapabilities": {"loadSession": True}}
+        peer.send({"id": request["id"], "result": said})
+
+    async with client, create_task_group() as tasks:
+        tasks.start_soon(answer)
+        response = await client.negotiate(V1, V2)
+        assert client.version == response.protocol_version == 1
+        assert isinstance(response, types.InitializeResponse)
+        assert response.agent_capabilities is not None
+        assert response.agent_capabilities.load_session

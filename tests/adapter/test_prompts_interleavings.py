@@ -139,7 +139,8 @@ class Host:
     def rests(self, end: PromptEnd) -> None:
         assert end
 
-    def turn_over(self, run: PromptRun, end: PromptEnd) -> None:
+    def turn_over(self, run: PromptRun, end: PromptEnd, *, goes_on: bool) -> None:
+        assert goes_on in (True, False)
         assert run not in self.over
         assert end
         self.over.append(run)

@@ -73,6 +73,14 @@ async def test_nothing_else_runs_whatever_stands_around_what_was_named(script: s
 
 
 @pytest.mark.attack("model")
+@pytest.mark.parametrize("actions", [(), ("git diff " + "a " * 32_000,) * 3])
+async def test_a_command_that_would_hold_the_loop_up_is_not_read(actions: Sequence[str]) -> None:
+    long = "git diff " + "a " * (20_000 if actions else 40_000)
+    assert not await is_allowed(question(in_bash(long), actions))
+    assert await is_allowed(question(in_bash(long[:60_000])))
+
+
+@pytest.mark.attack("model")
 @pytest.mark.parametrize(
     "command",
     [

@@ -84,6 +84,15 @@ def test_a_method_that_is_not_offered_is_not_found(adapter: RawAdapter) -> None:
     assert error_of(adapter.ask("session/archive", {"sessionId": "s"}))["code"] == -32601
 
 
+@pytest.mark.parametrize(
+    "method", ["auth/login", "auth/logout", "tool_call/cancel", "terminal/cancel"]
+)
+def test_a_method_of_v2_is_not_found(adapter: RawAdapter, method: str) -> None:
+    params = {"sessionId": "s", "toolCallId": "t", "terminalId": "t", "methodId": "m"}
+
+    assert error_of(adapter.ask(method, params))["code"] == -32601
+
+
 def test_an_unknown_notification_is_ignored(adapter: RawAdapter) -> None:
     adapter.send(
         {"method": "session/levitated", "params": {}},
@@ -141,6 +150,8 @@ def test_two_mcp_servers_of_one_name_are_invalid(adapter: RawAdapter, home: Code
         {"type": "image", "mimeType": "image/png", "data": "AAAA"},
         {"type": "audio", "mimeType": "audio/wav", "data": "AAAA"},
         {"type": "resource", "resource": {"uri": "file:///a", "blob": "!"}},
+        {"type": "_hologram", "beam": 1},
+        {"beam": 1},
     ],
 )
 def test_a_block_that_the_model_cannot_be_given_is_invalid(
@@ -151,6 +162,19 @@ def test_a_block_that_the_model_cannot_be_given_is_invalid(
 
     assert error["code"] == -32602
     assert "prompt.1" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("mode", 3), ("mode", None), ("mode", "made-up"), ("mode", True), ("made-up", "x")],
+)
+def test_an_option_value_of_the_wrong_type_or_of_no_option_is_invalid(
+    adapter: RawAdapter, home: CodexHome, option: str, value: object
+) -> None:
+    session = adapter.new_session(home.workspace)
+    params = {"sessionId": session, "configId": option, "value": value}
+
+    assert error_of(adapter.ask("session/set_config_option", params))["code"] == -32602
 
 
 def test_an_empty_prompt_is_invalid(adapter: RawAdapter, home: CodexHome) -> None:

@@ -90,7 +90,8 @@ def test_a_codex_of_another_system_is_told(home: CodexHome, tmp_path: Path) -> N
 def test_a_codex_that_dies_at_its_start_is_told_with_the_tail_of_its_stderr(
     home: CodexHome, tmp_path: Path
 ) -> None:
-    codex = program(tmp_path / "codex", "echo 'error: the config is broken' >&2; exit 3")
+    words = r"\033[31merror:\033[0m \033]0;x\007the config is broken"
+    codex = program(tmp_path / "codex", f"printf '{words}\\n' >&2; exit 3")
     with RawAdapter({**home.env, "CODEX_PATH": codex}) as adapter:
         message = why_no_session(adapter, home)
         again = adapter.ask("session/new", {"cwd": str(home.workspace), "mcpServers": []})

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from codex_acp.testing import CodexHome, Fail, Gate, Text, add_file, exec_command
+from codex_acp.testing import Fail, Gate, Text, exec_command
 from tests.e2e.raw_adapter import RawAdapter
-from tests.e2e.v2_bench import INFO, Json, V2Bench
+from tests.e2e.session_bench import said_by, tool_calls, updates_of
+from tests.e2e.v2_bench import V2Bench
+
+if TYPE_CHECKING:
+    from codex_acp.testing import Step
 
 pytestmark = pytest.mark.e2e
 
@@ -69,55 +75,6 @@ def test_3_8_a_command_with_hidden_characters_is_asked_for_as_it_is_shown() -> N
         assert bench.idle()
 
 
-@pytest.mark.parametrize(
-    "outcome",
-    [
-        {"outcome": "allow_everything"},
-        {"outcome": "selected", "optionId": "made-up"},
-        {"outcome": "_ours", "optionId": "allow"},
-    ],
-)
-def test_3_3_an_outcome_that_is_not_known_is_no_consent(outcome: dict[str, str]) -> None:
-    run = exec_command("echo made > made", justification="Why not?")
-    with V2Bench([[run], [Text("Well.")]]) as bench:
-        bench.prompt()
-        request = bench.asked("session/request_permission")
-        bench.answer(request, {"outcome": outcome})
-        assert bench.idle()["stopReason"] == "end_turn"
-        assert not (bench.home.workspace / "made").exists()
-        assert bench.call(bench.calls()[0])["status"] == "failed"
-        assert bench.text() == "Well."
-
-
-def test_saying_no_declines_the_one_edit_and_the_turn_goes_on() -> None:
-    patch = add_file("new.txt", "one\n")
-    with V2Bench([[patch], [Text("Then not.")]]) as bench:
-        bench.prompt()
-        request = bench.asked("session/request_permission")
-        subject = request["params"]["subject"]
-        assert subject["type"] == "tool_call"
-        call_id = subject["toolCall"]["toolCallId"]
-        (diff,) = bench.call(call_id)["content"]
-        path = str(bench.home.workspace / "new.txt")
-        assert diff["changes"] == [{"operation": "add", "path": path}]
-        assert diff["patch"]["format"] == "git_patch"
-        assert "+one\n" in diff["patch"]["text"]
-        bench.choose(request, "reject_once")
-        assert bench.idle()["stopReason"] == "end_turn"
-        assert bench.call(call_id)["status"] == "failed"
-        assert bench.text() == "Then not."
-
-
-def test_3_5_a_cancel_ends_what_runs_and_says_so() -> None:
-    run = exec_command("echo made > made", justification="Why not?")
-    with V2Bench([[run]]) as bench:
-        bench.prompt()
-        bench.asked("session/request_permission")
-        bench.adapter.send({"method": "session/cancel", "params": {"sessionId": bench.session}})
-        assert bench.idle()["stopReason"] == "cancelled"
-        assert bench.until("tool_call_update", status="failed")
-
-
 def test_3_5_a_cancel_that_comes_with_its_prompt_is_not_lost() -> None:
     with V2Bench([[Text("Here.")]]) as bench:
         prompt = {"sessionId": bench.session, "prompt": [{"type": "text", "text": "Never."}]}
@@ -126,6 +83,8 @@ def test_3_5_a_cancel_that_comes_with_its_prompt_is_not_lost() -> None:
             {"method": "session/cancel", "params": {"sessionId": bench.session}},
         )
         assert bench.adapter.answer("both")["error"]["code"] == -32800
+        assert bench.states() == []
+        assert not bench.model.requests
         bench.prompt()
         assert bench.idle()["stopReason"] == "end_turn"
         assert bench.text() == "Here."
@@ -136,9 +95,9 @@ def test_a_second_prompt_is_taken_at_once_and_steered_into_the_running_turn() ->
         first = bench.prompt("first")
         bench.until("agent_message_chunk")
         second = bench.prompt("second")
-        assert bench.states() == ["running"]
         bench.model.open("more")
         assert bench.idle()["stopReason"] == "end_turn"
+        assert bench.states() == ["running", "idle"]
         ids = [u["messageId"] for u in bench.updates if u["sessionUpdate"] == "user_message"]
         assert ids == [first, second]
 
@@ -156,8 +115,7 @@ def test_a_resumed_session_replays_its_history_only_when_asked_to() -> None:
     with V2Bench([[exec_command("echo out")], [Text("Done.")]]) as bench:
         message_id = bench.prompt("Run it")
         bench.idle()
-        bench.adapter.end_input()
-        bench.adapter.wait()
+        bench.leave()
         session = bench.session
         cwd = str(bench.home.workspace)
         bench.begin()
@@ -175,8 +133,6 @@ def test_a_resumed_session_replays_its_history_only_when_asked_to() -> None:
         assert bench.call(call_id)["status"] == "completed"
         assert bench.terminal(call_id)["output"] == "out\n"
         assert bench.text() == "Done."
-        error = bench.refused("session/resume", {**bare, "replayFrom": {"type": "_middle"}})
-        assert error["code"] == -32602
 
 
 def test_one_command_can_be_ended_without_its_turn() -> None:
@@ -186,92 +142,16 @@ def test_one_command_can_be_ended_without_its_turn() -> None:
         terminal = bench.until("terminal_update")
         assert terminal["capabilities"] == {"cancel": {}}
         where = {"sessionId": bench.session}
-        unknown = bench.refused("terminal/cancel", {**where, "terminalId": "made-up"})
-        assert unknown["code"] == -32602
         terminal_id = terminal["terminalId"]
-        assert bench.call(terminal_id)["capabilities"] == {"cancel": {}}
+        begun = bench.until("tool_call_update", toolCallId=terminal_id)
+        assert begun["capabilities"] == {"cancel": {}}
         bench.ask("terminal/cancel", {**where, "terminalId": terminal_id})
         assert bench.idle()["stopReason"] == "end_turn"
         assert bench.text() == "It was ended."
+        assert bench.call(terminal_id)["status"] == "cancelled"
         ended = bench.terminal(terminal_id)
         assert ended["exitStatus"] is not None
         assert ended["capabilities"] is None
-        again = bench.refused("tool_call/cancel", {**where, "toolCallId": terminal_id})
-        assert again["code"] == -32602
-
-
-@pytest.mark.parametrize(
-    ("protocol", "asked", "answered"),
-    [("auto", 2, 2), ("auto", 99, 2), ("auto", 1, 1), ("v1", 2, 1), ("v2", 2, 2), ("v2", 3, 2)],
-)
-def test_the_highest_version_that_both_have_is_spoken(
-    protocol: str, asked: int, answered: int
-) -> None:
-    with CodexHome() as home, RawAdapter(home.env, "--protocol", protocol) as adapter:
-        params = {"protocolVersion": asked, "info": INFO, "clientInfo": INFO}
-        assert adapter.ask("initialize", params)["result"]["protocolVersion"] == answered
-
-
-@pytest.mark.parametrize(
-    ("protocol", "version", "code"),
-    [
-        ("v2", 1, -32022),
-        ("v2", 0, -32022),
-        ("auto", 0, -32022),
-        ("auto", "2", -32602),
-        ("auto", None, -32602),
-    ],
-)
-def test_a_version_that_is_none_of_ours_or_none_at_all_is_refused(
-    protocol: str, version: object, code: int
-) -> None:
-    with CodexHome() as home, RawAdapter(home.env, "--protocol", protocol) as adapter:
-        params = {"protocolVersion": version, "info": INFO}
-        error = adapter.ask("initialize", params)["error"]
-        assert error["code"] == code
-        if code == -32022:
-            assert error["data"]["requested"] == version
-
-
-def test_what_v2_does_not_have_or_know_is_refused_and_the_session_goes_on() -> None:
-    with V2Bench([[Text("Still here.")]]) as bench:
-        where = {"sessionId": bench.session}
-        of_v1: dict[str, Json] = {
-            "session/load": {**where, "cwd": "/", "mcpServers": []},
-            "session/set_mode": {**where, "modeId": "x"},
-            "authenticate": {"methodId": "api-key"},
-            "logout": {},
-        }
-        for method, params in of_v1.items():
-            assert bench.refused(method, params)["code"] == -32601, method
-        strange = {"type": "_hologram", "beam": 1}
-        unknown: dict[str, Json] = {
-            "session/prompt": {**where, "prompt": [strange]},
-            "session/new": {"cwd": "/", "mcpServers": [{"type": "sse", "name": "x", "url": "u"}]},
-            "session/set_config_option": {**where, "configId": "mode", "type": "id", "value": 3},
-            "tool_call/cancel": {**where, "toolCallId": "made-up"},
-        }
-        for method, params in unknown.items():
-            assert bench.refused(method, params)["code"] == -32602, method
-        for wrong in ({"type": "boolean", "value": True}, {"type": "_x", "value": "y"}):
-            params = {**where, "configId": "mode", **wrong}
-            assert bench.refused("session/set_config_option", params)["code"] == -32602
-        foreign = bench.refused("terminal/cancel", {"sessionId": "nobody", "terminalId": "t"})
-        assert foreign["code"] == -32002
-        assert foreign["data"]["sessionId"] == "nobody"
-        assert bench.refused("initialize", {"protocolVersion": 1})["code"] == -32600
-        bench.prompt()
-        assert bench.idle()["stopReason"] == "end_turn"
-        assert bench.text() == "Still here."
-
-
-def test_methods_of_v2_are_unknown_on_a_connection_that_speaks_v1() -> None:
-    with CodexHome() as home, RawAdapter(home.env) as adapter:
-        adapter.initialize()
-        session = adapter.new_session(home.workspace)
-        for method in ("terminal/cancel", "tool_call/cancel", "auth/login", "auth/logout"):
-            answer = adapter.ask(method, {"sessionId": session})
-            assert answer["error"]["code"] == -32601, method
 
 
 def test_an_option_is_set_by_its_tagged_value_and_answered_with_all_of_them() -> None:
@@ -291,20 +171,6 @@ def test_an_option_is_set_by_its_tagged_value_and_answered_with_all_of_them() ->
         assert gone["code"] == -32002
 
 
-def test_a_cancel_in_one_read_with_its_prompt_is_for_that_prompt() -> None:
-    with V2Bench([[Text("Never said.")]]) as bench:
-        where = {"sessionId": bench.session}
-        prompt = {**where, "prompt": [{"type": "text", "text": "Go."}]}
-        bench.adapter.send(
-            {"id": "p", "method": "session/prompt", "params": prompt},
-            {"method": "session/cancel", "params": where},
-        )
-        assert bench.adapter.answer("p")["error"]["code"] == -32800
-        assert bench.ask("session/close", where) == {}
-        assert bench.states() == []
-        assert not bench.model.requests
-
-
 def test_a_command_that_is_left_in_the_background_is_told_of_and_can_be_ended() -> None:
     run = exec_command("echo begun; exec sleep 600", yield_time_ms=250)
     with V2Bench([[run], [Text("It runs on.")]], sandbox_mode="danger-full-access") as bench:
@@ -322,3 +188,36 @@ def test_a_command_that_is_left_in_the_background_is_told_of_and_can_be_ended() 
         assert state["params"]["update"]["state"] == "idle"
         assert bench.terminal(call_id)["exitStatus"] is not None
         assert bench.terminal(call_id)["capabilities"] is None
+
+
+def test_a_session_goes_on_in_the_other_version_and_back() -> None:
+    said: list[list[Step]] = [[Text("One.")], [Text("Two.")], [Text("Three.")]]
+    with V2Bench([[exec_command("echo out")], *said]) as bench:
+        first = bench.prompt("first")
+        bench.idle()
+        bench.leave()
+        where = {"sessionId": bench.session, "cwd": str(bench.home.workspace), "mcpServers": []}
+        with RawAdapter(bench.home.env) as of_v1:
+            of_v1.initialize()
+            assert of_v1.ask("session/load", where)["result"]
+            history = updates_of(of_v1.messages, bench.session)
+            assert [said_by(who, history) for who in ("user", "agent")] == ["first", "One."]
+            (call,) = tool_calls(history).values()
+            assert call["status"] == "completed"
+            assert "out" in str(call["content"])
+            second = of_v1.start_prompt(bench.session, "second")
+            assert of_v1.answer(second)["result"]["stopReason"] == "end_turn"
+        bench.begin()
+        del where["mcpServers"]
+        bench.ask("session/resume", {**where, "replayFrom": {"type": "start"}})
+        told = [u for u in bench.updates if u["sessionUpdate"] == "user_message"]
+        assert [u["content"][0]["text"] for u in told] == ["first", "second"]
+        assert told[0]["messageId"] == first
+        assert bench.text() == "One.Two."
+        (call_id,) = bench.calls()
+        assert bench.terminal(call_id)["output"] == "out\n"
+        bench.session = str(where["sessionId"])
+        bench.prompt("third")
+        assert bench.idle()["stopReason"] == "end_turn"
+        assert bench.text() == "One.Two.Three."
+        assert "second" in str(bench.model.requests[-1].body["input"])

@@ -59,6 +59,11 @@ class V2Bench:
         self.opened = self.ask("session/new", {"cwd": str(self.home.workspace)})
         self.session: str = self.opened["sessionId"]
 
+    def leave(self) -> None:
+        """The client disconnects, and the adapter has ended."""
+        self.adapter.end_input()
+        self.adapter.wait()
+
     def ask(self, method: str, params: Json) -> Json:
         """Send a request and wait for its result."""
         answer = self.adapter.ask(method, params)

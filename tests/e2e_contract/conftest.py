@@ -1,4 +1,4 @@
-"""One adapter and one Codex for each module; the checks that belong to every test."""
+"""One adapter and one Codex for each module and version of ACP; the checks of every test."""
 
 from __future__ import annotations
 
@@ -6,13 +6,23 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.e2e_contract.contract_bench import ContractBench
+from tests.e2e_contract.contract_bench import VERSIONS, ContractBench
+
+
+@pytest.fixture(scope="module", params=VERSIONS, ids=[f"v{version}" for version in VERSIONS])
+def version(request: pytest.FixtureRequest) -> int:
+    """Of ACP: each test is run in each, but for those that are `IN_V1_ONLY`."""
+    given: int = request.param
+    return given
 
 
 @pytest.fixture(scope="module")
-async def module_bench(request: pytest.FixtureRequest) -> AsyncIterator[ContractBench]:
+async def module_bench(
+    request: pytest.FixtureRequest, version: int
+) -> AsyncIterator[ContractBench]:
     """The bench that the module describes as ``make_bench``."""
-    bench: ContractBench = request.module.make_bench(request.getfixturevalue("tmp_path_factory"))
+    factory = request.getfixturevalue("tmp_path_factory")
+    bench: ContractBench = request.module.make_bench(factory, version)
     try:
         await bench.start()
         yield bench

@@ -13,27 +13,18 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import anyio
+import pytest
 
-from codex_acp.acp import AgentSide, ClientSide, acp_connection
-from codex_acp.acp.types import (
-    CancelNotification,
-    CancelRequestNotification,
-    ClientCapabilities,
-    InitializeRequest,
-    NewSessionRequest,
-    PromptRequest,
-    SessionNotification,
-    TextContentBlock,
-)
-from codex_acp.adapter.agent import CodexAgent
+from codex_acp.acp import acp_connection
+from codex_acp.adapter.serve import serve_link
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
 from codex_acp.testing import CodexHome, ModelResponse, ModelScript, ScriptedModel
 from codex_acp.transcript.log import Transcript
 from codex_acp.transport.memory import memory_pair
-from tests.acp.tables import client_notifications, client_requests
 from tests.e2e_contract.asks import Asks
 from tests.e2e_contract.codex_wire import CodexWire, TapLink
+from tests.e2e_contract.dialects import TOOL_CALLS, InV1, InV2, calls_of
 from tests.e2e_contract.invariants import check_transcript
 from tests.support.adapter_tap import AdapterTap
 
@@ -41,15 +32,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from codex_acp.acp.types import McpServer
     from codex_acp.testing import ModelRequest, ScriptedMcpServer, Step
     from codex_acp.testing.codex_home import ApprovalPolicy
     from codex_acp.testing.toml_writer import TomlValue
     from codex_acp.transcript.events import Entry, TranscriptEvent
     from codex_acp.transport.child import ChildProcess
     from codex_acp.transport.link import Link
+    from tests.e2e_contract.dialects import ContractClient
 
-__all__ = ["ALL_MODES", "WAIT", "ContractBench", "Prompt", "Scenes"]
+__all__ = ["IN_V1_ONLY", "VERSIONS", "WAIT", "ContractBench", "Prompt", "Scenes"]
 
 WAIT = 40.0
 """Seconds; what is waited for takes a tenth of one, on a busy machine a few."""
@@ -57,8 +48,11 @@ WAIT = 40.0
 POLL = 0.005
 """Seconds between two looks at the record of another process, which tells nobody of news."""
 
-ALL_MODES = ClientCapabilities.model_validate({"elicitation": {"form": {}, "url": {}}})
-"""A client that can show forms and open pages."""
+VERSIONS = (1, 2)
+"""Of ACP, in each of which the contract holds."""
+
+IN_V1_ONLY = pytest.mark.parametrize("version", [1], ids=["v1"], scope="module")
+"""For what another test shows in v2 as well: from there on the code is the same."""
 
 FEATURES = {"default_mode_request_user_input": True, "request_permissions_tool": True}
 """Without these two Codex offers its model no tool that leads to the request."""
@@ -108,11 +102,13 @@ class Prompt:
 class ContractBench:
     """``await bench.start()`` has an adapter that is initialized; ``await bench.stop()``.
 
-    ``link`` stands in for the real Codex, for a scripted app-server.
+    ``version`` is that of ACP; ``elicits``: the client can show forms and open pages. ``link``
+    stands in for the real Codex, for a scripted app-server.
     """
 
     scenes: Scenes
-    capabilities: ClientCapabilities | None = field(default_factory=lambda: ALL_MODES)
+    version: int = 1
+    elicits: bool = True
     approval_policy: ApprovalPolicy = "on-request"
     model_name: str = "gpt-5.5"
     config: Mapping[str, TomlValue] = field(default_factory=dict)
@@ -124,8 +120,8 @@ class ContractBench:
         self.wire = CodexWire()
         self.tap = AdapterTap()
         self.entries: list[Entry] = []
-        self.asks = Asks()
-        self.updates: list[SessionNotification] = []
+        self.asks = Asks(self._wake)
+        self.client: ContractClient
         self._news = asyncio.Event()
         self._prompts: list[Prompt] = []
         self._stop = asyncio.Event()
@@ -174,45 +170,30 @@ class ContractBench:
         self.app_server = AppServer(options, cast("ChildProcess", TapLink(codex, self.wire)))
         try:
             async with anyio.create_task_group() as tasks:
-                agent = CodexAgent(self.app_server, tasks.start_soon, transcript)
-                connection = acp_connection(agent_end, name="the client")
-                side = AgentSide(
-                    connection, agent.requests(), agent.notifications(), unstable=agent.unstable()
-                )
-                agent.join(side)
-                tasks.start_soon(side.run)
+                tasks.start_soon(serve_link, agent_end, self.app_server, transcript)
                 await self._be_client(client_end)
                 tasks.cancel_scope.cancel()
         finally:
             await self.app_server.aclose()
 
     async def _be_client(self, link: Link) -> None:
-        connection = acp_connection(
-            link, name="the adapter", on_line=lambda way, line: _watch_both(self.tap, way, line)
-        )
-        requests, notifications = client_requests(), client_notifications()
-        requests["session/request_permission"] = self.asks.permission
-        requests["elicitation/create"] = self.asks.elicitation
-        notifications["session/update"] = self._take
-        notifications["$/cancel_request"] = self._note_withdrawal
-        async with ClientSide(connection, requests, notifications) as self.client:
+        connection = acp_connection(link, name="the adapter", on_line=self._watch)
+        self.client = (InV1 if self.version == 1 else InV2)(connection, self.asks)
+        async with self.client.side:
             with anyio.fail_after(WAIT):
-                request = InitializeRequest(protocol_version=1)
-                if self.capabilities is not None:
-                    request.client_capabilities = self.capabilities
-                await self.client.initialize(request)
+                await self.client.initialize(self.elicits)
             assert self._ready is not None
             self._ready.set_result(None)
             await self._stop.wait()
 
-    def _take(self, update: SessionNotification) -> None:
-        self.updates.append(update)
-        self._wake()
-
-    def _note_withdrawal(self, notification: CancelRequestNotification) -> None:
-        assert notification.request_id is not None
-        self.asks.withdrawn.append(notification.request_id)
-        self._wake()
+    def _watch(self, way: Literal["received", "sent"], line: bytes) -> None:
+        """Feed the tap with a line of the client's connection, so that it watches both sides."""
+        if way == "received":
+            line += b"\n"
+        other: Literal["received", "sent"] = "sent" if way == "received" else "received"
+        self.tap.on("client")(way, line)
+        self.tap.on("agent")(other, line)
+        asyncio.get_running_loop().call_soon(self._wake)
 
     def _wake(self) -> None:
         self._news.set()
@@ -226,27 +207,20 @@ class ContractBench:
 
     # What a client does.
 
-    async def new_session(self, servers: Sequence[McpServer] = ()) -> str:
+    async def new_session(self, servers: Sequence[dict[str, Any]] = ()) -> str:
         """A session in the workspace."""
-        request = NewSessionRequest(cwd=str(self.home.workspace), mcp_servers=list(servers))
         with anyio.fail_after(WAIT):
-            return (await self.client.session_new(request)).session_id
+            return await self.client.new_session(str(self.home.workspace), servers)
 
     def prompt(self, session: str, text: str) -> Prompt:
         """Begin to run a prompt."""
-
-        async def run() -> str:
-            content = [TextContentBlock(text=text)]
-            request = PromptRequest(session_id=session, prompt=list(content))
-            return (await self.client.session_prompt(request)).stop_reason
-
-        prompt = Prompt(asyncio.create_task(run()))
+        prompt = Prompt(asyncio.create_task(self.client.prompt(session, text)))
         self._prompts.append(prompt)
         return prompt
 
     def cancel(self, session: str) -> None:
         """Send ``session/cancel``."""
-        self.client.session_cancel(CancelNotification(session_id=session))
+        self.client.cancel(session)
 
     # What happened.
 
@@ -254,29 +228,58 @@ class ContractBench:
         """A file of the workspace."""
         return self.home.workspace / name
 
-    def of_session(self, session: str, kind: str) -> list[dict[str, Any]]:
-        """The updates of one kind, as they were on the wire."""
+    def of_session(self, session: str, *kinds: str) -> list[dict[str, Any]]:
+        """The updates of some kinds, as they were on the wire."""
         return [
             message["params"]["update"]
             for by, message in self.tap.messages
             if by == "agent"
             and message.get("method") == "session/update"
             and message["params"]["sessionId"] == session
-            and message["params"]["update"]["sessionUpdate"] == kind
+            and message["params"]["update"]["sessionUpdate"] in kinds
         ]
 
+    def call(self, session: str, call: str) -> dict[str, Any]:
+        """A tool call as the client has put it together."""
+        return calls_of(self.of_session(session, *TOOL_CALLS))[call]
+
+    def diffs(self, session: str, call: str) -> dict[str, str]:
+        """The files that a tool call changes, and what each has afterwards of what is shown."""
+        return self.client.diffs(self.call(session, call))
+
     def statuses(self, session: str, call: str) -> list[str]:
-        """The statuses of one tool call, ``tool_call`` first; none twice in a row."""
-        updates = self.of_session(session, "tool_call") + self.of_session(
-            session, "tool_call_update"
-        )
+        """The statuses of one tool call; none twice in a row.
+
+        ``cancelled``, of which v1 has no word, is told as v1 tells it.
+        """
+        updates = self.of_session(session, *TOOL_CALLS)
         said = [u["status"] for u in updates if u["toolCallId"] == call and "status" in u]
-        return [status for status, _ in groupby(said)]
+        told = ("failed" if status == "cancelled" else status for status in said)
+        return [status for status, _ in groupby(told)]
 
     def said(self, session: str) -> str:
         """The adapter's own lines: what it declined and why."""
-        chunks = self.of_session(session, "agent_thought_chunk")
+        lines = []
+        for update in self.of_session(session, "agent_thought_chunk", "notice"):
+            if update["sessionUpdate"] == "notice":
+                lines += [update["title"], update.get("description", "")]
+            else:
+                lines.append(update["content"]["text"])
+        return "\n".join(lines)
+
+    def answer(self, session: str) -> str:
+        """What the agent has said."""
+        chunks = self.of_session(session, "agent_message_chunk")
         return "".join(chunk["content"]["text"] for chunk in chunks)
+
+    async def until_idle(self, session: str) -> None:
+        """Wait until a client that is told of that knows of nothing that runs."""
+
+        def last_state() -> str:
+            states = self.of_session(session, "state_update")
+            return states[-1]["state"] if states else "idle"
+
+        await self.wait_until(lambda: last_state() == "idle")
 
     def outputs(self, scene: str) -> dict[str, str]:
         """What the model got from its tools in a scene, by call id."""
@@ -328,12 +331,3 @@ class ContractBench:
         check_transcript(self.entries, self.wire.asked())
         unknown = [request.last_user_text for request in self.model.unanswered]
         assert not unknown, f"the model was asked more than the scenes say: {unknown}"
-
-
-def _watch_both(tap: AdapterTap, way: Literal["received", "sent"], line: bytes) -> None:
-    """Feed ``tap`` with a line of the client's connection, so that it watches both sides."""
-    if way == "received":
-        line += b"\n"
-    other: Literal["received", "sent"] = "sent" if way == "received" else "received"
-    tap.on("client")(way, line)
-    tap.on("agent")(other, line)

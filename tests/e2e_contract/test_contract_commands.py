@@ -18,8 +18,8 @@ pytestmark = pytest.mark.e2e
 SCENES = Scenes()
 
 
-def make_bench(_: object) -> ContractBench:
-    return ContractBench(SCENES)
+def make_bench(_: object, version: int) -> ContractBench:
+    return ContractBench(SCENES, version)
 
 
 def escalated(cmd: str, call: str) -> ToolCall:
@@ -45,6 +45,15 @@ UNKNOWN_OPTION = SCENES.add("unknown option", [escalated("touch unknown-option",
 FOREIGN_ONE = SCENES.add("foreign one", [escalated("touch foreign-one", "c10")], DONE)
 FOREIGN_TWO = SCENES.add("foreign two", [escalated("touch foreign-two", "c11")], DONE)
 ERROR = SCENES.add("error", [escalated("touch error", "c12")], DONE)
+OUTCOMES: list[dict[str, str]] = [
+    {"outcome": "allow_everything"},
+    {"outcome": "selected", "optionId": "made-up"},
+    {"outcome": "_ours", "optionId": "allow"},
+]
+ODD_OUTCOMES = [
+    SCENES.add(f"odd outcome {n}", [escalated(f"touch odd-{n}", f"o{n}")], DONE)
+    for n in range(len(OUTCOMES))
+]
 FIRST = SCENES.add("first", [escalated("touch first", "c13")], DONE)
 SECOND = SCENES.add("second", [escalated("touch second", "c14")], DONE)
 BOTH = SCENES.add(
@@ -100,7 +109,7 @@ async def test_3_4_a_client_that_chooses_by_kind_says_no_without_ending_the_turn
     prompt = bench.prompt(session, BY_KIND)
     asked = await bench.asks.next_permission()
     assert {"allow_once", "reject_once"} <= set(asked.kinds)
-    noes = [option for option in asked.request.options if option.kind.startswith("reject")]
+    noes = [option for option in asked.options if option.kind.startswith("reject")]
     asked.choose_id(noes[-1].option_id)
 
     assert await prompt.end() == "end_turn"
@@ -211,6 +220,20 @@ async def test_3_3_an_error_for_an_answer_fails_closed_and_is_said(bench: Contra
     assert "the dialog crashed" in bench.said(session)
 
 
+@pytest.mark.parametrize("version", [2], ids=["v2"], scope="module")
+@pytest.mark.parametrize("number", range(len(OUTCOMES)))
+async def test_3_3_an_outcome_that_is_not_known_is_no_consent(
+    bench: ContractBench, number: int
+) -> None:
+    session = await bench.new_session()
+    prompt = bench.prompt(session, ODD_OUTCOMES[number])
+    (await bench.asks.next_permission()).answer.set_result(OUTCOMES[number])
+
+    assert await prompt.end() == "end_turn"
+    assert not bench.path(f"odd-{number}").exists()
+    assert bench.statuses(session, f"o{number}")[-1] == "failed"
+
+
 async def test_3_7_two_sessions_approvals_are_answered_in_reverse_order(
     bench: ContractBench,
 ) -> None:
@@ -256,12 +279,11 @@ async def test_3_8_bidirectional_and_control_characters_of_a_command_are_made_vi
     session = await bench.new_session()
     prompt = bench.prompt(session, TRICKED)
     asked = await bench.asks.next_permission()
-    texts = [asked.title, *(str(content) for content in asked.request.tool_call.content or ())]
     asked.choose("reject_once")
 
     assert await prompt.end() == "end_turn"
     for hidden in ("\u202e", "\u2069", "\x1b", "\u200b"):
-        assert not [text for text in texts if hidden in text]
+        assert not [text for text in asked.texts if hidden in text]
     assert "harmless" in asked.title
 
 
@@ -277,6 +299,4 @@ async def test_3_8_a_command_of_a_megabyte_says_that_it_is_cut_and_cannot_be_all
     assert asked.kinds == ["reject_once"], "what is cut cannot be allowed"
     assert len(asked.title) < 10_000
     assert "characters" in asked.title
-    raw_input = asked.request.tool_call.raw_input
-    assert isinstance(raw_input, dict)
-    assert LONG in raw_input["command"]
+    assert LONG in asked.raw_input["command"]

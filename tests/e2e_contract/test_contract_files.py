@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from codex_acp.acp.types import DiffToolCallContent
 from codex_acp.testing import Text, add_file, apply_patch, request_permissions
 from tests.e2e_contract.contract_bench import ContractBench, Scenes
 
@@ -19,8 +18,8 @@ SCENES = Scenes()
 DONE: list[Step] = [Text("Done.")]
 
 
-def make_bench(_: object) -> ContractBench:
-    return ContractBench(SCENES)
+def make_bench(_: object, version: int) -> ContractBench:
+    return ContractBench(SCENES, version)
 
 
 def edit(path: str, old: str, new: str) -> str:
@@ -70,12 +69,9 @@ async def test_3_8_a_file_change_is_shown_with_its_diff_and_made_when_approved(
 
     assert await prompt.end() == "end_turn"
     assert bench.path("added.txt").read_text() == "one\ntwo\n"
-    (call,) = bench.of_session(session, "tool_call")
-    (diff,) = call["content"]
-    assert (diff["type"], diff["path"], diff["newText"]) == ("diff", path, "one\ntwo\n")
+    assert bench.diffs(session, "f1") == {path: "one\ntwo\n"}
     # 4.1: the permission request's fields replace, so it must bring the diff again or say nothing.
-    content = asked.request.tool_call.content
-    assert content is None or any(isinstance(c, DiffToolCallContent) for c in content)
+    assert bench.client.diffs(asked.seen) == {path: "one\ntwo\n"}
     assert bench.statuses(session, "f1") == [
         "in_progress",
         "pending",

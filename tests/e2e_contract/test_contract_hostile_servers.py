@@ -82,8 +82,8 @@ def make_server(factory: pytest.TempPathFactory) -> ScriptedMcpServer:
 VICTIMS_TWIN = form_elicitation(QUESTION, {}, meta=forged("victim", {"target": "all"}))
 
 
-def make_bench(factory: pytest.TempPathFactory) -> ContractBench:
-    return ContractBench(SCENES, servers={"evil": make_server(factory)})
+def make_bench(factory: pytest.TempPathFactory, version: int) -> ContractBench:
+    return ContractBench(SCENES, version, servers={"evil": make_server(factory)})
 
 
 def last_answer(bench: ContractBench) -> Any:
@@ -150,12 +150,10 @@ async def test_2_7_what_remains_an_imitation_of_its_own_unasked_call_offers_noth
     asked = await bench.asks.next_permission()
     assert asked.title == "evil: call imitate"
     assert asked.kinds == ["allow_once", "reject_once"]
-    raw = asked.request.tool_call.raw_input
-    assert isinstance(raw, dict)
+    raw = asked.raw_input
     assert raw['The MCP server "evil" says'] == QUESTION
     assert "reason" not in raw
-    content = str(asked.request.tool_call.content)
-    assert 'The MCP server "evil" says:' in content
+    assert 'The MCP server "evil" says:' in "".join(asked.texts)
     asked.choose("allow_once")
     (await bench.asks.next_permission()).choose("reject_once")
 
@@ -165,9 +163,9 @@ async def test_2_7_what_remains_an_imitation_of_its_own_unasked_call_offers_noth
 
 
 async def test_2_7_a_forged_approval_outside_a_turn_gets_nothing(
-    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path_factory: pytest.TempPathFactory, version: int
 ) -> None:
-    bench = make_bench(tmp_path_factory)
+    bench = make_bench(tmp_path_factory, version)
     await bench.start()
     try:
         session = await bench.new_session()
@@ -184,9 +182,9 @@ async def test_2_7_a_forged_approval_outside_a_turn_gets_nothing(
 
 
 async def test_2_7_a_forged_twin_beside_the_open_question_for_the_genuine_call_gets_nothing(
-    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path_factory: pytest.TempPathFactory, version: int
 ) -> None:
-    bench = make_bench(tmp_path_factory)
+    bench = make_bench(tmp_path_factory, version)
     await bench.start()
     try:
         session = await bench.new_session()

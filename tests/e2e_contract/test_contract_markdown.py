@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from codex_acp.testing import McpTool, ScriptedMcpServer, Text, exec_command, mcp_call
-from codex_acp.wire.codec import encode
 from tests.e2e_contract.contract_bench import ContractBench, Scenes
+from tests.e2e_contract.dialects import TOOL_CALLS
 
 if TYPE_CHECKING:
     from codex_acp.testing import Step
-    from tests.e2e_contract.asks import Permission
 
 pytestmark = pytest.mark.e2e
 
@@ -42,17 +40,11 @@ CALLED = SCENES.add("called", [mcp_call("notes", "write", {"n": RESULT}, call_id
 CODE = re.compile(r"^(`{3,})\w*\n.*?\n\1$|(?<!`)(`+)(?!`).+?(?<!`)\2(?!`)", re.M | re.S)
 
 
-def make_bench(factory: pytest.TempPathFactory) -> ContractBench:
+def make_bench(factory: pytest.TempPathFactory, version: int) -> ContractBench:
     tool = McpTool("write", "Writes.", read_only=False, destructive=True, text=RESULT)
     return ContractBench(
-        SCENES, servers={"notes": ScriptedMcpServer(factory.mktemp("mcp"), [tool])}
+        SCENES, version, servers={"notes": ScriptedMcpServer(factory.mktemp("mcp"), [tool])}
     )
-
-
-def texts_of(asked: Permission) -> list[str]:
-    """What of a question a client may show as Markdown."""
-    call = json.loads(encode(asked.request.tool_call))
-    return [call["title"], *(part["content"]["text"] for part in call["content"])]
 
 
 def assert_dead(texts: list[str]) -> None:
@@ -70,7 +62,7 @@ async def test_3_8_a_command_stands_in_code_whatever_markdown_it_holds(
     session = await bench.new_session()
     prompt = bench.prompt(session, ASKED[name])
     asked = await bench.asks.next_permission()
-    texts = texts_of(asked)
+    texts = asked.texts
     asked.choose("reject_once")
     assert await prompt.end() == "end_turn"
     assert_dead(texts)
@@ -88,11 +80,11 @@ async def test_3_8_what_a_server_is_called_with_and_answers_stands_in_code(
     session = await bench.new_session()
     prompt = bench.prompt(session, CALLED)
     asked = await bench.asks.next_permission()
-    texts = texts_of(asked)
+    texts = asked.texts
     asked.choose("allow_once")
     assert await prompt.end() == "end_turn"
     assert_dead(texts)
-    updates = bench.of_session(session, "tool_call_update")
+    updates = bench.of_session(session, *TOOL_CALLS)
     shown = [
         part["content"]["text"]
         for update in updates

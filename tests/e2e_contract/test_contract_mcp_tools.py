@@ -19,11 +19,11 @@ DONE: list[Step] = [Text("Done.")]
 TOOLS = ("once", "for_session", "for_good", "never", "late", "same")
 
 
-def make_bench(factory: pytest.TempPathFactory) -> ContractBench:
+def make_bench(factory: pytest.TempPathFactory, version: int) -> ContractBench:
     tools = [McpTool(name, "Writes.", read_only=False, destructive=True) for name in TOOLS]
     server = ScriptedMcpServer(factory.mktemp("mcp"), tools)
     parallel = {"mcp_servers": {"notes": {"supports_parallel_tool_calls": True}}}
-    return ContractBench(SCENES, servers={"notes": server}, config=parallel)
+    return ContractBench(SCENES, version, servers={"notes": server}, config=parallel)
 
 
 def ran(bench: ContractBench, tool: str) -> list[object]:
@@ -156,9 +156,7 @@ async def test_2_7_parallel_calls_are_told_apart_and_equal_ones_are_interchangea
     asked = [await bench.asks.next_permission() for _ in range(3)]
     assert len({permission.call for permission in asked}) == 3
     for permission in reversed(asked):
-        raw = permission.request.tool_call.raw_input
-        assert isinstance(raw, dict)
-        wanted = raw["arguments"] == {"n": 2}
+        wanted = permission.raw_input["arguments"] == {"n": 2}
         permission.choose("allow_once" if wanted else "reject_once")
 
     assert await prompt.end() == "end_turn"

@@ -30,19 +30,19 @@ LATER = form_elicitation("Still there?", {"mood": {"type": "string"}}, required=
 
 
 async def test_2_2_a_form_between_two_turns_is_asked_and_its_answer_arrives(
-    tmp_path: Path,
+    tmp_path: Path, version: int
 ) -> None:
     scenes = Scenes()
     quiet = scenes.add("quiet", DONE)
     server = ScriptedMcpServer(tmp_path, McpScript(triggers={"later": LATER}))
-    bench = ContractBench(scenes, servers={"mood": server})
+    bench = ContractBench(scenes, version, servers={"mood": server})
     await bench.start()
     try:
         session = await bench.new_session()
         assert await bench.prompt(session, quiet).end() == "end_turn"
         server.trigger("later")
         asked = await bench.asks.next_elicitation()
-        assert asked.form.session_id == session
+        assert asked.session == session
         asked.accept({"mood": "fine"})
         (answer,) = await bench.mcp_answers("mood", 1)
 
@@ -54,14 +54,14 @@ async def test_2_2_a_form_between_two_turns_is_asked_and_its_answer_arrives(
 
 
 async def test_3_7_a_request_that_codex_sends_again_after_a_resume_is_asked_once(
-    tmp_path: Path,
+    tmp_path: Path, version: int
 ) -> None:
     del tmp_path
     scenes = Scenes()
     scene = scenes.add(
         "resumed", [exec_command("touch resumed", justification="May I?", call_id="c1")], DONE
     )
-    bench = ContractBench(scenes)
+    bench = ContractBench(scenes, version)
     await bench.start()
     try:
         session = await bench.new_session()
@@ -95,12 +95,12 @@ text(JSON.stringify([command, note]));
 
 
 async def test_3_8_a_code_mode_models_command_and_tool_call_are_asked_about_one_by_one(
-    tmp_path: Path,
+    tmp_path: Path, version: int
 ) -> None:
     scenes = Scenes()
     scene = scenes.add("code mode", [CustomToolCall("exec", SCRIPT, call_id="x1")], DONE)
     server = ScriptedMcpServer(tmp_path, [McpTool("write", read_only=False, destructive=True)])
-    bench = ContractBench(scenes, model_name=CODE_MODE, servers={"notes": server})
+    bench = ContractBench(scenes, version, model_name=CODE_MODE, servers={"notes": server})
     await bench.start()
     try:
         session = await bench.new_session()

@@ -24,7 +24,7 @@ UNSAFE = {
 }
 
 
-def make_bench(factory: pytest.TempPathFactory) -> ContractBench:
+def make_bench(factory: pytest.TempPathFactory, version: int) -> ContractBench:
     urls = {"open": URL, **UNSAFE}
     tools = [
         McpTool(name, "Opens.", read_only=True, elicitations=[url_elicitation("Please", url)])
@@ -33,7 +33,7 @@ def make_bench(factory: pytest.TempPathFactory) -> ContractBench:
     tools.append(McpTool("write", "Writes.", read_only=False, destructive=True))
     server = ScriptedMcpServer(factory.mktemp("mcp"), tools)
     parallel = {"mcp_servers": {"web": {"supports_parallel_tool_calls": True}}}
-    return ContractBench(SCENES, servers={"web": server}, config=parallel)
+    return ContractBench(SCENES, version, servers={"web": server}, config=parallel)
 
 
 def last_answer(bench: ContractBench) -> Any:
@@ -72,8 +72,8 @@ async def test_2_4_a_page_is_shown_whole_and_agreeing_to_open_it_is_all_that_is_
     session = await bench.new_session()
     prompt = bench.prompt(session, OPENED)
     asked = await bench.asks.next_elicitation()
-    assert asked.url.url == URL
-    assert "login.example" in asked.url.message
+    assert asked.url == URL
+    assert "login.example" in asked.message
     asked.accept()
 
     assert await prompt.end() == "end_turn"
@@ -114,7 +114,7 @@ async def test_2_3_a_page_and_a_tool_approval_open_at_once_never_answer_each_oth
     before = writes(bench)
     prompt = bench.prompt(session, BOTH[first])
     permission, page = await bench.asks.next_both()
-    assert page.url.url == URL
+    assert page.url == URL
     if first == "page":
         page.accept({"optionId": permission.option("allow_once").option_id})
         await bench.wait_until_replies(session, 1)

@@ -28,14 +28,14 @@ FORM = form_elicitation("Which paint?", {"color": {"type": "string"}}, required=
 PAGE = url_elicitation("Please log in", "https://login.example/consent?state=abc")
 
 
-def make_bench(factory: pytest.TempPathFactory) -> ContractBench:
+def make_bench(factory: pytest.TempPathFactory, version: int) -> ContractBench:
     tools = [
         McpTool("ask", "Asks.", read_only=True, elicitations=[FORM]),
         McpTool("open", "Opens.", read_only=True, elicitations=[PAGE]),
         McpTool("write", "Writes.", read_only=False, destructive=True, text="written"),
     ]
     server = ScriptedMcpServer(factory.mktemp("mcp"), tools)
-    return ContractBench(SCENES, capabilities=None, servers={"paint": server})
+    return ContractBench(SCENES, version, elicits=False, servers={"paint": server})
 
 
 def last_answer(bench: ContractBench) -> Any:

@@ -28,11 +28,11 @@ COMMAND = "item/commandExecution/requestApproval"
 
 
 @asynccontextmanager
-async def scripted() -> AsyncIterator[tuple[ContractBench, ScriptedAppServer]]:
+async def scripted(version: int) -> AsyncIterator[tuple[ContractBench, ScriptedAppServer]]:
     """A bench whose Codex is a script, which has come to the start of a turn."""
     script = [Expect("initialize"), Expect("thread/start"), Expect("turn/start"), *turn_started()]
     async with ScriptedAppServer(script) as server:
-        bench = ContractBench(Scenes(), link=lambda: server.link)
+        bench = ContractBench(Scenes(), version, link=lambda: server.link)
         try:
             await bench.start()
             yield bench, server
@@ -47,8 +47,10 @@ def last_asked(bench: ContractBench) -> dict[str, Any]:
 
 
 @pytest.mark.attack("app-server")
-async def test_1_4_a_request_for_a_thread_that_no_session_holds_is_declined_at_once() -> None:
-    async with scripted() as (bench, server):
+async def test_1_4_a_request_for_a_thread_that_no_session_holds_is_declined_at_once(
+    version: int,
+) -> None:
+    async with scripted(version) as (bench, server):
         session = await bench.new_session()
         prompt = bench.prompt(session, "go")
         (asked,) = [e for e in command_approval() if isinstance(e, AskClient)]
@@ -65,9 +67,9 @@ async def test_1_4_a_request_for_a_thread_that_no_session_holds_is_declined_at_o
 @pytest.mark.parametrize("other", ["another command", "another method"])
 @pytest.mark.attack("app-server")
 async def test_3_7_an_id_that_codex_uses_for_another_request_fails_closed_with_one_reply(
-    other: str,
+    version: int, other: str
 ) -> None:
-    async with scripted() as (bench, server):
+    async with scripted(version) as (bench, server):
         session = await bench.new_session()
         prompt = bench.prompt(session, "go")
         server.play(*command_approval("touch one", item_id="call-1"))
@@ -94,8 +96,8 @@ async def test_3_7_an_id_that_codex_uses_for_another_request_fails_closed_with_o
         assert bench.event_types(session) == ["approval.requested", "approval.decided"]
 
 
-async def test_3_7_a_request_that_comes_again_unchanged_is_asked_once() -> None:
-    async with scripted() as (bench, server):
+async def test_3_7_a_request_that_comes_again_unchanged_is_asked_once(version: int) -> None:
+    async with scripted(version) as (bench, server):
         session = await bench.new_session()
         prompt = bench.prompt(session, "go")
         server.play(*command_approval("touch one"))
@@ -116,8 +118,10 @@ def interrupted_before(bench: ContractBench, request: dict[str, Any]) -> bool:
     return interrupt < sent.index(bench.wire.replies(request)[0])
 
 
-async def test_3_7_an_acceptance_that_crosses_a_second_request_interrupts_the_turn() -> None:
-    async with scripted() as (bench, server):
+async def test_3_7_an_acceptance_that_crosses_a_second_request_interrupts_the_turn(
+    version: int,
+) -> None:
+    async with scripted(version) as (bench, server):
         session = await bench.new_session()
         prompt = bench.prompt(session, "go")
         server.play(*command_approval("touch one", name="first"))
@@ -144,9 +148,9 @@ async def test_3_7_an_acceptance_that_crosses_a_second_request_interrupts_the_tu
 
 @pytest.mark.parametrize("report", ["item/started", "item/completed"])
 async def test_3_7_another_command_that_runs_under_the_id_of_the_allowed_one_ends_the_turn(
-    report: str,
+    version: int, report: str
 ) -> None:
-    async with scripted() as (bench, server):
+    async with scripted(version) as (bench, server):
         session = await bench.new_session()
         prompt = bench.prompt(session, "go")
         started, asking = command_approval("touch one", name="first")
@@ -168,8 +172,8 @@ async def test_3_7_another_command_that_runs_under_the_id_of_the_allowed_one_end
         assert bench.event_types(session)[-1] == "approval.refused"
 
 
-async def test_3_7_a_question_whose_item_becomes_another_command_is_withdrawn() -> None:
-    async with scripted() as (bench, server):
+async def test_3_7_a_question_whose_item_becomes_another_command_is_withdrawn(version: int) -> None:
+    async with scripted(version) as (bench, server):
         session = await bench.new_session()
         prompt = bench.prompt(session, "go")
         started, asking = command_approval("touch one", name="first")
@@ -189,8 +193,8 @@ async def test_3_7_a_question_whose_item_becomes_another_command_is_withdrawn() 
         assert "one id to several actions" in bench.said(session)
 
 
-async def test_3_2_nothing_is_accepted_that_codex_has_settled_itself() -> None:
-    async with scripted() as (bench, server):
+async def test_3_2_nothing_is_accepted_that_codex_has_settled_itself(version: int) -> None:
+    async with scripted(version) as (bench, server):
         session = await bench.new_session()
         prompt = bench.prompt(session, "go")
         server.play(*command_approval("touch one"))
@@ -206,8 +210,10 @@ async def test_3_2_nothing_is_accepted_that_codex_has_settled_itself() -> None:
 
 
 @pytest.mark.attack("model")
-async def test_3_2_nothing_is_accepted_whose_arguments_are_no_longer_those_shown() -> None:
-    async with scripted() as (bench, server):
+async def test_3_2_nothing_is_accepted_whose_arguments_are_no_longer_those_shown(
+    version: int,
+) -> None:
+    async with scripted(version) as (bench, server):
         session = await bench.new_session()
         prompt = bench.prompt(session, "go")
         server.play(*file_change_approval("/scripted/workspace/new.txt", "shown\n", name="ask"))
@@ -248,9 +254,9 @@ async def test_3_2_nothing_is_accepted_whose_arguments_are_no_longer_those_shown
     ids=["unknown method", "unreadable params", "unknown mode"],
 )
 async def test_1_6_what_is_declined_unread_is_said_and_in_the_transcript(
-    request_: AskClient, said: str
+    version: int, request_: AskClient, said: str
 ) -> None:
-    async with scripted() as (bench, server):
+    async with scripted(version) as (bench, server):
         session = await bench.new_session()
         prompt = bench.prompt(session, "go")
         server.play(request_, AwaitAnswer(request_.request), *turn_completed())
@@ -260,8 +266,8 @@ async def test_1_6_what_is_declined_unread_is_said_and_in_the_transcript(
         assert bench.event_types(session) == ["request.declined"]
 
 
-async def test_3_7_a_form_whose_id_codex_uses_again_is_withdrawn_and_said() -> None:
-    async with scripted() as (bench, server):
+async def test_3_7_a_form_whose_id_codex_uses_again_is_withdrawn_and_said(version: int) -> None:
+    async with scripted(version) as (bench, server):
         session = await bench.new_session()
         prompt = bench.prompt(session, "go")
         form = {
@@ -286,8 +292,8 @@ async def test_3_7_a_form_whose_id_codex_uses_again_is_withdrawn_and_said() -> N
         assert bench.event_types(session) == ["elicitation.requested", "elicitation.answered"]
 
 
-async def test_3_5_what_codex_asks_after_a_cancel_is_not_asked_of_anybody() -> None:
-    async with scripted() as (bench, server):
+async def test_3_5_what_codex_asks_after_a_cancel_is_not_asked_of_anybody(version: int) -> None:
+    async with scripted(version) as (bench, server):
         session = await bench.new_session()
         prompt = bench.prompt(session, "go")
         await bench.wire.wait_until(lambda: bool(bench.wire.heard("turn/started", session)))

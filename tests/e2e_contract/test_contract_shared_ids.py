@@ -37,10 +37,10 @@ class _SideBySide:
         self.answers = server.answers
 
 
-def make_bench(factory: pytest.TempPathFactory) -> ContractBench:
+def make_bench(factory: pytest.TempPathFactory, version: int) -> ContractBench:
     tool = McpTool("write", "Writes.", read_only=False, destructive=True)
     server = ScriptedMcpServer(factory.mktemp("mcp"), [tool], name="notes")
-    return ContractBench(SCENES, servers={"notes": _SideBySide(server)})  # type: ignore[dict-item]
+    return ContractBench(SCENES, version, servers={"notes": _SideBySide(server)})  # type: ignore[dict-item]
 
 
 def command(name: str, call_id: str, seconds: float = 0.0) -> Step:

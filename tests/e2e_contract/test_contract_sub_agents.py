@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from codex_acp.testing import (
+    Gate,
     McpTool,
     ScriptedMcpServer,
     Text,
@@ -26,12 +27,12 @@ SCENES = Scenes()
 DONE: list[Step] = [Text("Done.")]
 
 
-def make_bench(factory: pytest.TempPathFactory) -> ContractBench:
+def make_bench(factory: pytest.TempPathFactory, version: int) -> ContractBench:
     features = {**FEATURES, "multi_agent": True, "multi_agent_v2": True}
     form = form_elicitation("Which color?", {"color": {"type": "string"}})
     tools = [McpTool("paint", read_only=True, elicitations=[form])]
     server = ScriptedMcpServer(factory.mktemp("mcp"), tools, name="paints")
-    return ContractBench(SCENES, config={"features": features}, servers={"paints": server})
+    return ContractBench(SCENES, version, config={"features": features}, servers={"paints": server})
 
 
 def spawn(task: str, call: str) -> ToolCall:
@@ -58,6 +59,9 @@ TASK_CANCELLED = SCENES.add("task cancelled", [escalated("touch child-late", "k3
 CANCELLED = SCENES.add("cancelled", [spawn(TASK_CANCELLED, "s3")], [wait("w3")])
 
 
+TASK_LONG = SCENES.add("task long", [Text("Working"), Gate("long"), Text(".")])
+LONG = SCENES.add("long", [spawn(TASK_LONG, "s5")], [wait("w5")])
+
 TASK_FORM = SCENES.add("task form", [mcp_call("paints", "paint", {}, call_id="k4")], DONE)
 FORM = SCENES.add("form", [spawn(TASK_FORM, "s4")], [wait("w4")], DONE)
 
@@ -68,8 +72,8 @@ async def test_3_9_a_form_for_a_sub_agent_names_the_child(bench: ContractBench) 
     asked = await bench.asks.next_elicitation()
     child = bench.wire.asked()[-1]["params"]["threadId"]
     assert child != session
-    assert asked.form.session_id == session
-    first, *words = asked.form.message.split("\n")
+    assert asked.session == session
+    first, *words = asked.message.split("\n")
     assert first == f"Asked by the sub-agent {child}."
     assert words[:3] == ['The MCP server "paints" says:', "```", "> Which color?"]
     asked.accept({"color": "red"})
@@ -84,7 +88,7 @@ async def test_3_9_a_sub_agents_approval_is_asked_in_its_root_session_with_the_c
     session = await bench.new_session()
     prompt = bench.prompt(session, YES)
     asked = await bench.asks.next_permission()
-    assert asked.request.session_id == session
+    assert asked.session == session
     (request,) = bench.wire.asked()[-1:]
     assert request["params"]["threadId"] != session
     assert "sub-agent" in asked.title
@@ -122,3 +126,25 @@ async def test_3_5_a_cancel_settles_and_interrupts_what_the_sub_agent_asks(
     await bench.wire.wait_until(lambda: bool(bench.wire.heard(ended, child)))
     (end,) = bench.wire.heard(ended, child)
     assert end["turn"]["status"] == "interrupted"
+
+
+@pytest.mark.attack("model")
+async def test_3_5_a_cancel_interrupts_a_sub_agent_that_asks_nothing(bench: ContractBench) -> None:
+    session = await bench.new_session()
+    prompt = bench.prompt(session, LONG)
+    said = "item/agentMessage/delta"
+    await bench.wire.wait_until(lambda: bool(_children(bench, said, session)))
+    (child,) = _children(bench, said, session)
+    bench.cancel(session)
+
+    assert await prompt.end() == "cancelled"
+    await bench.wire.wait_until(lambda: bool(bench.wire.heard("turn/completed", child)))
+    (end,) = bench.wire.heard("turn/completed", child)
+    assert end["turn"]["status"] == "interrupted"
+
+
+def _children(bench: ContractBench, method: str, session: str) -> set[str]:
+    """The threads below a session of which Codex has said something."""
+    began = bench.wire.heard("item/completed", session)
+    children = {params["item"].get("agentThreadId") for params in began} - {None}
+    return {child for child in children if bench.wire.heard(method, child)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 
 import anyio
@@ -265,6 +266,21 @@ async def test_a_worktree_is_removed_with_what_it_was_made_of(tmp_path: Path) ->
     assert list((tmp_path / "root" / "f" / "trees").iterdir()) == []
     (bare,) = (tmp_path / "root" / "f" / "repositories").glob("*.git")
     assert list((bare / "worktrees").iterdir()) == []
+
+
+async def test_a_worktree_whose_making_was_killed_is_made_again(tmp_path: Path) -> None:
+    source = repository(tmp_path / "source")
+    job = Job(
+        attempt_id="1", fleet_id="f", run_id="r", task_id="t", name="t", prompts=("x",),
+        agent=spec(), repository=str(source),
+    )  # fmt: skip
+    made = await Checkouts(tmp_path / "root").make(job, again=False)
+    (made.administration / "locked").write_text("initializing")
+    shutil.rmtree(made.path)
+    made.lock.release()
+    again = await Checkouts(tmp_path / "root").make(job, again=False)
+    assert (again.path, again.left_over) == (made.path, False)
+    again.lock.release()
 
 
 async def test_a_patch_that_is_too_long_is_said_and_not_kept(

@@ -106,6 +106,13 @@ def test_every_other_end_is_an_error_with_the_message(info: str, code: int) -> N
     assert end == PromptFailure(code, "the reason", data)
 
 
+def test_the_message_of_an_error_steers_no_terminal() -> None:
+    end = end_of_turn(failed("other", "a\x1b[2Jb\nc"), None)
+
+    assert isinstance(end, PromptFailure)
+    assert end.message == end.data["message"] == "a\u27e6U+001B\u27e7[2Jb\nc"
+
+
 @pytest.mark.parametrize(("name", "details"), VARIANTS.items())
 def test_a_variant_is_an_error_whose_data_holds_it(name: str, details: dict[str, Any]) -> None:
     end = end_of_turn(failed({name: details}), None)

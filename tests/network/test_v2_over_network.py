@@ -50,3 +50,29 @@ async def test_a_question_moves_from_a_client_of_v1_to_one_of_v2(tmp_path: Path)
             answer = await client.outcome(await client.prompt(session, "hello"))
             assert answer["result"]["messageId"]
         assert len([line for line in server.decisions() if '"accept"' in line]) == 1
+
+
+async def test_a_question_and_a_running_turn_move_from_v2_to_v1_and_back(tmp_path: Path) -> None:
+    async with served(tmp_path, limits=Limits(keep_seconds=600)) as server:
+        async with server.connect(version=2) as client:
+            session = await client.new_session(server.cwd)
+            await client.prompt(session, "ask")
+            asked = await client.question()
+            assert asked["params"]["subject"]["command"]
+            await client.break_off()
+        where: Json = {"sessionId": session, "cwd": str(server.cwd), "mcpServers": []}
+        async with server.connect(version=1) as client:
+            await client.ask("session/load", where)
+            of_v1 = await client.question()
+            assert of_v1["params"]["toolCall"]["rawInput"]
+            assert of_v1["params"]["options"] == asked["params"]["options"]
+            assert {"state_update", "user_message"}.isdisjoint(
+                each["update"]["sessionUpdate"] for each in client.updates
+            )
+            await client.break_off()
+        async with server.connect(version=2) as client:
+            await client.ask("session/resume", {**where, "replayFrom": {"type": "start"}})
+            assert states(client)[-1] == "requires_action"
+            await client.choose(await client.question(), "reject_once")
+            await client.until(lambda: states(client)[-1:] == ["idle"])
+        assert len([line for line in server.decisions() if '"decline"' in line]) == 1

@@ -24,7 +24,8 @@ __all__ = ["AdapterTap"]
 class AdapterTap(SchemaTap):
     """A `SchemaTap` to be put on the agent's side: ``tap.on("agent")`` gets each line.
 
-    ``capabilities`` are what the client said of itself. May be called from two threads, one for
+    ``capabilities`` are what the client said of itself, in the words of the newest version that it
+    has. May be called from two threads, one for
     each direction.
     """
 
@@ -77,7 +78,8 @@ class AdapterTap(SchemaTap):
         if isinstance(method, str) and message.get("id") is not None:
             self._methods[json.dumps(message["id"])] = method
             if method == "initialize" and self.capabilities is None and isinstance(params, dict):
-                self.capabilities = params.get("clientCapabilities")
+                of_v1 = params.get("clientCapabilities")
+                self.capabilities = params.get("capabilities") if of_v1 is None else of_v1
         elif method == "$/cancel_request" and isinstance(params, dict):
             self._ended.add(json.dumps(params.get("requestId")))
         self._rules.from_client(message)
@@ -87,9 +89,8 @@ class AdapterTap(SchemaTap):
         asked = None if "method" in message else self._methods.get(key)
         if asked is not None:
             self._ended.add(key)
-        if self.version != 1:
-            return  # these rules are about what v1 makes optional, and about prompts that wait
-        found = unadvertised(message, asked, self.capabilities)
+        self._rules.version = self.version
+        found = unadvertised(message, asked, self.capabilities, self.version)
         self.problems += [f"{problem}: {message}" for problem in found]
         if fits:  # what has no shape cannot be followed
             self._rules.from_agent(message)

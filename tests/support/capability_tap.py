@@ -79,7 +79,9 @@ _ADVERTISED: Final[Mapping[str, Callable[[Any], bool]]] = {
     "fs.readTextFile": lambda c: _at(c, "fs", "readTextFile") is True,
     "fs.writeTextFile": lambda c: _at(c, "fs", "writeTextFile") is True,
     "terminal": lambda c: _at(c, "terminal") is True,
-    "auth.terminal": lambda c: _at(c, "auth", "terminal") is True,
+    "auth.terminal": lambda c: (
+        _at(c, "auth", "terminal") is True or _is_object(c, "auth", "terminal")
+    ),
     "_meta.terminal_output": lambda c: _at(c, "_meta", "terminal_output") is True,
     "_meta.terminal-auth": lambda c: _at(c, "_meta", "terminal-auth") is True,
     NOTHING: lambda c: c is NOTHING,
@@ -87,11 +89,18 @@ _ADVERTISED: Final[Mapping[str, Callable[[Any], bool]]] = {
 """Whether ``clientCapabilities`` advertise it; an object that is there does, also an empty one."""
 
 
-def unadvertised(message: Json, asked: str | None, capabilities: object) -> list[str]:
-    """What is wrong with a message of the agent for a client with these ``clientCapabilities``."""
+def unadvertised(
+    message: Json, asked: str | None, capabilities: object, version: int = 1
+) -> list[str]:
+    """What is wrong with a message of the agent for a client with these capabilities.
+
+    Of what v1 makes optional, v2 leaves two choices to a client: which elicitations it can show,
+    and whether it has a terminal for a login. All else is baseline, or not in the schema.
+    """
+    found = needs(message, asked) if version == 1 else _needs_of_v2(message, asked)
     return [
         f"{need.what} needs {need.capability}, which the client did not advertise"
-        for need in needs(message, asked)
+        for need in found
         if not _ADVERTISED[need.capability](capabilities)
     ]
 
@@ -114,6 +123,15 @@ def needs(message: Json, asked: str | None) -> Iterator[Need]:
         yield from _of_update(params.get("update") or {})
     elif method == "session/request_permission":
         yield from _of_tool_call(params.get("toolCall") or {})
+
+
+def _needs_of_v2(message: Json, asked: str | None) -> Iterator[Need]:
+    if message.get("method") == "elicitation/create":
+        yield from needs(message, asked)
+    elif asked == "initialize" and "result" in message:
+        for method in message["result"].get("authMethods") or ():
+            if method.get("type") == "terminal":
+                yield Need("auth.terminal", f"the login {method.get('methodId')}")
 
 
 def _of_update(update: Json) -> Iterator[Need]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from tests.support.stream_rules_v2 import SessionRules
+
 __all__ = ["StreamRules"]
 
 Json = dict[str, Any]
@@ -25,27 +27,32 @@ _ENDS: Final = ("session/close", "session/delete", "session/archive")
 
 
 class StreamRules:
-    """Follows both sides of one connection; ``problems`` says what was against the rules."""
+    """Follows both sides of one connection; ``problems`` says what was against the rules.
+
+    ``version`` is that of ACP, once it is known.
+    """
 
     def __init__(self) -> None:
         self.problems: list[str] = []
+        self.version = 1
+        self._in_v2: dict[str, SessionRules] = {}
+        self._permissions: dict[str, tuple[str, str]] = {}
+        """What v2 asks a person, by id: session and tool call."""
         self._asked: dict[str, Json] = {}
         """The client's requests that are not answered, by id."""
         self._sessions: set[str] = set()
-        self._opening: dict[str, bool] = {}
-        """Sessions that are being opened by their id, and whether they were open before."""
         self._calls: dict[tuple[str, str], str] = {}
         """Session and tool call → status."""
 
     def from_client(self, message: Json) -> None:
         """Take a message that the client has sent."""
+        if "method" not in message:
+            self._settled(message.get("id"))
         if "method" not in message or message.get("id") is None:
             return
         self._asked[json.dumps(message["id"])] = message
         if message["method"] in _OPENS:
-            session = _session_of(message)
-            self._opening[session] = session in self._sessions
-            self._sessions.add(session)
+            self._of_v2(_session_of(message)).replay(begins=True)
 
     def from_agent(self, message: Json) -> None:
         """Take a message that the agent has sent."""
@@ -54,11 +61,17 @@ class StreamRules:
             asked = self._asked.pop(json.dumps(message.get("id")), None)
             if asked is not None:
                 self._answered(asked, message.get("result"))
+        elif method == "$/cancel_request" and isinstance(params, dict):
+            self._settled(params["requestId"])
         elif isinstance(params, dict) and "sessionId" in params:
             session = params["sessionId"]
-            if session not in self._sessions:
+            if session not in self._sessions and not self._is_opening(session):
                 self._wrong(f"{method} for a session that the client does not know: {params}")
             match method:
+                case "session/update" if self.version != 1:
+                    self._of_v2(session).update(params["update"])
+                case "session/request_permission" if self.version != 1:
+                    self._asked_in_v2(session, message)
                 case "session/update":
                     self._update(session, params["update"])
                 case "session/request_permission":
@@ -71,14 +84,22 @@ class StreamRules:
         if method in _MAKES and isinstance(result, dict):
             self._sessions.add(result["sessionId"])
         elif method in _OPENS:
-            was_open = self._opening.pop(session, False)
-            if result is None and not was_open:
-                self._sessions.discard(session)
+            self._of_v2(session).replay(begins=False)
+            if result is not None:
+                self._sessions.add(session)
         elif method in _ENDS and result is not None:
             self._sessions.discard(session)
             self._forget_calls(session)
+        elif method == "session/prompt" and self.version != 1:
+            if isinstance(result, dict):
+                self._of_v2(session).taken(result["messageId"])
         elif method == "session/prompt":
             self._prompt_answered(session)
+
+    def _is_opening(self, session: str) -> bool:
+        """Whether the client waits for an answer that opens it; a close may come in between."""
+        waiting = (each for each in self._asked.values() if each["method"] in _OPENS)
+        return any(_session_of(each) == session for each in waiting)
 
     def _prompt_answered(self, session: str) -> None:
         """One that waited behind another one may be answered while that one's calls still run."""
@@ -96,7 +117,7 @@ class StreamRules:
         key = (session, update["toolCallId"])
         status = update.get("status")
         if kind == "tool_call":
-            if key in self._calls and session not in self._opening:  # a load tells them again
+            if key in self._calls and not self._is_opening(session):  # a load tells them again
                 self._wrong(f"announced twice: {update}")
             self._calls[key] = status or "pending"
         elif key not in self._calls:
@@ -112,11 +133,30 @@ class StreamRules:
             self._wrong(f"asked about a tool call that is {status}: {call}")
 
     def _elicitation(self, session: str, call: str | None) -> None:
-        if call is not None and (session, call) not in self._calls:
+        known = (session, call) in self._calls or self._of_v2(session).status(str(call))
+        if call is not None and not known:
             self._wrong(f"an elicitation of a tool call that was not announced: {call}")
+
+    def _asked_in_v2(self, session: str, message: Json) -> None:
+        subject = message["params"]["subject"]
+        call = subject.get("toolCallId") or subject["toolCall"]["toolCallId"]
+        self._permissions[json.dumps(message["id"])] = (session, call)
+        self._of_v2(session).permission(message["params"])
+
+    def _settled(self, request_id: object) -> None:
+        asked = self._permissions.pop(json.dumps(request_id), None)
+        if asked is not None:
+            session, call = asked
+            self._of_v2(session).settled(call)
+
+    def _of_v2(self, session: str) -> SessionRules:
+        made = SessionRules()
+        made.problems = self.problems
+        return self._in_v2.setdefault(session, made)
 
     def _forget_calls(self, session: str) -> None:
         self._calls = {key: s for key, s in self._calls.items() if key[0] != session}
+        self._in_v2.pop(session, None)
 
     def _wrong(self, problem: str) -> None:
         self.problems.append(problem)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -96,6 +98,32 @@ def test_the_default_changes_once_pydantic_core_is_loaded() -> None:
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
     assert default_loads() is fast_loads
+
+
+WHILE_ANOTHER_THREAD_IMPORTS_IT = """
+import sys, threading
+from codex_acp.transport.json_decoding import default_loads, standard_loads
+
+assert default_loads() is standard_loads
+threading.Thread(target=__import__, args=("pydantic_core",), daemon=True).start()
+while not hasattr(sys.modules.get("pydantic_core"), "from_json"):
+    pass
+print(standard_loads(b"[" + b"[]," * 300 + b"1]")[-1])
+"""
+
+
+def test_a_long_line_does_not_wait_for_a_thread_that_imports_the_decoder(tmp_path: Path) -> None:
+    """The decoder is there before its module is: an import would wait for the module."""
+    slow = tmp_path / "pydantic_core.py"
+    slow.write_text(
+        "import json, time\ndef from_json(line, **_): return json.loads(line)\ntime.sleep(3600)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", WHILE_ANOTHER_THREAD_IMPORTS_IT],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout == "1\n"
 
 
 def _outcome(loads: Loads, line: bytes) -> str:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pytest
 
 from codex_acp.transport.stderr_tail import LINE_SIZE, TAIL_SIZE, StderrTail
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_the_last_bytes_are_kept_however_they_came() -> None:
@@ -23,6 +20,29 @@ def test_what_is_not_utf8_is_replaced() -> None:
     tail = StderrTail(None)
     tail.feed(b"a\xffb")
     assert tail.text() == "a\ufffdb"
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (
+            b"\x1b[2m12:00\x1b[0m \x1b[31mERROR\x1b[0m it broke\r\nhere",
+            "12:00 ERROR it broke\nhere",
+        ),
+        (b"\x1b]0;a title\x07a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "alink"),
+        (b"\xc2\x9b2Ja\x1bcb\x1b(Bc\x1b[1;1H", "abc"),
+        (b"a\x1b]0;no end", "a0;no end"),
+        (b"a\tb\x00\x07\x7f\rc\x1b", "a\tb\\x00\\x07\\x7f\\x0dc\\x1b"),
+        ("a\u202ecba\u2028".encode(), "a\\u202ecba\\u2028"),
+    ],
+)
+def test_what_steers_a_terminal_is_taken_out(written: bytes, shown: str) -> None:
+    lines: list[str] = []
+    tail = StderrTail(lines.append)
+    tail.feed(written)
+    tail.end()
+    assert tail.text() == shown
+    assert "\n".join(lines) == shown
 
 
 def test_lines_are_whole_and_the_rest_comes_at_the_end() -> None:

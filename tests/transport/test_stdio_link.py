@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pty
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import anyio
 import pytest
 
 from codex_acp.errors import ConnectionClosed, MisuseError, TransportError
+from codex_acp.transport.descriptors import read_now
 from codex_acp.transport.stdio import StdioLink
 
 if TYPE_CHECKING:
@@ -271,3 +273,38 @@ except ConnectionClosed:
         [sys.executable, "-c", program], capture_output=True, timeout=30, check=False
     )
     assert b"said so" in done.stderr
+
+
+async def test_what_was_read_before_comes_first() -> None:
+    stdin, to_link = os.pipe()
+    from_link, stdout = os.pipe()
+    os.write(to_link, b"early, ")
+    early = read_now(stdin)
+    os.write(to_link, b"late")
+    os.close(to_link)
+    events = Events()
+    link = StdioLink(stdin, stdout, early=early)
+    link.start(events)
+    with anyio.fail_after(10):
+        await events.closed.wait()
+    await link.aclose()
+    os.close(from_link)
+    assert early == b"early, "
+    assert events.data == b"early, late"
+
+
+def test_what_is_not_there_is_not_waited_for(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    assert read_now(reading) == b""
+    os.close(writing)
+    assert read_now(reading) == b""
+    os.close(reading)
+    assert read_now(reading) == b""
+    ours, terminal = pty.openpty()
+    os.write(ours, b"typed\n")
+    assert read_now(terminal) == b""
+    os.close(ours)
+    os.close(terminal)
+    (tmp_path / "file").write_bytes(b"all of it")
+    with (tmp_path / "file").open("rb") as file:
+        assert read_now(file.fileno()) == b"all of it"

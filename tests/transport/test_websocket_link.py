@@ -15,8 +15,8 @@ from websockets.http11 import Request, Response
 
 from codex_acp.errors import ConnectionClosed, MisuseError, TransportError
 from codex_acp.transport import websocket_messages as websocket
+from codex_acp.transport.message_link import HIGH_WATER_BYTES
 from codex_acp.transport.websocket import WebSocketLink
-from codex_acp.transport.websocket_messages import HIGH_WATER_BYTES
 
 WAIT_SECONDS = 60
 

@@ -27,6 +27,7 @@ from codex_acp.acp.conventions import acp_connection, check_known, spawn
 from codex_acp.acp.dialects import methods_of
 from codex_acp.acp.permission_options import outcome_of
 from codex_acp.errors import LaunchError, MisuseError
+from codex_acp.transport.remote_agent import is_agent_url, remote_agent_link
 
 if TYPE_CHECKING:
     import os
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     )
     from codex_acp.acp._generated.v1.models import InitializeResponse, RequestPermissionRequest
     from codex_acp.transport.link import Link
+    from codex_acp.transport.remote_address import Token
 
 __all__ = ["ConnectedAgent", "connect_agent"]
 
@@ -93,7 +95,7 @@ class ConnectedAgent:
 
 
 def connect_agent(
-    agent: Sequence[str] | Link,
+    agent: str | Sequence[str] | Link,
     *,
     name: str,
     version: str = "0",
@@ -102,14 +104,16 @@ def connect_agent(
     capabilities: ClientCapabilities | None = None,
     env: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
+    token: Token | None = None,
 ) -> ConnectedAgent:
     """Connect to an agent: ``async with connect_agent(["my-agent"], name="me") as agent:``.
 
     ``agent`` is a command (no shell; ``env`` is its whole environment, None for this process's
-    own) or a link. ``requests`` and ``notifications`` have the handlers of methods, see
-    `ClientSide`; one without a handler is answered -32601 and not advertised. Permissions are
-    rejected unless there is a handler for them. ``capabilities`` says what cannot be seen from the
-    handlers: which elicitations can be shown.
+    own), a link, or the URL of one that listens: ``ws://``, ``wss://``, ``http://`` or ``https://``,
+    which is shown ``token`` as ``Authorization: Bearer``. ``requests`` and ``notifications`` have
+    the handlers of methods, see `ClientSide`; one without a handler is answered -32601 and not
+    advertised. Permissions are rejected unless there is a handler for them. ``capabilities`` says
+    what cannot be seen from the handlers: which elicitations can be shown.
 
     Raises MisuseError for a method that ACP does not have, LaunchError if the command cannot be
     started; entering it raises what ``initialize`` does.
@@ -130,7 +134,7 @@ def connect_agent(
         client_capabilities=_advertised(capabilities or ClientCapabilities(), given),
     )
     return ConnectedAgent(
-        _link(agent, env, cwd),
+        _link(agent, env, cwd, token),
         request,
         cast("ClientRequestHandlers", table),
         cast("ClientNotificationHandlers", told),
@@ -138,12 +142,20 @@ def connect_agent(
 
 
 def _link(
-    agent: Sequence[str] | Link, env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None
+    agent: str | Sequence[str] | Link,
+    env: Mapping[str, str] | None,
+    cwd: str | os.PathLike[str] | None,
+    token: Token | None,
 ) -> Link:
+    if isinstance(agent, str) and is_agent_url(agent):
+        return remote_agent_link(agent, token)
+    if token is not None:
+        msg = "a token is for the URL of an agent"
+        raise MisuseError(msg)
     if not isinstance(agent, list | tuple | str):
         return cast("Link", agent)
     if isinstance(agent, str) or not agent:
-        msg = f"an agent's command is a list of words, not {agent!r}"
+        msg = f"an agent's command is a list of words, not {agent!r}; nor is it the URL of one"
         raise MisuseError(msg)
     try:
         return spawn(agent, env=env, cwd=cwd)

@@ -63,8 +63,12 @@ def answer_result(responder: Responder, result: object) -> None:
 
 
 def answer_rpc_error(responder: Responder, error: RpcError) -> None:
-    """Answer with an error, unless the request is settled."""
+    """Answer with an error, unless the request is settled; its message steers no terminal."""
     if not responder.settled:
+        if not error.message.isprintable():
+            from codex_acp.transport.plain_text import plain_text  # seldom: not at the start
+
+            error = RpcError(error.code, plain_text(error.message), error.data)
         responder.rpc_error(error)
 
 

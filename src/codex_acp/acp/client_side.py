@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from codex_acp.acp._generated.v1.calls import AgentCalls
 from codex_acp.acp.dialects import Handlers, dialects
-from codex_acp.acp.negotiation import version_of
+from codex_acp.acp.negotiation import answered_version
 from codex_acp.acp.side import Side
 from codex_acp.errors import UnsupportedVersion
 from codex_acp.jsonrpc.encode import encode_json
@@ -101,9 +101,11 @@ class ClientSide(Side, AgentCalls):
                 params |= given if isinstance(given, dict) else _plain(given)
         params["protocolVersion"] = max(offered)
         result = await self._connection.call("initialize", encode_json(params))
-        answered = version_of(result)
+        answered = answered_version(result, offered)
         if answered not in offered:
             raise UnsupportedVersion(answered, offered)
+        if isinstance(result, dict):
+            result = {**result, "protocolVersion": answered}
         response: InitializeResponse | InitializeResponseV2
         response = self._speaking(answered).result("initialize", result)
         self._version = answered

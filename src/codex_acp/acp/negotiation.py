@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue, Params
 
-__all__ = ["UNSUPPORTED_VERSION", "choose_version", "initialize_params", "version_of"]
+__all__ = [
+    "UNSUPPORTED_VERSION",
+    "answered_version",
+    "choose_version",
+    "initialize_params",
+    "version_of",
+]
 
 UNSUPPORTED_VERSION: Final = -32022
 """``Unsupported protocol version`` of the schema of version 2."""
@@ -34,6 +40,17 @@ def version_of(params: JsonValue) -> int | None:
     """The ``protocolVersion`` of params or of a result; None if there is none that can be one."""
     version = params.get("protocolVersion") if isinstance(params, dict) else None
     return version if type(version) is int and 0 <= version <= MAX_VERSION else None
+
+
+def answered_version(result: JsonValue, offered: Collection[int]) -> int | None:
+    """The version that an agent's answer to ``initialize`` is of; None if it names none.
+
+    Agents of version 1 that repeat whatever version they are asked for have spread with an example
+    of the Python SDK (its ``echo_agent.py``): an answer of version 2 says who the agent is.
+    """
+    answered = version_of(result)
+    repeated = answered == 2 and 1 in offered and isinstance(result, dict) and "info" not in result
+    return 1 if repeated else answered
 
 
 def choose_version(params: JsonValue, supported: Collection[int]) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
 from codex_acp.adapter.client import Client
@@ -58,10 +58,6 @@ __all__ = ["CodexAgent"]
 logger = logging.getLogger(__name__)
 
 
-IDLE_SECONDS: Final = 0.2
-"""After ``initialize``, when no session is opened: Codex has booted, which was more urgent."""
-
-
 class CodexAgent:
     """The agent of one ACP connection. ``spawn`` starts a task that may outlive its request.
 
@@ -85,7 +81,7 @@ class CodexAgent:
         self._sessions = Sessions(spawn, self.client, transcript)
         self._transcript = SessionTranscript(transcript, lambda: self._sessions.generation)
         self.config = Config(spawn, self._sessions.send, self._sessions.features)
-        self._opener = SessionOpener(app_server, self._sessions, self.config, self._waits)
+        self._opener = SessionOpener(app_server, self._sessions, self.config)
         self._preconditions = PromptPreconditions(self._sessions, self._opener)
         self._session_methods: SessionMethods | None = None
         self._services: SessionServices | None = None
@@ -185,10 +181,10 @@ class CodexAgent:
         """The client has said who it is, in v1's words; how it may log in."""
         (client or self.client).introduced(params, version)
         self._app_server.introduce(codex_client_info(params))
-        self.spawn(self._app_server.warm_up)
         if self._ahead is not None:
             self._ahead.version = version
-            self._ahead.start_within(IDLE_SECONDS)
+            self._ahead.start_within(LOAD_AFTER_SECONDS)
+        self.spawn(self._app_server.warm_up)
         return self._login_ways
 
     # Sessions.
@@ -297,12 +293,7 @@ class CodexAgent:
             self._session_methods = SessionMethods(self._sessions, self._opener, self.config)
         return self._session_methods
 
-    # While Codex works, and behind the answer.
-
-    def _waits(self) -> None:
-        """A session is being opened, and Codex is at it now."""
-        if self._ahead is not None:
-            self._ahead.start_within(LOAD_AFTER_SECONDS)
+    # Behind the answer.
 
     def _answer(
         self, name: str, opened: OpeningResult, also: Mapping[str, JsonValue] | None = None

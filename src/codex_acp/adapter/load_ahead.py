@@ -1,8 +1,8 @@
-"""What a first prompt needs, loaded by a thread while Codex opens the first session.
+"""What a first prompt needs, loaded by a thread from the answer to ``initialize`` on.
 
-Codex takes as long for that, on another processor; the event loop goes on meanwhile. A module that
-is needed before the thread is done is waited for where it is imported. Owns the list and the
-thread; makes nothing.
+Codex works for as long until a session is open, on another processor, and the event loop goes on
+meanwhile. A module that is needed before the thread is done is waited for where it is imported.
+Owns the list and the thread; makes nothing.
 """
 
 from __future__ import annotations
@@ -24,12 +24,16 @@ logger = logging.getLogger(__name__)
 MODULES: Final = (
     "codex_acp.wire.codec",  # pydantic, which is half of it
     "codex_acp.acp._generated.v1.models.turn",
+    "codex_acp.mapping.v1.content",
+    "codex_acp.mapping.v1.prompts",
+    "codex_acp.adapter.prompts.prompts",
     "codex_acp.codex._generated.models.turn",
+    "codex_acp.adapter.sessions.prompt_message",
     "codex_acp.adapter.sessions.session",
     "codex_acp.adapter.server.request_intake",
     "codex_acp.adapter.sessions.session_services",
 )
-"""In this order: what a prompt's request needs comes first."""
+"""In this order: what the first ``turn/start`` needs comes before what is shown of its turn."""
 
 MODELS: Final = {
     "codex_acp.acp._generated.v1.methods": ("PromptRequest", "InitializeRequest"),

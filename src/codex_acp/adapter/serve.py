@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from codex_acp.acp.v2 import AgentHandlers
     from codex_acp.adapter.session_defaults import SessionDefaults
+    from codex_acp.codex.connection.handshake import Hello
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.errors import LaunchError
     from codex_acp.transcript.log import Transcript
@@ -110,13 +111,15 @@ def run_stdio(
     line_limit: int = DEFAULT_LINE_LIMIT,
     versions: Collection[int] = VERSIONS,
     defaults: SessionDefaults | None = None,
+    hello: Hello | None = None,
 ) -> int:
     """Serve on ``link`` until it ends or a signal comes; the exit code of the process.
 
-    ``versions`` are those of ACP that are offered, ``defaults`` what each session is given.
+    ``versions`` are those of ACP that are offered, ``defaults`` what each session is given;
+    ``hello`` was said to the spawned Codex.
     """
-    server = AppServer(options, spawned, defaults=defaults)
-    return asyncio.run(_main(link, server, transcript, line_limit, versions))
+    app_server = AppServer(options, spawned, defaults=defaults, hello=hello)
+    return asyncio.run(_main(link, app_server, transcript, line_limit, versions))
 
 
 async def _main(

@@ -13,6 +13,7 @@ from codex_acp.cli.logs import LogFile, chosen_level, start_logging
 from codex_acp.cli.stderr import complain
 from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
 from codex_acp.errors import LaunchError, MisuseError, TransportError
+from codex_acp.transport.descriptors import read_now
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
@@ -128,11 +129,16 @@ def _stdio(
     """Serve one client on standard input and output."""
     if os.isatty(0):
         print(TERMINAL_HINT, file=sys.stderr)
+    early, hello = read_now(0), None
+    if early and spawned is not None and not isinstance(spawned, LaunchError):
+        from codex_acp.adapter.early_hello import say_hello
+
+        hello = say_hello(early, spawned)
     from codex_acp.adapter.serve import run_stdio
     from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
     from codex_acp.transport.stdio import StdioLink, claim_stdout
 
-    link = StdioLink(stdout_fd=claim_stdout())
+    link = StdioLink(stdout_fd=claim_stdout(), early=early)
     limit = DEFAULT_LINE_LIMIT if line_limit is None else line_limit
     return lambda transcript: run_stdio(
         link,
@@ -142,6 +148,7 @@ def _stdio(
         line_limit=limit,
         versions=versions,
         defaults=defaults,
+        hello=hello,
     )
 
 

@@ -194,9 +194,10 @@ class Checkouts:
         raise CheckoutError(msg)
 
     async def _add_worktree(self, repository: Path, tree: Path, commit: str) -> None:
+        # Twice: git keeps a worktree locked while it makes it, so one that was killed leaves that.
         await git(
             "worktree",
-            *("add", "--quiet", "--force", "--detach", "--", str(tree), commit),
+            *("add", "--quiet", "--force", "--force", "--detach", "--", str(tree), commit),
             env={"GIT_DIR": str(repository)},
         )
 

@@ -77,6 +77,9 @@ class SessionState:
     open_calls: dict[str, OpenCall] = field(default_factory=dict)
     """Tool call id → what is remembered of it, from its announcement to its end."""
 
+    cancelled_calls: set[str] = field(default_factory=set)
+    """Tool calls that were cancelled, alone or with their turn; gone at the end of the next one."""
+
     background: dict[str, CommandExecutionThreadItem] = field(default_factory=dict)
     """Tool call id → the command that runs on although its turn has ended, if that is told."""
 

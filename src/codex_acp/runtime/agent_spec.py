@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from codex_acp.errors import MisuseError
-from codex_acp.transport.remote_address import check_remote_url, token_getter
+from codex_acp.transport.remote_agent import check_agent_url, is_agent_url, remote_agent_link
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import Link
     from codex_acp.transport.remote_address import Token
 
-__all__ = ["AgentSpec", "BUILT_IN", "is_remote"]
+__all__ = ["AgentSpec", "BUILT_IN", "is_agent_url"]
 
 START_SECONDS: Final = 60.0
 """From spawn to the answer to ``initialize``: a first start may read a binary of 300 MB."""
@@ -31,9 +31,6 @@ REMOTE_SECONDS: Final = 30.0
 
 FETCH_SECONDS: Final = 300.0
 """The same where npx may have to fetch the agent first."""
-
-PING_SECONDS: Final = 60.0
-"""For a remote agent to answer a ping; after that its connection is lost."""
 
 CLAUDE_PACKAGE: Final = "@agentclientprotocol/claude-agent-acp"
 
@@ -109,13 +106,14 @@ class AgentSpec:
     def remote(
         cls, url: str, token: Token | None = None, *, name: str = "", shared: bool = False
     ) -> AgentSpec:
-        """An agent that listens on a websocket, like ``codex-acp-sdk serve --listen``.
+        """An agent that listens, like ``codex-acp-sdk serve --listen``: on a websocket at ``ws://``
+        or ``wss://``, by streamable HTTP at ``http://`` or ``https://``.
 
         ``token`` is shown as ``Authorization: Bearer``; a function is asked for one each time.
         ``shared``: one connection serves all sessions. Raises MisuseError for no such URL, and for
         a token that would travel unencrypted to another machine.
         """
-        check_remote_url(url, token, "an agent: ws://HOST:PORT/acp or wss://...")
+        check_agent_url(url, token)
         link = _RemoteLink(url, token, name or url)
         return cls(name=name or url, link=link, shared=shared, start_seconds=REMOTE_SECONDS)
 
@@ -139,11 +137,6 @@ class AgentSpec:
         return cls(command, "claude", env or {}, shared=shared, start_seconds=FETCH_SECONDS)
 
 
-def is_remote(agent: str) -> bool:
-    """Whether what names an agent is the URL of one."""
-    return agent.startswith(("ws://", "wss://"))
-
-
 @dataclass(frozen=True)
 class _RemoteLink:
     """Connects each time; equal for two that connect alike."""
@@ -153,16 +146,7 @@ class _RemoteLink:
     name: str
 
     def __call__(self) -> Link:
-        from codex_acp.transport.websocket import WebSocketLink
-
-        return WebSocketLink(
-            self.url,
-            name=self.name,
-            token=token_getter(self.token),
-            ping_seconds=PING_SECONDS,
-            kind="ACP agent",
-            token_hint="see its --token-file",
-        )
+        return remote_agent_link(self.url, self.token, name=self.name)
 
 
 BUILT_IN: Final[Mapping[str, AgentSpec]] = {

@@ -18,7 +18,7 @@ from anyio import to_thread
 from codex_acp.acp.types import DeleteSessionRequest, ListSessionsRequest
 from codex_acp.errors import MisuseError, PeerError
 from codex_acp.runtime.agent_process import AgentProcess
-from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec, is_remote
+from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec, is_agent_url
 from codex_acp.runtime.errors import CrashLoop, MethodNotOffered, StoreError
 from codex_acp.runtime.handlers import answering
 from codex_acp.runtime.opening import Wanted, open_session
@@ -130,7 +130,8 @@ class AgentRuntime:
         """A session in ``cwd``, by default the current directory: to be awaited, or used at once
         in an ``async with``.
 
-        ``agent`` is a name, a spec, or the URL of one that listens at ``ws://`` or ``wss://``.
+        ``agent`` is a name, a spec, or the URL of one that listens: ``ws://``, ``wss://``,
+        ``http://`` or ``https://``.
         ``session_id`` names an earlier session: it is loaded if the agent can, else resumed; if
         neither works a new one is opened, and `Session.opened` says why, unless ``or_new`` is
         False. ``key`` is the program's own name for the conversation: the session that the store
@@ -223,7 +224,7 @@ class AgentRuntime:
 
     def _spec(self, agent: str | AgentSpec, token: Token | None = None) -> AgentSpec:
         self._must_be_open()
-        if isinstance(agent, str) and is_remote(agent):
+        if isinstance(agent, str) and is_agent_url(agent):
             return AgentSpec.remote(agent, token)
         if token is not None:
             msg = "a token is for the URL of an agent; give it to AgentSpec.remote otherwise"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, TimerHandle
     from collections.abc import Callable
 
-__all__ = ["DescriptorReader", "DescriptorWriter", "unread_bytes"]
+__all__ = ["DescriptorReader", "DescriptorWriter", "read_now", "unread_bytes"]
 
 READ_SIZE = 64 * 1024
 """Bytes a read: the capacity of a pipe on Linux, and below malloc's threshold for mmap."""
@@ -242,6 +242,20 @@ class DescriptorWriter:
             self._on_resume()
         if not self._unsent and self.on_empty is not None:
             self.on_empty()
+
+
+def read_now(fd: int) -> bytes:
+    """What one read gives without waiting; nothing of a terminal, at the end, or if it fails."""
+    import select
+
+    asked = select.poll()
+    asked.register(fd, select.POLLIN)
+    try:
+        if os.isatty(fd) or not any(events & select.POLLIN for _, events in asked.poll(0)):
+            return b""
+        return os.read(fd, READ_SIZE)
+    except OSError:
+        return b""
 
 
 def _hung_up(fd: int) -> bool:

@@ -32,9 +32,7 @@ _ESCAPES: Final = re.compile(
 
 def default_loads() -> Callable[[bytes], object]:
     """`fast_loads` if pydantic-core is loaded by now, else `standard_loads`; never loads it."""
-    core = sys.modules.get("pydantic_core")
-    # Not yet there while another thread is importing it.
-    return standard_loads if getattr(core, "from_json", None) is None else fast_loads
+    return standard_loads if _loaded_from_json() is None else fast_loads
 
 
 def fast_loads(line: bytes) -> object:
@@ -65,8 +63,16 @@ def standard_loads(line: bytes) -> object:
         return fast_loads(line)
 
 
+def _loaded_from_json() -> Callable[..., object] | None:
+    """It is there before all of its module is, which another thread may be importing."""
+    return getattr(sys.modules.get("pydantic_core"), "from_json", None)
+
+
 @cache
 def _from_json() -> Callable[[bytes], object]:
+    loaded = _loaded_from_json()
+    if loaded is not None:  # an import would wait until all of its module is there
+        return partial(loaded, allow_inf_nan=False)
     from pydantic_core import from_json
 
     return partial(from_json, allow_inf_nan=False)

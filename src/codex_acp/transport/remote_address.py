@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from codex_acp.errors import MisuseError
@@ -11,28 +11,36 @@ from codex_acp.errors import MisuseError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Token", "check_remote_url", "token_getter"]
+__all__ = ["HTTP", "SOCKETS", "Token", "check_remote_url", "is_loopback", "token_getter"]
 
 Token: TypeAlias = "str | Callable[[], str]"
 """A token, or a function that gives one each time a connection is made."""
 
 
-def check_remote_url(url: str, token: Token | None, what: str) -> None:
-    """Raise MisuseError unless ``url`` is that of a websocket to which the token may travel.
+SOCKETS: Final = ("ws", "wss")
+"""The schemes of a websocket's address, the encrypted one last."""
+
+HTTP: Final = ("http", "https")
+
+
+def check_remote_url(
+    url: str, token: Token | None, what: str, schemes: tuple[str, ...] = SOCKETS
+) -> None:
+    """Raise MisuseError unless ``url`` has one of the schemes, and the token may travel to it.
 
     ``what`` says what should be there, and how its addresses look.
     """
     parts = urlsplit(url)
-    if parts.scheme not in ("ws", "wss") or not parts.hostname:
+    if parts.scheme not in schemes or not parts.hostname:
         message = f"{url!r} is no address of {what}"
         raise MisuseError(message)
     if parts.username or parts.password:
         message = "put the token into `token`, not into the URL"
         raise MisuseError(message)
-    if token is not None and parts.scheme == "ws" and not _is_loopback(parts.hostname):
+    if token is not None and parts.scheme in ("ws", "http") and not is_loopback(parts.hostname):
         message = (
-            f"the token would travel unencrypted to {parts.hostname}; use wss://, or a tunnel that "
-            "ends on this machine (ssh -L)"
+            f"the token would travel unencrypted to {parts.hostname}; use {parts.scheme}s://, or a "
+            "tunnel that ends on this machine (ssh -L)"
         )
         raise MisuseError(message)
 
@@ -45,7 +53,8 @@ def token_getter(token: Token | None) -> Callable[[], str] | None:
     return lambda: fixed
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether it is this machine; a name is not looked up."""
     if host == "localhost":
         return True
     try:

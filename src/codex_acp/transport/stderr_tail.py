@@ -47,15 +47,21 @@ class StderrTail:
             self._line = b""
 
     def text(self) -> str:
-        """The tail, with what is not UTF-8 replaced."""
-        return self._tail.decode(errors="replace").strip()
+        """The tail as plain text, with what is not UTF-8 replaced."""
+        return _decoded(self._tail).strip()
 
     def _give(self, line: bytes) -> None:
         if self._on_line is None:
             return
         try:
-            self._on_line(line[:LINE_SIZE].decode(errors="replace").rstrip("\r"))
+            self._on_line(_decoded(line[:LINE_SIZE].rstrip(b"\r")))
         except Exception:
             import logging
 
             logging.getLogger(__name__).exception("the callback for a line of stderr failed")
+
+
+def _decoded(data: bytes) -> str:
+    from codex_acp.transport.plain_text import plain_text
+
+    return plain_text(data.decode(errors="replace"))

@@ -60,10 +60,12 @@ class StdioLink:
 
     A serving program passes ``stdout_fd=claim_stdout()``. Works on pipes, sockets, terminals,
     regular files and ``/dev/null``. The end of stdin is a clean end; what is written after it is
-    still sent, until `aclose`. `aclose` closes the descriptors, except 0, 1 and 2.
+    still sent, until `aclose`. `aclose` closes the descriptors, except 0, 1 and 2. ``early`` is
+    what was read of stdin before.
     """
 
-    def __init__(self, stdin_fd: int = 0, stdout_fd: int = 1) -> None:
+    def __init__(self, stdin_fd: int = 0, stdout_fd: int = 1, *, early: bytes = b"") -> None:
+        self._early = early
         self._stdin_fd = stdin_fd
         self._stdout_fd = stdout_fd
         self._receiver: Receiver | None = None
@@ -100,6 +102,8 @@ class StdioLink:
             msg = f"standard input or output is not open: {error.strerror}"
             raise ConnectionClosed(msg) from error
         self._receiver = receiver
+        if self._early:
+            loop.call_soon(receiver.data_received, self._early)  # before anything is read
         self._reader.resume()
 
     def write(self, data: bytes) -> None:

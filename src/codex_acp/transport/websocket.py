@@ -7,11 +7,13 @@ package ``websockets``, which is loaded then. Must not know what the messages ar
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from codex_acp.errors import MisuseError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
-from codex_acp.transport.websocket_messages import CLOSE_SECONDS, MessageLink
+from codex_acp.transport.message_link import CLOSE_SECONDS
+from codex_acp.transport.remote_peer import CONNECT_SECONDS, RemotePeer
+from codex_acp.transport.websocket_messages import WebSocketMessages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,11 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["WebSocketLink"]
 
-CONNECT_SECONDS: Final = 10.0
-"""For the connection and its handshake."""
 
-
-class WebSocketLink(MessageLink):
+class WebSocketLink(WebSocketMessages):
     """A websocket as a `Link`.
 
     ``name`` stands for the peer in messages, ``kind`` says what it should be, ``token_hint`` where
@@ -57,11 +56,7 @@ class WebSocketLink(MessageLink):
         self._unix_path = unix_path
         self._token = token
         self._ping_seconds = ping_seconds
-        self._kind = kind
-        self._token_hint = token_hint
-
-    def __repr__(self) -> str:
-        return f"WebSocketLink({self._name!r})"
+        self._peer = RemotePeer(name, kind, token_hint)
 
     async def _open(self) -> ClientConnection:
         from websockets.asyncio.client import connect, unix_connect
@@ -89,15 +84,12 @@ class WebSocketLink(MessageLink):
 
         if isinstance(failed, InvalidStatus):
             response = failed.response
-            said = (response.body or b"")[:200].decode(errors="replace").strip()
-            what = f"{response.status_code} {said or response.reason_phrase}"
-            if response.status_code in (401, 403):
-                return f"{self._name} refused the token: {what}; {self._token_hint}"
-            return f"{self._name} is no {self._kind}: it answered {what}"
+            said = (response.body or b"").decode(errors="replace").strip()
+            return self._peer.answered(response.status_code, said or response.reason_phrase)
         if isinstance(failed, TimeoutError):
-            return f"{self._name} did not answer within {CONNECT_SECONDS:g} s"
+            return self._peer.silent()
         if isinstance(failed, OSError):
-            return f"nobody can be reached at {self._name}: {failed}"
+            return self._peer.unreachable(failed)
         if isinstance(failed, WebSocketException):
-            return f"{self._name} is no {self._kind}: {failed}"
+            return f"{self._name} is no {self._peer.kind}: {failed}"
         return f"connecting to {self._name} failed with {type(failed).__name__}: {failed}"

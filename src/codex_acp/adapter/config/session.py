@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.mapping.config.changes import applied, meets
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.adapter.config.catalogues import Catalogues, Place
-    from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.config.values import Access, Settings
 
@@ -53,7 +53,7 @@ class _Wanted:
         self.met = anyio.Event()
 
 
-class ConfigSession:
+class ConfigSession(NotificationSink):
     """One session. ``changed`` is called when Codex has changed the settings by itself, and when
     what depends on the working directory has come.
 
@@ -219,12 +219,6 @@ class ConfigSession:
         wanted.reported = True
         if not wanted.exactly or meets(settings, wanted.patch):
             wanted.met.set()
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
-
-    def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink`: a call in flight says it itself."""
 
 
 def _more_roots(result: JsonValue) -> tuple[str, ...]:

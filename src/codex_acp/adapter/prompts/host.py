@@ -76,8 +76,11 @@ class PromptHost(Protocol):
     def rests(self, end: PromptEnd) -> None:
         """It is over."""
 
-    def turn_over(self, run: PromptRun, end: PromptEnd) -> None:
-        """Send what is still to be sent of a turn; its prompts are answered after this."""
+    def turn_over(self, run: PromptRun, end: PromptEnd, *, goes_on: bool) -> None:
+        """Send what is still to be sent of a turn; its prompts are answered after this.
+
+        ``goes_on``: a message that it has not read is the next turn.
+        """
 
     def say(self, text: str) -> None:
         """One line for the person."""

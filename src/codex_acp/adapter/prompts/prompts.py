@@ -53,6 +53,8 @@ class Prompts:
         self._queue = PromptQueue()
         self._run: PromptRun | None = None
         self._end = TurnEnd(calls, host.say, spawn)
+        self.heard = self._end.heard
+        """Something of the thread came."""
         self._active: str | None = None
         self.stale: set[str] = set()
         """Turns whose prompt was given up: nothing of them is shown or asked any more."""
@@ -117,6 +119,8 @@ class Prompts:
             return PromptAnswer(CANCELLED)
         finally:
             self._queue.leave(prompt)
+            if prompt.unread and self._run is None and not self._queue.has_unread:
+                self._host.rests(CANCELLED)
 
     def cancel(self) -> None:
         """End the running prompt, and take back those that wait."""
@@ -196,6 +200,7 @@ class Prompts:
         self._name(prompt)
         run = PromptRun(prompt.message_id, self._active, lambda end: self._over(run, end))
         self._run = prompt.run = run
+        prompt.unread = False
         self._host.turn_begins()
         self._end.watch(run)
         message_id = prompt.message_id
@@ -254,7 +259,7 @@ class Prompts:
             return False
         if run.ended and self._unread(prompt, run):
             return False
-        prompt.run = run
+        prompt.run, prompt.unread = run, False
         prompt.inserted()
         self._queue.wake()
         return True
@@ -272,11 +277,11 @@ class Prompts:
         self._end.watch(None)
         if run.turn_id is not None:  # told by its answer, or else nobody needs that any more
             run.answer.cancel()
-        self._host.turn_over(run, end)
-        self._note_answered(*run.turn_ids)
         for prompt in self._queue.of_run(run):
             if self._unread(prompt, run):
-                prompt.run = None
+                prompt.run, prompt.unread = None, True
+        self._host.turn_over(run, end, goes_on=self._queue.has_unread)
+        self._note_answered(*run.turn_ids)
         self._queue.wake()
 
     def _note_answered(self, *turn_ids: str) -> None:
@@ -287,7 +292,7 @@ class Prompts:
             del self._answered[next(iter(self._answered))]
 
     def _name(self, prompt: QueuedPrompt) -> None:
-        prompt.message_id = uuid4().hex
+        prompt.message_id = prompt.message_id or uuid4().hex
         self._host.message_named(prompt.message_id)
 
     def _cancel_run(self, run: PromptRun) -> None:
@@ -309,10 +314,6 @@ class Prompts:
                 self.stale |= {turn for turn in turns if turn is not None}
 
     # What Codex reports.
-
-    def heard(self) -> None:
-        """Something of the thread came."""
-        self._end.heard()
 
     @property
     def running_turn(self) -> str | None:

@@ -29,16 +29,18 @@ MAX_PROMPTS: Final = 32
 class QueuedPrompt:
     """One prompt that the client waits for."""
 
-    __slots__ = ("_when_inserted", "message_id", "run", "scope", "speaks")
+    __slots__ = ("_when_inserted", "message_id", "run", "scope", "speaks", "unread")
 
     def __init__(self, when_inserted: Callable[[str], None] | None = None) -> None:
         self._when_inserted = when_inserted
         self.message_id = ""
-        """What its message is called towards Codex; a new name for each attempt."""
+        """What its message is called, however often Codex is given it."""
         self.run: PromptRun | None = None
         """The turn that it is a part of; None: it waits, and can be taken back without a trace."""
         self.speaks = False
         """Whether it is being answered without a turn; those behind it need not wait for that."""
+        self.unread = False
+        """Whether it has its place, but the turn into which it was steered has not read it."""
         self.scope = anyio.CancelScope()
         """Around all that is done while it waits."""
 
@@ -83,6 +85,11 @@ class PromptQueue:
     def of_run(self, run: PromptRun) -> list[QueuedPrompt]:
         """The prompts that are part of a turn, the one that began it first."""
         return [prompt for prompt in self._prompts if prompt.run is run]
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether the session goes on with a message that has its place."""
+        return any(prompt.unread for prompt in self._prompts)
 
     def cancel_waiting(self) -> None:
         """Take back all that are part of no turn."""

@@ -19,6 +19,7 @@ from codex_acp.codex._generated.models import (
 from codex_acp.errors import CodexAcpError, ErrorReply, ProcessExited, RpcError, TransportError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS
 from codex_acp.mapping.session.stop_reasons import PromptFailure
+from codex_acp.routing.display import prose
 from codex_acp.transcript.secrets import scrub
 from codex_acp.transport.child import ChildProcess
 
@@ -196,9 +197,10 @@ def start_refused(error: CodexAcpError) -> PromptFailure:
     if isinstance(error, TransportError):
         return codex_gone(error)
     if isinstance(error, ErrorReply):
-        data = {"message": error.message, "code": error.code, "data": error.data}
+        message = prose(error.message)
+        data = {"message": message, "code": error.code, "data": error.data}
         code = INVALID_PARAMS if error.code == INVALID_PARAMS else INTERNAL_ERROR
-        return PromptFailure(code, f"Codex refused the turn: {error.message}", data)
+        return PromptFailure(code, f"Codex refused the turn: {message}", data)
     return PromptFailure(INTERNAL_ERROR, f"Codex did not start the turn: {error}", {})
 
 

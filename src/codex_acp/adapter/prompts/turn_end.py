@@ -60,6 +60,8 @@ class TurnEnd:
         self._say = say
         self._spawn = spawn
         self._watch = TurnWatch(self._ask)
+        self.heard = self._watch.heard
+        """Something of the thread came."""
         self._run: PromptRun | None = None
         self._doubts = 0
         self._stopped = False
@@ -76,10 +78,6 @@ class TurnEnd:
             self._watch.begin()
 
     # What Codex reports.
-
-    def heard(self) -> None:
-        """Something of the thread came."""
-        self._watch.heard()
 
     def turn_began(self, run: PromptRun) -> None:
         """A turn of the thread runs; perhaps the answer that would tell which one is lost."""

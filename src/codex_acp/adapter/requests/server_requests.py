@@ -102,13 +102,11 @@ class ServerRequestRunner:
         self._accepted: dict[tuple[str, str], list[Approval]] = {}
         """By thread and item: what was accepted, and has a tool call that the item does not end."""
 
-    async def caught_up(self, request: ServerRequest) -> None:
-        """Wait until what came before the request was shown (contract 4.1)."""
-        thread_id = asking_thread(request)
-        if thread_id is not None:
-            session = self._session(self._context(thread_id).items.root_of(thread_id))
-            if session is not None:
-                await session.caught_up()
+    async def caught_up(self, session_id: str) -> None:
+        """Wait until what came before a request of the session was shown (contract 4.1)."""
+        session = self._session(session_id)
+        if session is not None:
+            await session.caught_up()
 
     async def handle(self, request: ServerRequest) -> WireModel:
         """Answer one request. Raises RpcError where the method has no negative reply."""

@@ -14,6 +14,7 @@ from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.codex.connection.handshake import check_version
 from codex_acp.codex.connection.launch import codex_version, spawn_app_server
+from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, LaunchError, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS
@@ -23,6 +24,7 @@ from codex_acp.transport.restart_limit import Restarts
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from codex_acp.codex.connection.handshake import Hello
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.errors import TransportError
@@ -41,7 +43,7 @@ class AppServer:
     ``spawned`` is the process that was started before anything was imported, or why it could not
     be; then the reason is told to whoever needs Codex, and not before. ``lock`` is shared by those
     that start one at a time: in a new CODEX_HOME two that start at once fail. ``defaults`` are
-    those of the sessions on it.
+    those of the sessions on it, ``hello`` was said to the spawned one.
     """
 
     def __init__(
@@ -51,10 +53,12 @@ class AppServer:
         *,
         lock: anyio.Lock | None = None,
         defaults: SessionDefaults | None = None,
+        hello: Hello | None = None,
     ) -> None:
         self.options = options
         self.defaults = defaults or SessionDefaults()
         self._spawned = spawned
+        self._hello = hello
         self._client_info: dict[str, JsonValue] | None = None
         self._client: AppServerConnection | None = None
         self._failure: CodexAcpError | None = None
@@ -122,12 +126,14 @@ class AppServer:
         spawned, self._spawned = self._spawned, None
         if isinstance(spawned, LaunchError):
             raise spawned
+        hello, self._hello = self._hello, None
         client = AppServerConnection(
             spawned or self._spawn(),
             client_info=self._client_info,
             opt_out_notifications=UNWANTED_NOTIFICATIONS,
             on_refused=self._refused,
             on_line=self._new_tap(),
+            hello=hello,
         )
         self._restarts.add(anyio.current_time())
         client.subscribe_all(self._end, frozenset())
@@ -181,16 +187,13 @@ class AppServer:
             self._spawned = None
 
 
-class _End:
+class _End(NotificationSink):
     """A sink of the end alone, which notes why the last connection ended."""
 
     def __init__(self) -> None:
         self.reason = "it ended by itself"
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`."""
-
-    def on_batch_end(self) -> None:
         """See `NotificationSink`."""
 
     def on_closed(self, error: TransportError | None) -> None:

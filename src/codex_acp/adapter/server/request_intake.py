@@ -16,6 +16,7 @@ from codex_acp.adapter.server.mcp_startup import STARTUP_STATUS, McpStartups
 from codex_acp.codex._generated.notifications import UnknownNotification
 from codex_acp.codex.approvals.refusals import refusal
 from codex_acp.codex.approvals.running_items import FOLLOWED, Items
+from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import RpcError
 from codex_acp.wire.model import UnknownVariant
 
@@ -39,7 +40,7 @@ RESOLVED: Final = "serverRequest/resolved"
 _COMPLETED: Final = "completed"
 
 
-class RequestIntake:
+class RequestIntake(NotificationSink):
     """Joins a client to the routing; ``make_runner`` is called at the first server request."""
 
     def __init__(
@@ -77,9 +78,16 @@ class RequestIntake:
 
     async def handle(self, request: ServerRequest) -> WireModel:
         """Answer one request of the app-server."""
+        from codex_acp.routing.route import asking_thread
+
         key = (type(request.id), request.id)
-        await self._until_opened(request)
-        await self._ready_runner().caught_up(request)
+        thread_id = asking_thread(request)
+        if thread_id is not None:
+            session_id = self.items.root_of(thread_id)
+            opening = self._openings.get(session_id)
+            if opening is not None:
+                await opening.wait()
+            await self._ready_runner().caught_up(session_id)
         if key in self._settled_early:
             self._settled_early.discard(key)
             reply = refusal(request.method, request.params, "Codex settled it itself")
@@ -91,16 +99,6 @@ class RequestIntake:
             return await self._ready_runner().handle(request)
         finally:
             self._begun.discard(key)
-
-    async def _until_opened(self, request: ServerRequest) -> None:
-        if not self._openings:
-            return
-        from codex_acp.routing.route import asking_thread
-
-        thread_id = asking_thread(request)
-        opening = self._openings.get(self.items.root_of(thread_id)) if thread_id else None
-        if opening is not None:
-            await opening.wait()
 
     def _ready_runner(self) -> ServerRequestRunner:
         if self._runner is None:
@@ -130,9 +128,6 @@ class RequestIntake:
                     self._runner.item_ended(event.params.thread_id, item.id, ended_well=well)
             elif event.method == "turn/completed":
                 self._runner.turn_ended(event.params.thread_id, event.params.turn.id)
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`."""

@@ -99,4 +99,13 @@ async def stop_command(state: SessionState, calls: TurnCalls, call_id: str) -> b
     open_call = state.open_calls.get(call_id)
     item = state.background.get(call_id) if open_call is None else open_call.item
     process_id = getattr(item, "process_id", None)
-    return process_id is not None and await calls.terminate(process_id)
+    if process_id is None:
+        return False
+    state.cancelled_calls.add(call_id)  # before Codex tells what came of it
+    stopped = False
+    try:
+        stopped = await calls.terminate(process_id)
+    finally:
+        if not stopped:
+            state.cancelled_calls.discard(call_id)
+    return stopped

@@ -27,8 +27,6 @@ from codex_acp.mapping.session.ids import canonical_id
 from codex_acp.mapping.session.setup import started_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.config.catalogues import Place
     from codex_acp.adapter.config.config import Config, How
@@ -77,22 +75,12 @@ class OpeningResult(NamedTuple):
 
 
 class SessionOpener:
-    """Opens sessions on the newest connection to Codex, and again on a later one.
+    """Opens sessions on the newest connection to Codex, and again on a later one."""
 
-    ``waits`` is called when Codex begins a thread, which takes it longer than all before.
-    """
-
-    def __init__(
-        self,
-        app_server: AppServer,
-        sessions: Sessions,
-        config: Config,
-        waits: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, app_server: AppServer, sessions: Sessions, config: Config) -> None:
         self._app_server = app_server
         self._sessions = sessions
         self._config = config
-        self._waits = waits
         self.login = LoginCheck()
         """Whether somebody has to log in first."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -146,7 +134,6 @@ class SessionOpener:
             params |= {"threadId": source, "excludeTurns": True}
         place = self._config.opening(codex, setup.cwd, how, read)
         with self._sessions.opening():
-            self._waits()
             try:
                 result = await codex.call_raw(method, params)
                 thread_id = started_thread(result)

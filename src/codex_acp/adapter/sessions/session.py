@@ -5,6 +5,7 @@ Owns the mapping's memory of the session. How prompts run and end is `Prompts`'.
 
 from __future__ import annotations
 
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, assert_never
 from uuid import uuid4
@@ -90,7 +91,7 @@ class Session:
         self._on_cancel = on_cancel
         self._outflow = outflow
         self._steps = OrderedSteps()
-        self._pieces = JoinedPieces(lambda *heard: self._steps.put(lambda: self._take(*heard)))
+        self._pieces = JoinedPieces(partial(self._steps.put, self._take))
         self.activity = SessionActivity(self._tell_activity)
         self._timer = DueTimer(self._due_at, self._flush_due)
         self._used_before: TokenUsageBreakdown | None = None
@@ -231,14 +232,15 @@ class Session:
         """See `PromptHost`."""
         self.activity.ends(end)
 
-    def turn_over(self, run: PromptRun, end: PromptEnd) -> None:
+    def turn_over(self, run: PromptRun, end: PromptEnd, *, goes_on: bool) -> None:
         """See `PromptHost`: nothing stays open, and the person learns why it has ended."""
         self._close_open()
         if isinstance(end, PromptStop) and end.message:
             self._outflow.send(self.id, TextChunk(f"{run.turn_id}-end", end.message))
         used = turn_usage(self._used_before, self._state.total_usage)
         run.usage = None if used is None else used.wire()
-        self.activity.ends(end)
+        if not goes_on:
+            self.activity.ends(end)
         self._outflow.flush()
 
     def _close_open(self) -> None:
@@ -279,9 +281,8 @@ class Session:
 
     def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
         """See `SessionProtocol`."""
-        self._put(
-            lambda: self._send(approval_settled(self._state, tool_call_id, accepted=accepted))
-        )
+        how = {"accepted": accepted, "cancelled": self.cancelling}
+        self._put(lambda: self._send(approval_settled(self._state, tool_call_id, **how)))
 
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
         """See `SessionProtocol`."""
@@ -361,7 +362,8 @@ class Session:
         """See `NotificationSink`: updates were sent as they came; some may have to wait."""
         self._pieces.flush()
         self.prompts.heard()
-        self._timer.set()
+        if self._state.open_calls:
+            self._timer.set()
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`: the thread is gone with its app-server."""
@@ -373,7 +375,7 @@ class Session:
         self.prompts.lost(error)
 
     def _due_at(self) -> float | None:
-        return due(self._state) if self._state.open_calls else None
+        return due(self._state)
 
     def _flush_due(self) -> None:
         self._state.now = monotonic()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.adapter.commands.command import SessionAccess
 from codex_acp.adapter.commands.commands import SessionCommands
+from codex_acp.codex.connection.notification_router import NotificationSink
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -35,7 +36,7 @@ SETTLE_SECONDS: Final = 0.3
 """Skills change file by file; the list is read once they have been quiet for so long."""
 
 
-class SessionServices:
+class SessionServices(NotificationSink):
     """Of all sessions of one agent. ``spawn`` starts a task that may outlive its request."""
 
     def __init__(self, sessions: Sessions, config: Config, spawn: Spawn) -> None:
@@ -117,9 +118,6 @@ class SessionServices:
             if self._timer is not None:
                 self._timer.cancel()
             self._timer = asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._reread)
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`."""

@@ -262,7 +262,19 @@ class Sessions:
         return session
 
     def _on_cancel(self, session_id: str, connection: _Connection) -> Callable[[], None]:
-        return lambda: connection.events.prompt_cancelled(session_id)
+        def cancelled() -> None:
+            events = connection.events
+            # Codex leaves a sub-agent running when the turn above it is interrupted.
+            for thread_id, turn_id in events.items.running_below(session_id):
+                self._interrupt(connection.codex, thread_id, turn_id)
+            events.prompt_cancelled(session_id)
+
+        return cancelled
+
+    def _interrupt(self, codex: AppServerConnection, thread_id: str, turn_id: str) -> None:
+        from codex_acp.adapter.prompts.turn_calls import TurnCalls
+
+        self._spawn(lambda: TurnCalls(codex, thread_id).interrupt_at_once(turn_id))
 
     def _pace(self, session_id: str, codex: AppServerConnection) -> None:
         """While the client is too slow, nothing is read from this Codex."""
@@ -282,13 +294,12 @@ class Sessions:
     def _runner(
         self, codex: AppServerConnection, generation: int, items: Items
     ) -> ServerRequestRunner:
-        from codex_acp.adapter.prompts.turn_calls import TurnCalls
         from codex_acp.adapter.requests.server_requests import ServerRequestRunner
         from codex_acp.routing.route import RoutingContext
 
         def interrupt(thread_id: str, turn_id: str) -> None:
             running = items.running_turn(thread_id) or turn_id  # a review runs within another turn
-            self._spawn(lambda: TurnCalls(codex, thread_id).interrupt_at_once(running))
+            self._interrupt(codex, thread_id, running)
 
         def context(thread_id: str | None) -> RoutingContext:
             root = None if thread_id is None else items.root_of(thread_id)

@@ -49,6 +49,9 @@ _JOINTS: Final = frozenset({"&&", "||", "|", ";"})
 _EXPANSIONS: Final = frozenset("$`\\")
 """With one of these a word is not what it looks like."""
 
+_LONGEST: Final = 64 * 1024
+"""Characters of a command; whoever reads a longer one keeps the event loop from all else."""
+
 _MORE: Final = "*"
 """As the last word of a named command: any further words."""
 
@@ -62,8 +65,9 @@ def allow_commands(
     whole; ``*`` as the last word stands for any further words (``"git diff *"``), options included.
     Several commands in one line (``&&``, ``||``, ``|``, ``;``) have to be named each. A line with
     redirections, substitutions, variables, escapes or a second line is never allowed here, nor is
-    input for a running command, a host of the network, or more permissions. With ``within`` they
-    run only in this directory or below it: what ``npm test`` does depends on where it runs.
+    one above 64 Ki characters, input for a running command, a host of the network, or more
+    permissions. With ``within`` they run only in this directory or below it: what ``npm test`` does
+    depends on where it runs.
 
     Raises MisuseError for one string instead of several commands, and for a command that is empty
     or has shell syntax in it.
@@ -86,6 +90,8 @@ class _AllowCommands(Policy):
         params = question.approval.request.params
         if not _is_only_a_command(params) or not self._is_here(params.cwd):
             return None
+        if _length(params) > _LONGEST:
+            return None
         found = _simple_commands(params.command or "")
         if not found or not all(map(self._is_named, found)) or not _is_told(params, found):
             return None
@@ -96,8 +102,9 @@ class _AllowCommands(Policy):
         return f"allow_commands({commands!r}, within={self.within!r})"
 
     def _is_named(self, words: Words) -> bool:
-        starts = ((*words[:end], _MORE) for end in range(1, len(words) + 1))
-        return words in self.named or any(start in self.named for start in starts)
+        if words in self.named:
+            return True
+        return any(n[-1] == _MORE and words[: len(n) - 1] == n[:-1] for n in self.named)
 
     def _is_here(self, cwd: str | None) -> bool:
         if self.within is None:
@@ -123,6 +130,12 @@ def _is_only_a_command(params: CommandExecutionRequestApprovalParams) -> bool:
     """It asks for a command to be started, and for nothing beyond that."""
     more = (params.network_approval_context, params.additional_permissions)
     return params.kind == "command" and all(part is None for part in more)
+
+
+def _length(params: CommandExecutionRequestApprovalParams) -> int:
+    """Characters of the command, and of what Codex parsed of it, which repeats parts."""
+    parsed = (a for a in params.command_actions or () if not isinstance(a, UnknownVariant))
+    return max(len(params.command or ""), sum(len(action.command) for action in parsed))
 
 
 def _simple_commands(command: str) -> list[Words] | None:

@@ -184,6 +184,11 @@ class Items:
         """The thread's turn that has started and not ended."""
         return self._turns.get(thread_id)
 
+    def running_below(self, thread_id: str) -> list[tuple[str, str]]:
+        """The threads of its sub-agents, at any depth, whose turns run; each with its turn."""
+        running = self._turns.items()
+        return [(t, turn) for t, turn in running if thread_id in self.ancestors_of(t)]
+
     def get(self, thread_id: str, item_id: str) -> RunningItem | None:
         """The item, if it is in progress."""
         return self._items.get((thread_id, item_id))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         InitializeResponse,
     )
     from codex_acp.codex._generated.server_requests import ServerRequest
+    from codex_acp.codex.connection.handshake import Hello
     from codex_acp.codex.connection.server_requests import OpenRequest, RefusedRequest
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Notification, Request
     from codex_acp.transport.connection import Direction, Responder
@@ -49,7 +50,8 @@ class AppServerConnection(NotificationApi, CodexCalls):
     ``opt_out_notifications`` lists methods that the server shall not send. ``capabilities``
     replaces the default, which is ``experimentalApi`` only. ``on_refused`` hears of each server
     request that was refused without its handler having said so. ``on_line`` sees each line of the
-    wire. Belongs to one event loop.
+    wire. ``hello`` is a handshake that was begun on the link, in place of what this one would say.
+    Belongs to one event loop.
 
     Calls raise ErrorReply (the server answered with an error; ServerOverloaded if it stays
     overloaded while the call is tried again), InvalidPayload (its result does not fit the schema),
@@ -66,11 +68,13 @@ class AppServerConnection(NotificationApi, CodexCalls):
         capabilities: InitializeCapabilities | dict[str, JsonValue] | None = None,
         on_refused: Callable[[RefusedRequest], None] | None = None,
         on_line: Callable[[Direction, bytes], None] | None = None,
+        hello: Hello | None = None,
     ) -> None:
         from codex_acp.codex.connection.handshake import Hello
 
-        self._hello = Hello(client_info, capabilities, opt_out_notifications)
-        self._hello.say_early(link)  # before the next lines load an event loop
+        self._hello = hello or Hello(client_info, capabilities, opt_out_notifications)
+        if not self._hello.said:
+            self._hello.say_early(link)  # before the next lines load an event loop
         from codex_acp.codex.connection.notification_router import NotificationRouter
         from codex_acp.codex.connection.server_requests import ServerRequests
         from codex_acp.codex.connection.unknown_parts import UnknownParts

@@ -129,7 +129,10 @@ def codex_version(path: str) -> str:
         raise LaunchError(message) from error
     words = done.stdout.decode(errors="replace").split()
     if done.returncode != 0 or not words or not words[-1][:1].isdigit():
-        said = (done.stderr or done.stdout).decode(errors="replace").strip().partition("\n")[0]
+        from codex_acp.transport.plain_text import plain_text
+
+        said = plain_text((done.stderr or done.stdout).decode(errors="replace"))
+        said = said.strip().partition("\n")[0]
         message = (
             f"{path!r} is not a Codex: --version gave status {done.returncode}, {said[:200]!r}; "
             "name another one with --codex PATH or the environment variable CODEX_PATH"

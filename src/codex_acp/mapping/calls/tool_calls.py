@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._record import replace
 from codex_acp.codex._generated.models import CommandExecutionThreadItem, FileChangeThreadItem
 from codex_acp.mapping.calls.call import UNFINISHED, as_tool_call, as_update
 from codex_acp.mapping.calls.command_calls import terminal_state
@@ -83,6 +84,8 @@ def call_completed(state: SessionState, item: ToolItem) -> SessionEvents:
     open_call = state.open_calls.pop(id_of(item), None)
     streamed = open_call.output.whole() if open_call is not None and open_call.output.size else None
     call = call_of(state, item, last_phase(item), streamed)
+    if call.id in state.cancelled_calls and call.status == "failed":
+        call = replace(call, status="cancelled")  # it failed of that
     terminal = _terminal(state, item, output=_unsent(item, open_call), ended=True)
     if call.id in state.announced:
         news = open_call is None or not _has_diffs(open_call, call)
@@ -103,8 +106,11 @@ def whole_call(state: SessionState, item: ToolItem) -> SessionEvents:
     return _announced_whole(state, item, call, terminal)
 
 
-def approval_settled(state: SessionState, tool_call_id: str, *, accepted: bool) -> SessionEvents:
-    """An accepted action is in progress from now on; any other has failed.
+def approval_settled(
+    state: SessionState, tool_call_id: str, *, accepted: bool, cancelled: bool = False
+) -> SessionEvents:
+    """An accepted action is in progress from now on; any other has failed, or is ``cancelled``
+    with its prompt.
 
     What the permission request showed in place of a terminal or of output makes way for it again.
     """
@@ -113,7 +119,9 @@ def approval_settled(state: SessionState, tool_call_id: str, *, accepted: bool) 
         return ()
     if not accepted:
         del state.open_calls[tool_call_id]
-        return (_status(tool_call_id, "failed"),)
+        if cancelled:
+            state.cancelled_calls.add(tool_call_id)
+        return (_status(tool_call_id, "cancelled" if cancelled else "failed"),)
     open_call.pending = False
     update = _status(tool_call_id, "in_progress")
     if isinstance(open_call.item, CommandExecutionThreadItem) and (
@@ -138,6 +146,7 @@ def close_open_calls(state: SessionState, *, goes_on: bool = False) -> SessionEv
     """
     left = list(state.open_calls.items())
     state.open_calls.clear()
+    state.cancelled_calls = {call_id for call_id, open_call in left if open_call.item is not None}
     return [
         _in_background(state, open_call.item)
         if goes_on and open_call.item is not None and _lives_on(state, open_call.item)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, assert_never
 
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INTERNAL_ERROR
+from codex_acp.routing.display import prose
 from codex_acp.wire.model import UnknownValue, WireModel
 
 if TYPE_CHECKING:
@@ -82,12 +83,13 @@ def failure(error: TurnError | None) -> PromptEnd:
     if isinstance(info, str) and info in _STOPS:
         return PromptStop(_STOPS[info], _why(error))
     code = AUTHENTICATION_REQUIRED if _is_unauthorized(info) else INTERNAL_ERROR
-    data: dict[str, object] = {"message": error.message}
+    message = prose(error.message)
+    data: dict[str, object] = {"message": message}
     if info is not None:
         data["codexErrorInfo"] = _wire(info)
     if error.additional_details is not None:
-        data["additionalDetails"] = error.additional_details
-    return PromptFailure(code, error.message, data)
+        data["additionalDetails"] = prose(error.additional_details)
+    return PromptFailure(code, message, data)
 
 
 def _why(error: TurnError) -> str:

@@ -1,0 +1,261 @@
+"""ACP over streamable HTTP as a link: each line is posted, what comes is read from event streams.
+
+One stream is the connection's, one is each session's. Connects when it is started, so that what is
+wrong is told as the end of the link. Needs the package ``httpx``, which is loaded then.
+Source: the RFD ``streamable-http-websocket-transport`` of the Agent Client Protocol.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from codex_acp.errors import ConnectionClosed, MisuseError, TransportError
+from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
+from codex_acp.transport.http_requests import HttpRequests, NotReached
+from codex_acp.transport.http_routes import HttpRoutes
+from codex_acp.transport.http_stream import GONE, PAUSES, HttpStream
+from codex_acp.transport.message_link import CLOSE_SECONDS, MessageLink
+from codex_acp.transport.remote_peer import RemotePeer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from codex_acp.jsonrpc.message import RequestId
+    from codex_acp.transport.http_requests import HttpAnswer
+    from codex_acp.transport.http_routes import Outgoing
+
+__all__ = ["HttpLink"]
+
+logger = logging.getLogger(__name__)
+
+CONNECTION_ID: Final = "Acp-Connection-Id"
+SESSION_ID: Final = "Acp-Session-Id"
+
+OPEN_SECONDS: Final = 0.25
+"""How long a message waits for the stream of its answer: some servers say that a stream is open
+only with what first comes on it. They keep what comes before."""
+
+QUIET_SECONDS: Final = 0.05
+"""No history has come for so long when the answer that ends it is believed: it may come on another
+stream, and two streams have no order between them."""
+
+HISTORY_SECONDS: Final = 5.0
+"""The longest wait for that."""
+
+MAX_STREAMS: Final = 1024
+"""Sessions of one connection."""
+
+MAX_ID: Final = 1024
+"""Characters of a session's id that travels as a header."""
+
+
+class HttpLink(MessageLink):
+    """A `Link` to an agent at an ``http://`` or ``https://`` URL.
+
+    ``name`` stands for the agent in messages. ``token`` is asked for when connecting, and again
+    when it is refused. ``message_limit`` is in bytes: a larger message ends the link, and the error
+    says so. The receiver hears ConnectionClosed with the reason when it cannot connect, or is cut
+    off: what was on its way may be lost then, and a session is opened again to hear of it.
+
+    Raises MisuseError if the package httpx is not installed.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        name: str,
+        token: Callable[[], str] | None = None,
+        message_limit: int = DEFAULT_LINE_LIMIT,
+        kind: str = "ACP agent",
+        token_hint: str = "see its --token-file",
+    ) -> None:
+        if find_spec("httpx") is None or find_spec("h2") is None:
+            message = "httpx[http2] is not installed: pip install 'codex-acp-sdk[http]'"
+            raise MisuseError(message)
+        super().__init__(name)
+        self._url = url
+        self._peer = RemotePeer(name, kind, token_hint)
+        self._token = token
+        self._limit = message_limit
+        self._routes = HttpRoutes()
+        self._streams: dict[str | None, HttpStream] = {}
+        self._following: set[asyncio.Task[None]] = set()
+        self._headers: dict[str, str] = {}
+
+    async def _converse(self) -> TransportError | None:
+        self._requests = HttpRequests(self._url, self._peer, self._limit, self._token)
+        self._lost: asyncio.Future[TransportError] = asyncio.get_running_loop().create_future()
+        sender = asyncio.ensure_future(self._send_all())
+        either: set[asyncio.Future[Any]] = {sender, self._lost}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            return self._lost.result() if self._lost.done() else sender.result()
+        finally:
+            await self._leave(sender)
+
+    async def _leave(self, sender: asyncio.Future[NoReturn]) -> None:
+        """Stop, say goodbye if the server may still know us, and close everything."""
+        tasks: set[asyncio.Future[Any]] = {sender, *self._following}
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        if not sender.cancelled():
+            sender.exception()  # told already, or too late
+        with suppress(TransportError, TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                if self._headers:
+                    await self._requests.delete(self._headers)
+        await self._requests.aclose()
+
+    async def _send(self, line: bytes) -> None:
+        message = self._routes.outgoing(line)
+        session = message.session
+        if not self._connected:
+            await self._begin(message)
+        elif session is None:
+            await self._check(message, await self._post(line, self._headers))
+        elif not _fits_header(session):
+            await self._refuse(message, f"the session id {session[:80]!r} fits no HTTP header")
+        elif message.method is not None and not await self._hears(session):
+            await self._refuse(message, f"{MAX_STREAMS} sessions are open on this connection")
+        else:
+            answer = await self._post(line, {**self._headers, SESSION_ID: session})
+            if answer.status in GONE and message.request_id is not None:
+                # Some servers know a session only once it was loaded, and take no name before.
+                answer = await self._post(line, self._headers)
+            await self._check(message, answer)
+
+    async def _begin(self, message: Outgoing) -> None:
+        """The first message, ``initialize``, is answered at once."""
+        answer = await self._requests.first_post(message.line)
+        connection = answer.headers.get(CONNECTION_ID)
+        if answer.status in (401, 403) or not self._routes.is_answer(
+            answer.body, message.request_id
+        ):
+            raise ConnectionClosed(self._peer.answered(*answer.said))
+        if connection is not None:
+            self._headers = {CONNECTION_ID: connection}
+            self._connected = True
+        elif answer.status == 200:
+            what = f"{self._name} is no {self._peer.kind}: it gave no {CONNECTION_ID}"
+            raise ConnectionClosed(what)
+        await self._take([answer.body], None)
+        if self._connected:
+            await self._hears(None)
+
+    async def _post(self, line: bytes, headers: Mapping[str, str]) -> HttpAnswer:
+        """What was not sent at all is sent again; nothing else is: it may have been taken."""
+        for pause in PAUSES:
+            await asyncio.sleep(pause)
+            with suppress(NotReached):
+                return await self._requests.post(line, headers)
+        return await self._requests.post(line, headers)
+
+    async def _check(self, message: Outgoing, answer: HttpAnswer) -> None:
+        """What became of a message that was posted."""
+        if 200 <= answer.status < 300:
+            return
+        if answer.status in (401, 403):
+            raise ConnectionClosed(self._peer.answered(*answer.said))
+        why = f"{self._name} did not take it: {answer.status} {answer.words[:200]}"
+        if message.request_id is None:
+            raise ConnectionClosed(why)
+        await self._refuse(message, why)
+
+    async def _refuse(self, message: Outgoing, why: str) -> None:
+        """A request that the server does not take fails alone."""
+        if message.request_id is None:
+            logger.warning("%s was not sent to %s: %s", message.method, self._name, why)
+        else:
+            await self._fail(message.request_id, why)
+
+    async def _fail(self, request_id: RequestId, why: str) -> None:
+        line = self._routes.refusal(request_id, why)
+        if line is not None:
+            await self._may_read.wait()
+            self._deliver(line.rstrip())
+
+    async def _hears(self, session: str | None) -> bool:
+        """Have the stream on which a session is answered; False if there are too many."""
+        if not self._listen(session):
+            return False
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._streams[session].answered.wait(), OPEN_SECONDS)
+        return True
+
+    def _listen(self, session: str | None) -> bool:
+        """Have its stream read from now on; False if there are too many."""
+        if session in self._streams:
+            return True
+        if len(self._streams) > MAX_STREAMS:
+            return False
+        headers = self._headers if session is None else {**self._headers, SESSION_ID: session}
+
+        async def take(messages: list[bytes]) -> None:
+            await self._take(messages, session)
+
+        stream = HttpStream(self._requests, headers, self._peer, self._limit, take)
+        self._streams[session] = stream
+        stream.task = task = asyncio.create_task(self._follow(stream, session))
+        self._following.add(task)
+        task.add_done_callback(self._following.discard)
+        return True
+
+    async def _follow(self, stream: HttpStream, session: str | None) -> None:
+        try:
+            said = await stream.run()
+        except TransportError as failed:
+            self._lose(failed)
+            return
+        except Exception as failed:
+            logger.exception("a stream of %s failed", self._name)
+            self._lose(ConnectionClosed(self._why(failed)))
+            return
+        if session is None:
+            what = f"{self._name} no longer knows this connection: {said}"
+            self._lose(ConnectionClosed(what))
+            return
+        del self._streams[session]
+        if stream.was_open:
+            for request_id in self._routes.unanswered(session):
+                await self._fail(request_id, f"{self._name} no longer knows the session: {said}")
+
+    def _lose(self, error: TransportError) -> None:
+        if not self._lost.done():
+            self._lost.set_result(error)
+
+    async def _take(self, messages: list[bytes], session: str | None) -> None:
+        """What came on the stream of a session, or on the connection's."""
+        ready: list[bytes] = []
+        for message in messages:
+            arrived = self._routes.arrived(message, session)
+            if arrived.again:
+                continue
+            if arrived.replayed is not None and arrived.replayed != session:
+                await self._history(arrived.replayed)
+            if arrived.opens is not None and _fits_header(arrived.opens):
+                self._listen(arrived.opens)
+            ready.append(message)
+            if arrived.ends in self._streams and arrived.ends is not None:
+                self._streams.pop(arrived.ends).task.cancel()
+        await self._may_read.wait()
+        if ready:
+            self._deliver(*ready)
+
+    async def _history(self, session: str) -> None:
+        """Wait until a session's stream has told what the answer on another one ends."""
+        stream = self._streams.get(session)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HISTORY_SECONDS):
+                # Silence is no event that somebody could wait for.
+                while stream is not None and not stream.quiet_for(QUIET_SECONDS):  # noqa: ASYNC110
+                    await asyncio.sleep(QUIET_SECONDS / 5)
+
+
+def _fits_header(session: str) -> bool:
+    return 0 < len(session) <= MAX_ID and session.isascii() and session.isprintable()

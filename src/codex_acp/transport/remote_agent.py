@@ -1,0 +1,47 @@
+"""The link to an ACP agent that listens: over a websocket or over HTTP, as its address says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.transport.remote_address import HTTP, SOCKETS, check_remote_url, token_getter
+
+if TYPE_CHECKING:
+    from codex_acp.transport.link import Link
+    from codex_acp.transport.remote_address import Token
+
+__all__ = ["check_agent_url", "is_agent_url", "remote_agent_link"]
+
+PING_SECONDS: Final = 60.0
+"""For a remote agent to answer a ping; after that its connection is lost."""
+
+
+def is_agent_url(agent: str) -> bool:
+    """Whether what names an agent is the URL of one."""
+    return agent.startswith(tuple(f"{scheme}://" for scheme in (*SOCKETS, *HTTP)))
+
+
+def check_agent_url(url: str, token: Token | None) -> None:
+    """Raise MisuseError for no such URL, and for a token that would travel unencrypted."""
+    what = "an agent: ws://HOST:PORT/acp, wss://..., http://... or https://..."
+    check_remote_url(url, token, what, (*SOCKETS, *HTTP))
+
+
+def remote_agent_link(url: str, token: Token | None = None, *, name: str = "") -> Link:
+    """Not connected yet. Raises MisuseError as `check_agent_url`, and if a package is missing."""
+    check_agent_url(url, token)
+    name, getter = name or url, token_getter(token)
+    if url.startswith("http"):
+        from codex_acp.transport.http_link import HttpLink
+
+        return HttpLink(url, name=name, token=getter)
+    from codex_acp.transport.websocket import WebSocketLink
+
+    return WebSocketLink(
+        url,
+        name=name,
+        token=getter,
+        ping_seconds=PING_SECONDS,
+        kind="ACP agent",
+        token_hint="see its --token-file",
+    )

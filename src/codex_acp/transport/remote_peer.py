@@ -1,0 +1,40 @@
+"""What is said of a peer on the network that cannot be reached, or refuses."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from codex_acp._record import record
+
+__all__ = ["CONNECT_SECONDS", "RemotePeer"]
+
+CONNECT_SECONDS: Final = 10.0
+"""For the connection and its handshake."""
+
+SAID: Final = 200
+"""Characters of what the peer said that are shown."""
+
+
+@record
+class RemotePeer:
+    """``name`` stands for it in messages, ``kind`` says what it should be, ``token_hint`` where
+    its tokens come from."""
+
+    name: str
+    kind: str = "app-server"
+    token_hint: str = "see its --ws-auth"
+
+    def answered(self, status: int, said: str) -> str:
+        """It refused to talk."""
+        what = f"{status} {said[:SAID].strip()}".strip()
+        if status in (401, 403):
+            return f"{self.name} refused the token: {what}; {self.token_hint}"
+        return f"{self.name} is no {self.kind}: it answered {what}"
+
+    def unreachable(self, error: object) -> str:
+        """Nobody is there."""
+        return f"nobody can be reached at {self.name}: {error}"
+
+    def silent(self) -> str:
+        """Somebody is there, and says nothing."""
+        return f"{self.name} did not answer within {CONNECT_SECONDS:g} s"
