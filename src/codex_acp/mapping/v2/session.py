@@ -15,6 +15,7 @@ from codex_acp.mapping.events.session_events import (
     TitleChanged,
     UsageChanged,
 )
+from codex_acp.mapping.session.rate_limits import usage_update
 from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop
 from codex_acp.mapping.v2.offers import command, option
 
@@ -54,7 +55,7 @@ def _written(event: OfSession) -> dict[str, Any]:
             plan = {"type": "items", "planId": event.plan_id, "entries": entries}
             return {"sessionUpdate": "plan_update", "plan": plan}
         case UsageChanged():
-            return {"sessionUpdate": "usage_update", "used": event.used, "size": event.size}
+            return usage_update(event)
         case TitleChanged():
             return {"sessionUpdate": "session_info_update", "title": event.title}
         case CommandsChanged():
