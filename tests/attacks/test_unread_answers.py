@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.attack("client")]
 WAIT: Final = 90.0
 """Seconds; what is waited for takes a fraction of one."""
 
-STALLED: Final = 5.0
+STALLED: Final = 1.5
 """Seconds without one byte being taken: it is read no more."""
 
 MOST: Final = 120_000_000

@@ -37,6 +37,8 @@ class Failed(Exception):
 
 def main(dist: str, *pages: str) -> int:
     """0 if every command ends as it should; else the first one that does not is shown."""
+    # A run in a shell's background ignores Ctrl-C, and what it starts would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for page, lines in command_lines().items():
         if pages and page not in pages:
             continue

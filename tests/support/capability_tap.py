@@ -51,6 +51,8 @@ _UPDATES: Final[Mapping[str, str]] = {
     "notice": "session.notices",
     "compaction_update": "session.compaction",
     "compaction_summary_chunk": "session.compaction",
+    "subagent_update": "subagents",
+    "session_message": "subagents",
 }
 """Kinds of updates that are not for everybody."""
 
@@ -79,6 +81,7 @@ _ADVERTISED: Final[Mapping[str, Callable[[Any], bool]]] = {
     "fs.readTextFile": lambda c: _at(c, "fs", "readTextFile") is True,
     "fs.writeTextFile": lambda c: _at(c, "fs", "writeTextFile") is True,
     "terminal": lambda c: _at(c, "terminal") is True,
+    "subagents": lambda c: _is_object(c, "subagents"),
     "auth.terminal": lambda c: (
         _at(c, "auth", "terminal") is True or _is_object(c, "auth", "terminal")
     ),

@@ -6,15 +6,14 @@ then only what was chosen. Must not know prompts and turns.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
-
-import anyio
 
 from codex_acp.acp._generated.v1.methods import MODELS
 from codex_acp.adapter.config.catalogues import Catalogues
 from codex_acp.adapter.config.session import ConfigSession
-from codex_acp.adapter.session_defaults import MODE_VARIABLE
 from codex_acp.codex.threads.trust import trust_edit
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, RESOURCE_NOT_FOUND
@@ -145,9 +144,10 @@ class Config:
         await self._take_over(session, earlier, source if how == "fork" else None)
         if begin is not None:
             session.began = await self._begin_in(session, begin)
-        with anyio.move_on_after(NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS):
-            await catalogues.done.wait()
-            await place.done.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS):
+                await catalogues.done.wait()
+                await place.done.wait()
         return self.answer(session_id)
 
     async def moved(self, session_id: str, codex: AppServerConnection, result: JsonValue) -> None:
@@ -189,8 +189,11 @@ class Config:
 
     async def _begin_in(self, session: ConfigSession, mode: str) -> str:
         """Put a new session into a mode that nobody chose in it; what is to be said of that."""
-        with anyio.move_on_after(CONFIGURED_WAIT_SECONDS):
-            await session.place.done.wait()
+        from codex_acp.adapter.session_defaults import MODE_VARIABLE
+
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CONFIGURED_WAIT_SECONDS):
+                await session.place.done.wait()
         try:
             await self._choose(session, MODE, lambda view: checked_mode(view, mode))
         except RpcError as error:
@@ -276,8 +279,9 @@ class Config:
         """
         session = self._session(session_id)
         if self._catalogues is not None:
-            with anyio.move_on_after(CONFIGURED_WAIT_SECONDS):
-                await self._catalogues.done.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CONFIGURED_WAIT_SECONDS):
+                    await self._catalogues.done.wait()
 
         def check(view: ConfigView) -> str:
             if not any(option.id == COLLABORATION for option in options_of(view)):
@@ -299,8 +303,9 @@ class Config:
                 await self._trust(session, value)
                 return value
             if option_id == MODE and value == CONFIGURED and session.configured is None:
-                with anyio.move_on_after(CONFIGURED_WAIT_SECONDS):
-                    await session.place.done.wait()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(CONFIGURED_WAIT_SECONDS):
+                        await session.place.done.wait()
             patch = choice_patch(self._view(session), option_id, value)
             try:
                 await session.change(patch)

@@ -5,10 +5,10 @@ A sink of the thread's notifications. Must not know ACP's methods.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
-
-import anyio
 
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
@@ -50,7 +50,7 @@ class _Wanted:
         self.exactly = exactly
         self.reported = False
         """Whether Codex has reported settings since, whatever they are."""
-        self.met = anyio.Event()
+        self.met = asyncio.Event()
 
 
 class ConfigSession(NotificationSink):
@@ -80,7 +80,7 @@ class ConfigSession(NotificationSink):
         """The current mode as the client has it."""
         self.told_modes: frozenset[str] = frozenset()
         """The modes that the client knows of."""
-        self.lock = anyio.Lock()
+        self.lock = asyncio.Lock()
         """One change at a time."""
         self._catalogues = catalogues
         self._changed = changed
@@ -158,8 +158,9 @@ class ConfigSession(NotificationSink):
         wanted = self._wanted = _Wanted(patch, exactly=exactly)
         try:
             await self.ask("thread/settings/update", {"threadId": self.id, **patch})
-            with anyio.move_on_after(REPORT_SECONDS):
-                await wanted.met.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(REPORT_SECONDS):
+                    await wanted.met.wait()
         finally:
             self._wanted = None
         if not wanted.reported:

@@ -113,7 +113,7 @@ class NetworkSession:
     def send(self, session_id: str, event: SessionEvent) -> None:
         """See `Outgoing`."""
         client = self.client
-        if self.kept:
+        if self.kept and not self.has_below(session_id):  # Codex has a sub-agent's history
             turn = self._turn
             if isinstance(event, _STATES):
                 self._states[type(event)] = event
@@ -313,6 +313,11 @@ class NetworkSession:
         """Nobody will come back: what still waits is settled negatively."""
         self._over = True
         self._wake()
+
+    def has_below(self, session_id: str) -> bool:
+        """Whether this is the session of a sub-agent of it."""
+        session = self._session
+        return session is not None and session_id in session.sub_agents
 
     def _lost(self) -> Sequence[SessionEvent]:
         count = self._journal.dropped

@@ -115,6 +115,12 @@ class ElicitationRunner:
             if elicited.routed.session_id == session_id:
                 _withdraw(elicited, "turn_cancelled")
 
+    def withdraw_of_threads(self, threads: frozenset[str]) -> None:
+        """The client cancelled what runs in these."""
+        for elicited in self._elicited.values():
+            if elicited.routed.thread_id in threads:
+                _withdraw(elicited, "turn_cancelled")
+
     def withdraw_of_turn(self, thread_id: str, turn_id: str) -> None:
         """A turn is over, and with it whatever it asked."""
         for elicited in self._elicited.values():

@@ -62,6 +62,11 @@ class RequestIntake(NotificationSink):
         if self._runner is not None:
             self._runner.prompt_cancelled(session_id)
 
+    def sub_agents_cancelled(self, threads: frozenset[str]) -> None:
+        """The client cancelled these sub-agents."""
+        if self._runner is not None:
+            self._runner.sub_agents_cancelled(threads)
+
     @contextmanager
     def opening(self, thread_id: str) -> Iterator[None]:
         """While a thread is opened: what it asks again waits until the client can know of it."""

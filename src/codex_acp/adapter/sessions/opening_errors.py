@@ -8,6 +8,7 @@ from codex_acp.errors import CodexAcpError, ErrorReply, RpcError, TransportError
 from codex_acp.jsonrpc.message import (
     AUTHENTICATION_REQUIRED,
     INTERNAL_ERROR,
+    INVALID_PARAMS,
     INVALID_REQUEST,
     RESOURCE_NOT_FOUND,
 )
@@ -16,7 +17,13 @@ from codex_acp.transcript.secrets import scrub, scrub_json
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["archived_session", "never_stored", "session_error", "unknown_session"]
+__all__ = [
+    "archived_session",
+    "never_stored",
+    "session_error",
+    "sub_agent_session",
+    "unknown_session",
+]
 
 
 def unknown_session(session_id: str, data: object = None) -> RpcError:
@@ -62,3 +69,9 @@ def _asks_for_login(error: ErrorReply) -> bool:
     """Codex marks an error that a login would cure in its data, not only in its text."""
     data = error.data
     return isinstance(data, dict) and data.get("codexErrorInfo") == "unauthorized"
+
+
+def sub_agent_session(session_id: str) -> RpcError:
+    """The session is a sub-agent's: what it works at is the agent's to say."""
+    message = f"{session_id!r} is the session of a sub-agent, which can only be cancelled"
+    return RpcError(INVALID_PARAMS, message, {"sessionId": session_id})

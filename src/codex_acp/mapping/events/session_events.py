@@ -35,9 +35,11 @@ __all__ = [
     "RateLimit",
     "SessionEvent",
     "SessionEvents",
+    "SessionMessage",
     "Severity",
     "StateChanged",
     "StepStatus",
+    "SubAgentChanged",
     "TerminalExit",
     "TerminalOutput",
     "TerminalState",
@@ -309,6 +311,31 @@ class StateChanged:
     """Terminals whose commands run on by themselves; None: that is not told."""
 
 
+# Sub-agents.
+
+
+@record
+class SubAgentChanged:
+    """What is new of a sub-agent's session, told in the one above it; None is what is not said."""
+
+    session_id: str
+    title: str | None = None
+    description: str | None = None
+    state: StateChanged | None = None
+    stoppable: bool | None = None
+    """Whether the person can stop what it does."""
+
+
+@record
+class SessionMessage:
+    """A message from one session to another, in the session that got it."""
+
+    message_id: str
+    content: Sequence[Block]
+    sender: str
+    recipient: str
+
+
 SessionEvent: TypeAlias = (
     TextChunk
     | ThoughtChunk
@@ -327,6 +354,8 @@ SessionEvent: TypeAlias = (
     | ModeChanged
     | CompactionChanged
     | StateChanged
+    | SubAgentChanged
+    | SessionMessage
 )
 """One thing that a session tells its client."""
 
