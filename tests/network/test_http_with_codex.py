@@ -21,6 +21,8 @@ from tests.network.served import until
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from codex_acp.testing import Step
+
 pytestmark = pytest.mark.e2e
 
 Json = dict[str, Any]
@@ -40,7 +42,7 @@ COLOR = {
 @pytest.mark.parametrize("http2", [False, True], ids=["HTTP/1.1", "HTTP/2"])
 async def test_a_whole_session(tmp_path: Path, http2: bool) -> None:
     ask = exec_command("touch made && echo hi", justification="May I?")
-    turns = [
+    turns: list[list[Step]] = [
         [Text("Hello.")], [ask], [Text("Done.")], [request_user_input(COLOR)], [Text("Painted.")],
         [Text("I wait. "), Gate("never")], [ask], [Text("Done again.")],
     ]  # fmt: skip

@@ -88,6 +88,8 @@ class ConfigSession(NotificationSink):
         self._configured = self.settings.access if new else None
         self.unrestored: str | None = None
         """Why the thread has not the access that is configured; None: it has it."""
+        self.began: str | None = None
+        """What is to be said of the mode that it was put into by itself."""
         self.chosen: tuple[str, Access] | None = None
         """The mode that a person chose last, and what Codex made of it."""
         self._preset_effort = False

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         RateLimitSnapshot,
         RateLimitWindow,
         SkillsListEntry,
+        ThreadBackgroundTerminal,
         ThreadGoal,
     )
     from codex_acp.mapping.config.options import Option
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Fact",
     "account_fact",
+    "background_report",
     "diff_report",
     "goal_report",
     "limit_facts",
@@ -33,6 +35,7 @@ __all__ = [
     "setting_facts",
     "skills_report",
     "status_report",
+    "stopped_report",
 ]
 
 DIFF_LIMIT: Final = 200_000
@@ -123,6 +126,24 @@ def _server(server: McpServerStatus, starting: Collection[str]) -> str:
     tools = ", ".join(code_span(visible(name)) for name in sorted(server.tools))
     notes.append(tools or "no tools")
     return f"- **{inline(server.name)}**: {'; '.join(notes)}"
+
+
+def background_report(terminals: Sequence[ThreadBackgroundTerminal]) -> str:
+    """Each command that runs in the background."""
+    return "\n".join(map(_terminal, terminals)) or "Nothing runs in the background."
+
+
+def stopped_report(ended: int, left: Sequence[ThreadBackgroundTerminal]) -> str:
+    """How many were ended, and what could not be."""
+    if not ended and not left:
+        return "Nothing runs in the background."
+    lines = [f"{ended} background command{'s' * (ended != 1)} ended."]
+    return "\n".join([*lines, *(f"{_terminal(each)}: it could not be ended" for each in left)])
+
+
+def _terminal(terminal: ThreadBackgroundTerminal) -> str:
+    where = inline(str(terminal.cwd))
+    return f"- **process {inline(terminal.process_id)}**: {inline(terminal.command)} in {where}"
 
 
 def skills_report(entries: Iterable[SkillsListEntry]) -> str:
