@@ -357,11 +357,14 @@ class CodexAgent:
         session_id: str,
         blocks: Sequence[Block],
         when_inserted: Callable[[str], None] | None = None,
+        *,
+        joins: bool = False,
     ) -> PromptDone:
         """See `Session.prompt`; -32002 for a session that is not open here."""
         session_id = self.session(session_id).id
         running = self._preconditions.run(
-            session_id, lambda: self.session(session_id).prompt(blocks, when_inserted)
+            session_id,
+            lambda: self.session(session_id).prompt(blocks, when_inserted, joins=joins),
         )
         return await self._transcript.prompt(session_id, running)
 

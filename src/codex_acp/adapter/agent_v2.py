@@ -24,7 +24,7 @@ from codex_acp.mapping.v2 import handshake
 from codex_acp.mapping.v2.offers import command, option
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
     from codex_acp.acp._generated.v2 import models as v2
     from codex_acp.acp._generated.v2.handlers import (
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         AgentRequestHandlers,
         UnstableAgentRequestHandlers,
     )
+    from codex_acp.acp.conventions import ExtensionHandler
     from codex_acp.adapter.agent_methods import AgentMethods
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.mapping.events.content import Block
@@ -62,13 +63,14 @@ class AgentInV2:
         self._unbegun: dict[str, list[anyio.CancelScope]] = {}
         """Prompts by session that came in one read with what follows them."""
 
-    def handlers(self) -> AgentHandlers:
+    def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> AgentHandlers:
         """What the connection is given."""
         return AgentHandlers(
             self.requests(),
             self.notifications(),
             self.unstable(),
             quick={"initialize": self._quick_initialize, "session/new": self._quick_new_session},
+            extensions=extensions,
         )
 
     def requests(self) -> AgentRequestHandlers:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.conventions import acp_connection
 from codex_acp.adapter.agent import CodexAgent
+from codex_acp.adapter.extensions import extensions_of
 from codex_acp.adapter.load_ahead import LoadAhead
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.adapter.side_tasks import SideTasks
@@ -77,6 +78,7 @@ async def serve_link(
             agent.notifications() if 1 in versions else None,
             quick=agent.quick(),
             unstable=agent.unstable(),
+            extensions=extensions_of(lambda _: agent, 1),
             v2=(lambda: _in_v2(agent)) if 2 in versions else None,
         )
         agent.join(side)
@@ -93,7 +95,7 @@ def _in_v2(agent: CodexAgent) -> AgentHandlers:
     """Loaded with the first client that speaks v2."""
     from codex_acp.adapter.agent_v2 import AgentInV2
 
-    return AgentInV2(agent, agent.start).handlers()
+    return AgentInV2(agent, agent.start).handlers(extensions_of(lambda _: agent, 2))
 
 
 def run_stdio(

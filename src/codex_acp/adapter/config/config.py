@@ -27,10 +27,10 @@ from codex_acp.mapping.config.options import (
     PLAN,
     TRUST,
     TRUSTED,
-    config_options,
     mode_of,
     mode_state,
     options_of,
+    written,
 )
 from codex_acp.mapping.config.values import object_of, text_of
 from codex_acp.mapping.events.session_events import ModeChanged, OptionsChanged
@@ -172,16 +172,15 @@ class Config:
         session = self._sessions.get(session_id)
         if session is None:
             return {}
-        view = self._view(session)
-        modes, options = mode_state(view), config_options(view)
-        session.told(options, modes)
-        return {"modes": modes, "configOptions": options}
+        options = session.told(options_of(self._view(session)))
+        return {"modes": mode_state(options[0]), "configOptions": [*map(written, options)]}
 
     def unrestored(self, session_id: str) -> str | None:
         """Why a session has not the sandbox that is configured; None: it has it."""
         session = self._sessions.get(session_id)
         return None if session is None else session.unrestored
 
+<<<<<<< HEAD
     def began(self, session_id: str) -> tuple[str, ...]:
         """What the person is to know of the mode that a session was put into by itself."""
         session = self._sessions.get(session_id)
@@ -207,8 +206,10 @@ class Config:
         session = self._sessions.get(session_id)
         return [] if session is None else config_options(self._view(session))
 
+=======
+>>>>>>> refs/heads/house
     def options(self, session_id: str) -> list[Option]:
-        """The same before they are written for a version of ACP."""
+        """The options of an open session as they are now; none for another."""
         session = self._sessions.get(session_id)
         return [] if session is None else options_of(self._view(session))
 
@@ -252,11 +253,11 @@ class Config:
             return checked_value(view, option_id, request.value)
 
         await self._choose(session, option_id, check)
-        session.told_options = config_options(self._view(session))
+        session.told_options = options = options_of(self._view(session))
         self._tell(session)
         response: SetSessionConfigOptionResponse = MODELS.decode(
             "SetSessionConfigOptionResponse",
-            {"configOptions": session.told_options},
+            {"configOptions": [*map(written, options)]},
             "the config options",
         )
         return response
@@ -348,11 +349,11 @@ class Config:
         """Send what differs from what the client has, if it has anything yet."""
         if session.told_options is None:
             return
-        view = self._view(session)
-        options, mode = config_options(view), mode_of(view)
+        options = options_of(self._view(session))
         if options != session.told_options:
             session.told_options = options
-            self._send(session.id, OptionsChanged(options_of(view)))
+            self._send(session.id, OptionsChanged(options))
+        mode = options[0].current
         if mode != session.told_mode and mode in session.told_modes:
             session.told_mode = mode
             self._send(session.id, ModeChanged(mode))

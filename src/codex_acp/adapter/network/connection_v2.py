@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codex_acp.acp.answers import not_offered
 from codex_acp.acp.v2 import AgentHandlers
 from codex_acp.adapter.agent_v2 import AgentInV2
+from codex_acp.adapter.extensions import extensions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +35,8 @@ def handlers_of_v2(connection: NetworkConnection) -> AgentHandlers:
     requests["auth/login"] = requests["auth/logout"] = None
     unstable = agent.unstable()
     del unstable["auth/status"]
-    return AgentHandlers(requests, agent.notifications(), unstable)
+    extensions = extensions_of(connection.agent_of, 2)
+    return AgentHandlers(requests, agent.notifications(), unstable, extensions=extensions)
 
 
 class _Methods:

@@ -8,7 +8,7 @@ are interrupted with the session, goes by Codex's own word for who is below whom
 
 from __future__ import annotations
 
-import logging
+import asyncio
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.session.sub_agents import SubAgent
 
 __all__ = ["MAX_SHOWN", "SubAgents"]
-
-logger = logging.getLogger(__name__)
 
 MAX_SHOWN: Final = 64
 """Of one session: Codex runs a handful at a time; a model that starts hundreds fills no client."""
@@ -60,11 +58,17 @@ class SubAgents:
         self._sinks: dict[str, SubAgentSink] = {}
         self._outlets: dict[str, NotesOutlet] = {}
         self._told_of_more = False
+        self._changed = asyncio.Event()
         for agent in state.sub_agents.values():  # those of a history
             self._follow(agent)
 
     def __contains__(self, thread_id: object) -> bool:
         return thread_id in self._state.sub_agents
+
+    @property
+    def threads(self) -> tuple[str, ...]:
+        """Their threads."""
+        return tuple(self._state.sub_agents)
 
     def hear(self, thread_id: str, method: str, params: JsonValue) -> None:
         """Something was said of the session's thread, or of one below: it may name another one."""
@@ -98,6 +102,15 @@ class SubAgents:
             agent.turn_id = None
             self._follow(agent)
 
+    async def settled(self) -> None:
+        """Wait until nothing runs in any of them."""
+        while any(agent.turn_id is not None for agent in self._state.sub_agents.values()):
+            await self._changed.wait()
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
     def detach(self) -> None:
         """Hear and send nothing more of them."""
         self._leave()
@@ -129,12 +142,14 @@ class SubAgents:
         if client.subagents:
             from codex_acp.adapter.sub_agents.shown_session import ShownSubAgent
 
-            sink: SubAgentSink = ShownSubAgent(agent, self._codex, self._outflow, state, self.hear)
+            sink: SubAgentSink = ShownSubAgent(
+                agent, self._codex, self._outflow, state, self.hear, self._wake
+            )
         else:
             from codex_acp.adapter.sub_agents.noted import NotedSubAgent
 
             outlet = self._outlet(agent)
-            sink = NotedSubAgent(agent, self._codex, outlet, state, self.hear)
+            sink = NotedSubAgent(agent, self._codex, outlet, state, self.hear, self._wake)
         self._sinks[agent.thread_id] = sink
 
     def _outlet(self, agent: SubAgent) -> NotesOutlet:

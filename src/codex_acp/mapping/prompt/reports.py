@@ -11,7 +11,7 @@ from codex_acp.codex._generated.models import ApiKeyAccount, ChatgptAccount
 from codex_acp.routing.display import block, code_span, inline, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from codex_acp.codex._generated.models import (
         GetAccountResponse,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         ThreadBackgroundTerminal,
         ThreadGoal,
     )
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.config.options import Option
 
 __all__ = [
     "Fact",
@@ -63,24 +63,16 @@ def status_report(facts: Sequence[Fact]) -> str:
     return "\n".join(f"- **{inline(name)}**: {inline(value)}" for name, value in facts)
 
 
-def setting_facts(options: Sequence[JsonValue]) -> list[Fact]:
-    """The config options of a session as they are set, from their JSON."""
-    facts = []
-    for option in options:
-        if isinstance(option, dict):
-            value = option.get("currentValue")
-            named = [entry for entry in _entries(option) if entry.get("value") == value]
-            shown = named[0].get("name") if named else {True: "on", False: "off"}.get(value is True)
-            facts.append(Fact(str(option.get("name")), str(shown)))
-    return facts
+def setting_facts(options: Sequence[Option]) -> list[Fact]:
+    """The config options of a session as they are set."""
+    return [Fact(option.name, _set_to(option)) for option in options]
 
 
-def _entries(option: Mapping[str, JsonValue]) -> Iterator[Mapping[str, JsonValue]]:
-    """The values of a select, with those within groups."""
-    values = option.get("options")
-    for entry in values if isinstance(values, list) else ():
-        if isinstance(entry, dict):
-            yield from _entries(entry) if "options" in entry else (entry,)
+def _set_to(option: Option) -> str:
+    if option.switch:
+        return "on" if option.current == option.values[1] else "off"
+    choices = (*option.choices, *option.grouped)
+    return next((c.name for c in choices if c.value == option.current), option.current)
 
 
 def account_fact(account: GetAccountResponse) -> Fact:
