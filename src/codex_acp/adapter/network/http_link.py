@@ -202,6 +202,7 @@ class AcceptedHttpLink:
         if self._ended.is_set():
             return
         self._ended.set()
+        self._started.set()
         self._may_read.set()
         if self._idle is not None:
             self._idle.cancel()
