@@ -75,7 +75,7 @@ class SubAgentBench:
         said = "capabilities" if self.version == 2 else "clientCapabilities"
         who = "info" if self.version == 2 else "clientInfo"
         params = {"protocolVersion": self.version, who: INFO, said: self._capabilities}
-        self.ask("initialize", params)
+        self.introduction = self.ask("initialize", params)
         self.session: str = self.ask("session/new", self.place)["sessionId"]
 
     @property

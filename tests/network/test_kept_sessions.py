@@ -100,6 +100,8 @@ async def test_a_late_answer_of_the_connection_before_settles_nothing(server: Se
         await two.choose(again, "reject_once")
         await two.choose(again, "allow_once")
         assert (await one.outcome(running))["result"]["stopReason"] == "end_turn"
+        # Over HTTP a client that is gone may look alive for a minute: who shows it is told, too.
+        await two.until(lambda: any("has ended: end_turn" in str(u) for u in two.updates))
         await two.ask("session/list", {})
         assert [("decline" in line, "accept" in line) for line in server.decisions()] == [
             (True, False)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import anyio
@@ -219,20 +220,20 @@ class NetworkSession:
         task = asyncio.ensure_future(run())
         self._prompts.add(task)
         task.add_done_callback(self._prompts.discard)
+        task.add_done_callback(partial(self._prompt_ended, client))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if client.gone:
-                task.add_done_callback(self._ended_unanswered)
-            else:
+            if not client.gone:
                 task.cancel()
                 await asyncio.wait({task})
                 _ = task.cancelled() or task.exception()
             raise
 
-    def _ended_unanswered(self, task: asyncio.Task[PromptResponse]) -> None:
-        """A prompt has ended that its own connection can no longer be told of."""
-        if task.cancelled() or self._over:
+    def _prompt_ended(self, client: Client, task: asyncio.Task[PromptResponse]) -> None:
+        """A prompt has ended: who shows the session now is told, if the answer is another's."""
+        elsewhere = client.gone or self.client not in (client, None)
+        if task.cancelled() or self._over or not elsewhere:
             return
         error = task.exception()
         if error is None:

@@ -91,21 +91,29 @@ class Session:
     # What the client asks for.
 
     async def prompt(
-        self, prompt: Sequence[Block], when_inserted: Callable[[str], None] | None = None
+        self,
+        prompt: Sequence[Block],
+        when_inserted: Callable[[str], None] | None = None,
+        *,
+        joins: bool = False,
     ) -> PromptDone:
         """Run one prompt and return how it ended; all of its updates are sent before.
 
         ``when_inserted`` is called with the message's id when Codex has taken it.
 
         While another one runs it is steered into that one's turn, where Codex allows it, and ends
-        with it; else it waits. Raises RpcError: -32602 for content that cannot be sent, -32600
+        with it; else it waits, unless it ``joins`` (NothingRuns).
+
+        Raises RpcError: -32602 for content that cannot be sent, -32600
         when too many wait, -32603 when the turn failed or Codex is gone; NotTaken if that was so
         before it had read anything of the prompt.
         """
         if self.lost is not None:
             raise NotTaken(INTERNAL_ERROR, self.lost)
         end, usage, untaken = await self.prompts.run(
-            lambda: self._work(prompt), lambda taken: self._inserted(taken, prompt, when_inserted)
+            lambda: self._work(prompt),
+            lambda taken: self._inserted(taken, prompt, when_inserted),
+            joins=joins,
         )
         self._outflow.flush()
         if isinstance(end, PromptFailure):
