@@ -53,7 +53,7 @@ WAYS = {
     "codex-acp-sdk doctor --turn": Way("ok       turn: "),
     "codex-acp-sdk doctor --editor zed": Way('"agent_servers"'),
     "codex-acp-sdk login": Way("https://auth.openai.com/", goes_on=True, exit_code=-2),
-    "codex-acp-sdk serve --listen ws://127.0.0.1:8765/acp --token-file tokens": Way(
+    "codex-acp-sdk serve --listen http://127.0.0.1:8765/acp --token-file tokens": Way(
         "listening at", goes_on=True
     ),
     "codex-acp-sdk run --connect ws://127.0.0.1:8765/acp --token-file tokens"
