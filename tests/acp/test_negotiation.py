@@ -124,7 +124,8 @@ async def test_initialize_comes_first_and_once(versions: tuple[int, ...]) -> Non
         assert (early["error"]["code"], len(agent.given)) == (-32600, 0)
         assert "result" in await agent.peer.ask(2, "initialize", asked(2))
         for version in (2, 1):
-            again = await agent.peer.ask(3, "initialize", asked(version))
+            await agent.peer.ask(3, "session/list", {})
+            again = await agent.peer.ask(4, "initialize", asked(version))
             assert (again["error"]["code"], len(agent.given)) == (-32600, 1)
 
 
@@ -141,6 +142,31 @@ async def test_params_of_a_newer_version_are_read_as_far_as_they_are_known() -> 
     (request,) = agent.given
     assert isinstance(request, v2.InitializeRequest)
     assert (request.protocol_version, request.info.name) == (2, "unknown")
+
+
+async def test_a_client_of_version_2_may_repeat_initialize_until_it_asks_for_more() -> None:
+    agent = Agent(1, 2)
+    async with agent.side:
+        assert (await agent.peer.ask(1, "initialize", asked(2)))["result"]
+        lower = await agent.peer.ask(2, "initialize", asked(1))
+        assert lower["error"]["code"] == -32600
+        broken = await agent.peer.ask(3, "initialize", {"protocolVersion": 2})
+        assert broken["error"]["code"] == -32602
+        newer = await agent.peer.ask(4, "initialize", asked(3))
+        assert newer["result"]["protocolVersion"] == 2
+        assert len(agent.given) == 2
+        prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "hi"}]}
+        assert (await agent.peer.ask(5, "session/prompt", prompt))["result"]["messageId"] == "m1"
+        assert (await agent.peer.ask(6, "initialize", asked(2)))["error"]["code"] == -32600
+
+
+async def test_a_client_of_version_1_may_not() -> None:
+    agent = Agent(1, 2)
+    async with agent.side:
+        assert (await agent.peer.ask(1, "initialize", asked(1)))["result"]
+        for version in (1, 2):
+            again = await agent.peer.ask(2 + version, "initialize", asked(version))
+            assert again["error"]["code"] == -32600
 
 
 @pytest.mark.parametrize("requested", [2, 3])

@@ -1,4 +1,4 @@
-"""The way of one message can be traced, and has few idle calls: counts, which no machine changes."""
+"""The way of one message can be traced, and has few idle calls. No machine changes the counts."""
 
 from __future__ import annotations
 

@@ -58,7 +58,9 @@ def test_a_version_that_is_none_of_ours_is_refused_and_the_next_one_may_fit(
         early = adapter.ask("session/new", {"cwd": str(home.workspace), "mcpServers": []})
         assert early["error"]["code"] == -32600
         assert initialize(asked)["result"]["protocolVersion"] == answered
-        assert initialize(asked)["error"]["code"] == -32600, "once is enough"
+        assert initialize(asked)["result"]["protocolVersion"] == answered, "it may be repeated"
+        adapter.ask("session/list", {})
+        assert initialize(asked)["error"]["code"] == -32600, "but before all else"
 
 
 def test_an_agent_of_version_1_alone_answers_1_to_whatever_is_asked() -> None:

@@ -119,4 +119,4 @@ def test_the_first_answers_wait_for_no_model(tmp_path: Path) -> None:
 
 def _is_heavy(name: str) -> bool:
     package = name.split(".", maxsplit=1)[0]
-    return package in {"pydantic", "pydantic_core"} or "models" in name.split(".")
+    return package in {"pydantic", "pydantic_core", "anyio"} or "models" in name.split(".")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         UnstableAgentNotificationHandlers,
         UnstableAgentRequestHandlers,
     )
-    from codex_acp.acp.conventions import QuickHandler
+    from codex_acp.acp.conventions import ExtensionHandler, QuickHandler
     from codex_acp.acp.dialects import Dialect
     from codex_acp.acp.side import InvalidNotificationCallback
     from codex_acp.acp.v2_calls import ClientCallsV2
@@ -54,6 +54,8 @@ class AgentSide(Side, ClientCalls):
     first requests before the models are loaded, see `Side`; most agents do without. ``unstable``
     has the handlers of methods that the stable schema lacks, those that are offered; given, it also
     has the side read and send unstable fields and members. Without it they are unknown here.
+    ``extensions`` has methods that are in no schema, which begin with ``_``: an async function of
+    the params as plain JSON, which returns the result so, or raises RpcError.
 
     ``v2`` has the handlers for clients of version 2, a draft, or is a function that gives them when
     the first such client comes, so that nothing of that version is loaded before; then ``requests``
@@ -62,7 +64,8 @@ class AgentSide(Side, ClientCalls):
     where there is none. Params that were written for a newer version are read in the chosen one:
     the handler is given what that one knows of them.
 
-    A request before ``initialize``, and a second ``initialize``, are answered -32600.
+    A request before ``initialize``, and a second ``initialize``, are answered -32600; but a client
+    of version 2 may repeat it, for no lower version, until it has sent anything else.
     """
 
     def __init__(
@@ -76,15 +79,20 @@ class AgentSide(Side, ClientCalls):
         unstable: UnstableAgentRequestHandlers | None = None,
         unstable_notifications: UnstableAgentNotificationHandlers | None = None,
         v2: AgentHandlers | Callable[[], AgentHandlers] | None = None,
+        extensions: Mapping[str, ExtensionHandler] | None = None,
     ) -> None:
         v1: Handlers | None = None
         if requests is not None and notifications is not None:
-            v1 = Handlers(requests, notifications, unstable, unstable_notifications, quick)
+            both = (unstable, unstable_notifications)
+            v1 = Handlers(requests, notifications, *both, quick, extensions)
 
         def complete(made: Dialect) -> Dialect:
             return made.with_initialize(self._or_reset, self._quick_or_reset)
 
         super().__init__(connection, dialects("agent", v1, v2, complete), on_invalid_notification)
+        self._initialized = False
+        self._asked = False
+        """Whether any other request than ``initialize`` has come behind it."""
 
     @cached_property
     def v2(self) -> ClientCallsV2:
@@ -101,15 +109,14 @@ class AgentSide(Side, ClientCalls):
             refusal = f"{request.method} was sent before initialize"
             answer_rpc_error(responder, RpcError(INVALID_REQUEST, refusal))
         else:
+            self._asked = True
             super().on_request(request, responder)
 
     def _on_initialize(self, request: Request, responder: Responder) -> None:
-        if self._version is not None:
-            refusal = "initialize was sent before; it is allowed once per connection"
-            answer_rpc_error(responder, RpcError(INVALID_REQUEST, refusal))
-            return
         try:
             chosen = choose_version(request.params, self._dialects)
+            if self._version is not None:
+                self._check_repeated(self._version, chosen)
         except RpcError as error:
             answer_rpc_error(responder, error)
             return
@@ -119,6 +126,16 @@ class AgentSide(Side, ClientCalls):
         if not responder.settled:
             # Requests that follow in the same read run behind it, so they need not wait.
             self._version = chosen
+
+    def _check_repeated(self, spoken: int, chosen: int) -> None:
+        """Raises RpcError for an ``initialize`` that may not come again."""
+        if spoken == 1 or self._asked or not self._initialized:
+            again = "before any other request" if spoken > 1 else "once per connection"
+            refusal = f"initialize was sent before; it is allowed {again}"
+            raise RpcError(INVALID_REQUEST, refusal)
+        if chosen != spoken:
+            refusal = f"a repeated initialize must request protocol version {spoken} or later"
+            raise RpcError(INVALID_REQUEST, refusal)
 
     def on_notification(self, notification: Notification) -> None:
         """See `Side.on_notification`; before ``initialize`` there is nothing they could be for."""
@@ -139,13 +156,16 @@ class AgentSide(Side, ClientCalls):
         """``initialize``, which may be sent again if it fails."""
 
         async def run(*args: P.args, **kwargs: P.kwargs) -> T:
+            is_first, self._initialized = not self._initialized, False
             try:
                 result = await initialize(*args, **kwargs)
                 self._check_answered(getattr(result, "protocol_version", self._version))
-                return result
             except BaseException:
-                self._version = None
+                self._version = None if is_first else self._version
+                self._initialized = not is_first
                 raise
+            self._initialized = True
+            return result
 
         return run
 

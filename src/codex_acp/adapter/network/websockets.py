@@ -1,6 +1,7 @@
 """Accepting websockets: the handshake behind the door, then one ACP connection each.
 
-With the package ``websockets``, which is loaded when a server is started.
+With the package ``websockets``, which is loaded when a server is started. Where streamable HTTP is
+served as well, what a connection begins with says whose it is.
 """
 
 from __future__ import annotations
@@ -10,8 +11,12 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
+from anyio import CancelScope
+
 from codex_acp.adapter.network.door import Refusal
+from codex_acp.adapter.network.strangers import Strangers
 from codex_acp.errors import MisuseError
+from codex_acp.transport.streamable_http import CONNECTION_ID
 from codex_acp.transport.websocket_server import AcceptedLink
 
 if TYPE_CHECKING:
@@ -23,15 +28,13 @@ if TYPE_CHECKING:
     from websockets.http11 import Request, Response
 
     from codex_acp.adapter.network.door import Door
+    from codex_acp.adapter.network.http_server import HttpServer
     from codex_acp.adapter.network.hub import Hub
     from codex_acp.adapter.network.tokens import Token
 
-__all__ = ["CONNECTION_ID", "websocket_server"]
+__all__ = ["network_server"]
 
 logger = logging.getLogger(__name__)
-
-CONNECTION_ID: Final = "Acp-Connection-Id"
-"""The header that names a connection: an address, and no secret."""
 
 HANDSHAKE_SECONDS: Final = 10.0
 """For the whole request of a handshake."""
@@ -39,23 +42,25 @@ HANDSHAKE_SECONDS: Final = 10.0
 CLOSE_SECONDS: Final = 1.0
 """For the closing handshake; then the connection is cut."""
 
+HEAD_BYTES: Final = 16 * 1024
+"""Of a request, to see whether it wants a websocket."""
+
 
 class WebSocketServer:
     """What is done with each connection."""
 
-    def __init__(self, hub: Hub, door: Door) -> None:
+    def __init__(self, hub: Hub, door: Door, strangers: Strangers) -> None:
         self._hub = hub
         self._door = door
+        self._strangers = strangers
         self._let_in: dict[ServerConnection, Token] = {}
-        self.unasked: set[ServerConnection] = set()
-        """Connections that have sent no complete request yet."""
 
     def request(self, connection: ServerConnection, request: Request) -> Response | None:
         """Let it in, or answer why not."""
-        self.unasked.discard(connection)
+        self._strangers.known(connection.transport)
         found = self._door.check(request.path, request.headers)
         if not isinstance(found, Refusal):
-            found = self._door.enter(len(self._let_in)) or found
+            found = self._door.enter(found.owner) or found
         if isinstance(found, Refusal):
             self._door.log(found, _who(connection))
             response = connection.respond(found.status, f"{found.reason}\n")
@@ -73,7 +78,7 @@ class WebSocketServer:
         if response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
             response.headers[CONNECTION_ID] = connection.id.hex
         else:
-            self._let_in.pop(connection, None)
+            self._left(connection)
         return None
 
     async def serve(self, connection: ServerConnection) -> None:
@@ -85,44 +90,35 @@ class WebSocketServer:
         try:
             await self._hub.serve(link, link, self._let_in[connection], connection_id)
         finally:
-            self._let_in.pop(connection, None)
-
-    def made(self, connection: ServerConnection) -> bool:
-        """A stranger has connected; whether there is room for one more."""
-        if len(self.unasked) >= self._door.limits.handshakes:
-            return False
-        self.unasked.add(connection)
-        return True
+            self._left(connection)
 
     def lost(self, connection: ServerConnection) -> None:
         """It is gone, perhaps before it has asked for anything."""
-        self.unasked.discard(connection)
-        self._let_in.pop(connection, None)
+        self._strangers.known(connection.transport)
+        self._left(connection)
+
+    def _left(self, connection: ServerConnection) -> None:
+        token = self._let_in.pop(connection, None)
+        if token is not None:
+            self._door.left(token.owner)
 
 
 @asynccontextmanager
-async def websocket_server(
-    hub: Hub, door: Door, sock: socket, tls: ssl.SSLContext | None = None
+async def network_server(
+    hub: Hub, door: Door, sock: socket, tls: ssl.SSLContext | None, *, http: bool
 ) -> AsyncIterator[None]:
-    """Accept on ``sock`` until the end of the block; the connections are ended with it."""
+    """Accept on ``sock`` until the end of the block; the connections are ended with it.
+
+    Websockets; with ``http`` what wants none is served by `HttpServer`.
+    """
     try:
-        from websockets.asyncio.server import ServerConnection, serve
+        from websockets.asyncio.server import serve
     except ImportError as error:
         message = "websockets is not installed: pip install 'codex-acp-sdk[remote]'"
         raise MisuseError(message) from error
-    server = WebSocketServer(hub, door)
-
-    class Counted(ServerConnection):
-        """Strangers that say nothing are bounded in number as well as in time."""
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            if not server.made(self):
-                transport.abort()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            server.lost(self)
-            super().connection_lost(exc)
+    strangers = Strangers(door.limits.handshakes)
+    server = WebSocketServer(hub, door, strangers)
+    others = _http_server(hub, door, strangers) if http else None
 
     quiet = logging.getLogger("codex_acp.adapter.network.handshakes")
     quiet.setLevel(logging.CRITICAL)  # a stranger writes no traceback into our log: see `Door.log`
@@ -131,9 +127,10 @@ async def websocket_server(
         server.serve,
         sock=sock,
         ssl=tls,
+        ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS,
         process_request=server.request,
         process_response=server.response,
-        create_connection=Counted,
+        create_connection=_accepted(server, strangers, others),
         compression=None,
         max_size=limits.message_bytes,
         open_timeout=HANDSHAKE_SECONDS,
@@ -143,7 +140,86 @@ async def websocket_server(
         server_header=None,
         logger=quiet,
     ):
-        yield
+        try:
+            yield
+        finally:
+            strangers.cut_all()
+            if others is not None:
+                with CancelScope(shield=True):
+                    await others.aclose()
+
+
+def _accepted(
+    server: WebSocketServer, strangers: Strangers, others: HttpServer | None
+) -> type[ServerConnection]:
+    """What is made for each connection that comes."""
+    from websockets.asyncio.server import ServerConnection
+
+    class Counted(ServerConnection):
+        """Strangers that say nothing are bounded in number as well as in time."""
+
+        _begun: bytes | None = None
+        """What it has sent, as long as nobody knows what it is."""
+
+        def connection_made(self, transport: Any) -> None:
+            strangers.come(transport)
+            if others is None:
+                super().connection_made(transport)
+                return
+            self._begun = b""
+            self._undecided = transport
+            self._limit = self.loop.call_later(HANDSHAKE_SECONDS, transport.abort)
+
+        def data_received(self, data: bytes) -> None:
+            if self._begun is None:
+                super().data_received(data)
+                return
+            assert others is not None
+            self._begun += data
+            is_websocket = _wants_websocket(self._begun)
+            if is_websocket is None:
+                return
+            begun, self._begun = self._begun, None
+            self._limit.cancel()
+            if is_websocket:
+                super().connection_made(self._undecided)
+                super().data_received(begun)
+            else:
+                others.take(self._undecided, begun)
+
+        def eof_received(self) -> None:
+            if self._begun is None:
+                super().eof_received()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            if self._begun is None:
+                server.lost(self)
+                super().connection_lost(exc)
+            else:
+                self._limit.cancel()
+                strangers.known(self._undecided)
+
+    return Counted
+
+
+def _http_server(hub: Hub, door: Door, strangers: Strangers) -> HttpServer:
+    from codex_acp.adapter.network.http_server import HttpServer
+
+    return HttpServer(hub, door, strangers)
+
+
+def _wants_websocket(begun: bytes) -> bool | None:
+    """Whether a connection begins with the handshake of one; None if that cannot be told yet.
+
+    Only who reads it is decided here, and each of the two takes nothing for granted.
+    """
+    if not b"GET ".startswith(begun[:4]):
+        return False
+    head, end, _ = begun.partition(b"\r\n\r\n")
+    if not end:
+        return None if len(begun) <= HEAD_BYTES else False
+    lines = (line.partition(b":") for line in head.lower().split(b"\r\n"))
+    return any(name == b"upgrade" and b"websocket" in value for name, _, value in lines)
 
 
 def _who(connection: ServerConnection) -> str:

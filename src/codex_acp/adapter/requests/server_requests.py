@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, assert_never
 
 import anyio
@@ -117,7 +118,7 @@ class ServerRequestRunner:
             case Approval():
                 return await self._approve(routed)
             case Elicitation():
-                with self._waiting(routed.session_id):
+                with self._waiting(routed):
                     reply = await self._elicitations.ask(self._key(routed.request.id), routed)
                 return self._refused(routed.request, _ID_IN_USE) if reply is None else reply
             case Decline():
@@ -136,6 +137,11 @@ class ServerRequestRunner:
         threads = {e.route.thread_id for e in pending if e.route.session_id == session_id}
         self._carry_out(self._ledger.turn_cancelled(frozenset(threads)))
         self._elicitations.withdraw_of_session(session_id)
+
+    def sub_agents_cancelled(self, threads: frozenset[str]) -> None:
+        """The client cancelled these sub-agents, and nothing else of their session."""
+        self._carry_out(self._ledger.turn_cancelled(threads))
+        self._elicitations.withdraw_of_threads(threads)
 
     def reported(self, event: ServerNotification) -> None:
         """Codex reported an item or a turn: another action than the allowed one must not run."""
@@ -213,7 +219,7 @@ class ServerRequestRunner:
         if session is not None:
             session.announce_tool_call(routed.announcement)
         self._transcript.record(records.approval_requested(entry))
-        with self._waiting(routed.session_id):
+        with self._waiting(routed):
             settlement = await self._ask(entry)
         self._settled(routed, accepted=settlement.outcome == "accepted")
         if settlement.reply is None:
@@ -297,8 +303,9 @@ class ServerRequestRunner:
             reason=reason_shown(approval),
             command=command_of(approval),
         )
+        asked = partial(self._ledger.asked, entry.key)
         try:
-            return await self._asks(entry.route.session_id).request_permission(question)
+            return await self._asks(entry.route.session_id).request_permission(question, asked)
         except CodexAcpError as error:
             return Failed(f"the client gave no outcome: {error}")
 
@@ -350,9 +357,9 @@ class ServerRequestRunner:
             self._say(routed.session_id, f"Declined without asking: {reason}")
         return self._refused(routed.request, routed.reason)
 
-    def _waiting(self, session_id: str) -> AbstractContextManager[None]:
-        session = self._session(session_id)
-        return nullcontext() if session is None else session.waiting_for_person()
+    def _waiting(self, routed: Approval | Elicitation) -> AbstractContextManager[None]:
+        session = self._session(routed.session_id)
+        return nullcontext() if session is None else session.waiting_for_person(routed.thread_id)
 
     def _say(self, session_id: str, text: str) -> None:
         session = self._session(session_id)
