@@ -28,6 +28,7 @@ from codex_acp.codex._generated.models import (
     TurnStartParams,
     UncommittedChangesReviewTarget,
 )
+from codex_acp.codex.connection.pages import all_pages
 from codex_acp.errors import ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
 from codex_acp.mapping.prompt import reports
@@ -53,9 +54,6 @@ __all__ = ["CommandRuns"]
 logger = logging.getLogger(__name__)
 
 _PLAN_OFF: Final = "Plan mode is off: Codex does the work again."
-
-MAX_PAGES: Final = 50
-"""Of the list of MCP servers; a cursor that never ends must not hold a prompt for ever."""
 
 
 class CommandRuns:
@@ -243,15 +241,8 @@ class CommandRuns:
             raise RpcError(INVALID_REQUEST, message)
 
     async def _servers(self) -> list[McpServerStatus]:
-        servers: list[McpServerStatus] = []
         params = ListMcpServerStatusParams(thread_id=self._session_id)
-        for _ in range(MAX_PAGES):
-            page = await self._codex().mcp_server_status_list(params)
-            servers += page.data
-            if page.next_cursor is None or page.next_cursor == params.cursor:
-                break
-            params.cursor = page.next_cursor
-        return servers
+        return await all_pages(self._codex().mcp_server_status_list, params)
 
     async def _list_skills(self) -> str:
         return reports.skills_report(await self._skills())

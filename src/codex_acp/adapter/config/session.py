@@ -10,6 +10,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from codex_acp.adapter.refused_calls import refused_call
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
@@ -173,9 +174,7 @@ class ConfigSession(NotificationSink):
         try:
             await self._catalogues.codex.call_raw(method, params)
         except ErrorReply as error:
-            data = {"message": error.message, "code": error.code, "data": error.data}
-            message = f"Codex refused the change: {error.message}"
-            raise RpcError(INTERNAL_ERROR, message, data) from error
+            raise refused_call("Codex refused the change", error) from error
         except CodexAcpError as error:
             message = f"the change did not reach Codex: {error}"
             raise RpcError(INTERNAL_ERROR, message) from error

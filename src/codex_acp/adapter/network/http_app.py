@@ -114,6 +114,10 @@ class HttpApp:
         try:
             if isinstance(found, Refusal):
                 raise NotTaken(found.status, found.reason)
+            if exchange.get_all("content-length") and exchange.get_all("transfer-encoding"):
+                # Who is in front may have read another request in it.
+                exchange.more_headers = [*exchange.more_headers, ("connection", "close")]
+                _refuse(HTTPStatus.BAD_REQUEST, "the body has two lengths")
             if not exchange.socket.let_in(found.owner):
                 _refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many TCP connections are open")
             if exchange.method == "POST":

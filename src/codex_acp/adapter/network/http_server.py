@@ -49,6 +49,7 @@ class HttpServer:
         except ImportError as error:
             message = "hypercorn is not installed: pip install 'codex-acp-sdk[http]'"
             raise MisuseError(message) from error
+        _bound_buffers()
         self._app = HttpApp(hub, door)
         self._sockets = HttpSockets(door, strangers)
         self._tcp_server = TCPServer
@@ -92,3 +93,24 @@ class HttpServer:
         finally:
             self._sockets.lost(made)
             transport.abort()
+
+
+def _bound_buffers() -> None:
+    """Have the buffer of a stream hold up who fills it.
+
+    Hypercorn's own (0.18) lets them go on when the client takes nothing at all: it looks at how
+    little has gone, and not at what is left.
+    """
+    from hypercorn.protocol import h2
+
+    class Bounded(h2.StreamBuffer):
+        """One that waits until what is left is little."""
+
+        async def push(self, data: bytes) -> None:
+            await super().push(data)
+            while len(self.buffer) >= h2.BUFFER_HIGH_WATER and not self._complete:
+                await self._paused.clear()
+                await self._paused.wait()
+
+    if h2.StreamBuffer.__module__ == h2.__name__:  # once in a process
+        h2.__dict__["StreamBuffer"] = Bounded

@@ -82,8 +82,8 @@ class PromptHost(Protocol):
     def turn_begins(self) -> None:
         """A turn is about to be asked for."""
 
-    def works_by_itself(self) -> None:
-        """A turn has begun that no prompt has asked for."""
+    def works(self) -> None:
+        """A turn has begun, for a prompt or by itself."""
 
     def rests(self, end: PromptEnd) -> None:
         """It is over."""

@@ -11,8 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-import anyio
-
+from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.adapter.prompts.host import NothingRuns, PromptAnswer, PromptHost, Speech, TurnWork
 from codex_acp.adapter.prompts.queue import PromptQueue
 from codex_acp.adapter.prompts.run import PromptRun
@@ -148,7 +147,7 @@ class Prompts:
 
     async def _attempt(self, prompt: QueuedPrompt, work: TurnWork | Speech) -> PromptAnswer | None:
         """Place the prompt and wait for its end; None: its turn ended without it, try again."""
-        prompt.scope = anyio.CancelScope()
+        prompt.scope = CancelScope()
         with prompt.scope:
             if isinstance(work, Speech):
                 self._must_join(prompt)
@@ -200,6 +199,8 @@ class Prompts:
             if not self._host.client_gone and self._queue.of_run(run) == [prompt]:
                 # The client's `$/cancel_request`, and nobody else waits for this turn: the answer
                 # follows its end, too.
+                import anyio  # not before: a prompt begins without
+
                 self._cancel_run(run)
                 with anyio.CancelScope(shield=True):
                     await run.wait()
@@ -336,12 +337,12 @@ class Prompts:
         self._active = turn_id
         if turn_id in self.stale:
             self._spawn(lambda: self._end.interrupt_again(turn_id))
-        elif self._run is not None:
-            self._run.turn_began(turn_id, root_id)
-            self._queue.wake()
-            self._end.turn_began(self._run)
         else:
-            self._host.works_by_itself()
+            self._host.works()  # before what it shows, also if the call is not answered yet
+            if self._run is not None:
+                self._run.turn_began(turn_id, root_id)
+                self._queue.wake()
+                self._end.turn_began(self._run)
 
     def turn_ended(self, turn_id: str, end: PromptEnd) -> None:
         """``turn/completed``, however it could be read."""

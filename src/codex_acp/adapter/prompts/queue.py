@@ -10,8 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-import anyio
-
+from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_REQUEST
 
@@ -45,7 +44,7 @@ class QueuedPrompt:
         """Whether it is being answered without a turn; those behind it need not wait for that."""
         self.unread = False
         """Whether it has its place, but the turn into which it was steered has not read it."""
-        self.scope = anyio.CancelScope()
+        self.scope = CancelScope()
         """Around all that is done while it waits."""
 
     def inserted(self) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, assert_never
 
 import anyio
@@ -302,8 +303,9 @@ class ServerRequestRunner:
             reason=reason_shown(approval),
             command=command_of(approval),
         )
+        asked = partial(self._ledger.asked, entry.key)
         try:
-            return await self._asks(entry.route.session_id).request_permission(question)
+            return await self._asks(entry.route.session_id).request_permission(question, asked)
         except CodexAcpError as error:
             return Failed(f"the client gave no outcome: {error}")
 

@@ -228,7 +228,7 @@ class Session:
         activity.background = list(self._state.background)
         self._outflow.send(self.id, activity)
 
-    def works_by_itself(self) -> None:
+    def works(self) -> None:
         """See `PromptHost`."""
         self.activity.begins()
 

@@ -58,7 +58,6 @@ class SessionServices(NotificationSink):
         session_id = session.id
         session.commands = self._commands_of(session_id, opened)
         self._follow(opened.codex, session_id)
-        self._spawn(lambda: self._announce(session_id))
 
     async def told_commands(self, session_id: str) -> Sequence[Command]:
         """The commands of an open session, which the client is told by an answer.
