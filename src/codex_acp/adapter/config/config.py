@@ -180,7 +180,6 @@ class Config:
         session = self._sessions.get(session_id)
         return None if session is None else session.unrestored
 
-<<<<<<< HEAD
     def began(self, session_id: str) -> tuple[str, ...]:
         """What the person is to know of the mode that a session was put into by itself."""
         session = self._sessions.get(session_id)
@@ -201,13 +200,6 @@ class Config:
         how = described(session.settings.access)
         return f"{MODE_VARIABLE} has put this session into the mode {mode}: {how}."
 
-    def shown(self, session_id: str) -> list[JsonValue]:
-        """The config options of an open session as they are now; none for another."""
-        session = self._sessions.get(session_id)
-        return [] if session is None else config_options(self._view(session))
-
-=======
->>>>>>> refs/heads/house
     def options(self, session_id: str) -> list[Option]:
         """The options of an open session as they are now; none for another."""
         session = self._sessions.get(session_id)
