@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ EVERY_VERSION = pytest.mark.parametrize("version", [1, 2])
 
 def left_running(version: int, *commands: str) -> EitherVersion:
     runs = [[exec_command(command, yield_time_ms=250)] for command in commands]
-    script = [*runs, [Text("They run on.")]]
+    script: list[list[Any]] = [*runs, [Text("They run on.")]]
     return EitherVersion(version, script, sandbox_mode="danger-full-access")
 
 
@@ -80,3 +81,29 @@ def test_an_interrupted_command_is_no_background_work() -> None:
         assert it.adapter.answer(prompt)["result"]["stopReason"] == "cancelled"
         assert it.prompt(session, "/ps") == "Nothing runs in the background."
         assert "Runs on in the background" not in str(it.adapter.messages)
+
+
+@EVERY_VERSION
+def test_what_runs_on_is_told_again_when_its_session_is_opened_anew(version: int) -> None:
+    with left_running(version, "sleep 605") as it:
+        session = it.new()
+        it.prompt(session, "Begin.")
+        where = {"sessionId": session, "cwd": str(it.home.workspace), "mcpServers": []}
+        method = "session/load" if version == 1 else "session/resume"
+        before = len(it.adapter.messages)
+        assert "result" in it.adapter.ask(method, where)
+        again = updates_of(it.adapter.messages[before:], session)
+        if version == 1:
+            (call,) = tool_calls(again).values()
+            assert call["status"] == "completed"
+            assert "Runs on in the background." in str(call["content"])
+            return
+        kinds = [update["sessionUpdate"] for update in again]
+        (terminal,) = (u for u in again if u["sessionUpdate"] == "terminal_update")
+        state = again[kinds.index("state_update")]
+        assert kinds.index("terminal_update") < kinds.index("state_update")
+        assert state["background"] == [{"type": "terminal", "terminalId": terminal["terminalId"]}]
+        stop = {"sessionId": session, "terminalId": terminal["terminalId"]}
+        assert it.adapter.ask("terminal/cancel", stop)["result"] == {}
+        it.until(session, "state_update", background=[])
+        assert it.prompt(session, "/ps") == "Nothing runs in the background."

@@ -176,6 +176,8 @@ class SessionOpener:
                 result = await self._resume(codex, session_id, setup)
                 try:
                     state = await self._past(codex, session_id, result, held, how, setup.audience)
+                    if was_open is not None:
+                        state = await self._left_running(codex, session_id, state, how, setup)
                 except BaseException:
                     await self.let_go(codex, session_id)
                     raise
@@ -319,6 +321,21 @@ class SessionOpener:
         self._sessions.events.items.learn_thread(known)
         held.keep(("turn/started", {"threadId": session_id, "turn": turn}) for turn in turns)
         return known.turns[0].id if known.turns else None
+
+    async def _left_running(
+        self,
+        codex: AppServerConnection,
+        session_id: str,
+        state: SessionState | None,
+        how: How,
+        setup: Setup,
+    ) -> SessionState | None:
+        """The same memory, with what runs on in the background; v1 hears of it in a history."""
+        from codex_acp.adapter.sessions.left_running import left_running
+
+        audience = setup.audience or self._sessions.audience(None)
+        told = how == "load" or audience.features.agent_terminals
+        return await left_running(codex, session_id, state, audience, told=told)
 
     async def _past(
         self,

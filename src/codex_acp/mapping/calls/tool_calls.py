@@ -39,6 +39,7 @@ __all__ = [
     "call_ended",
     "call_started",
     "close_open_calls",
+    "still_runs",
     "whole_call",
 ]
 
@@ -154,6 +155,11 @@ def close_open_calls(state: SessionState, *, goes_on: bool = False) -> SessionEv
         else _cut_off(state, tool_call_id, open_call)
         for tool_call_id, open_call in left
     ]
+
+
+def still_runs(state: SessionState, item: CommandExecutionThreadItem) -> SessionEvents:
+    """A command of an earlier turn that runs in the background, for a client that opens anew."""
+    return [*call_started(state, item), _in_background(state, state.open_calls.pop(item.id))]
 
 
 def _in_background(state: SessionState, open_call: OpenCall) -> SessionEvent:
