@@ -57,6 +57,7 @@ def test_a_profile_that_codex_does_not_have_leaves_a_session_as_configured() -> 
         assert "This session is as configured." in said
 
 
+@pytest.mark.attack("client")
 def test_the_configuration_counts_as_configured_and_what_weakens_it_is_told(
     tmp_path: Path,
 ) -> None:
