@@ -100,6 +100,15 @@ def test_a_login_is_made_when_codex_needs_one_and_only_then() -> None:
         assert "OPENAI_API_KEY" in error["message"]
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_without_a_browser_no_login_is_offered_that_needs_one(version: int) -> None:
+    can = {"elicitation": {"url": {}}}
+    with EitherVersion(version, env={"NO_BROWSER": "1"}, capabilities=can) as it:
+        key = "id" if version == 1 else "methodId"
+        offered = [method[key] for method in it.introduction["authMethods"]]
+        assert offered == ["chat-gpt-device-code", "api-key"]
+
+
 def test_the_servers_of_the_configuration_stay_beside_those_of_the_client() -> None:
     config = {"mcp_servers": {"mine": {"command": "/nowhere/mine"}}}
     with EitherVersion(1, env={"CODEX_CONFIG": json.dumps(config)}) as it:
