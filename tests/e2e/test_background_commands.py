@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ EVERY_VERSION = pytest.mark.parametrize("version", [1, 2])
 
 def left_running(version: int, *commands: str) -> EitherVersion:
     runs = [[exec_command(command, yield_time_ms=250)] for command in commands]
-    script = [*runs, [Text("They run on.")]]
+    script: list[list[Any]] = [*runs, [Text("They run on.")]]
     return EitherVersion(version, script, sandbox_mode="danger-full-access")
 
 
