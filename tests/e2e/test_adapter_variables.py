@@ -102,7 +102,7 @@ def test_a_login_is_made_when_codex_needs_one_and_only_then() -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_without_a_browser_no_login_is_offered_that_needs_one(version: int) -> None:
-    can = {"elicitation": {"url": {}}}
+    can: dict[str, Any] = {"elicitation": {"url": {}}}
     with EitherVersion(version, env={"NO_BROWSER": "1"}, capabilities=can) as it:
         key = "id" if version == 1 else "methodId"
         offered = [method[key] for method in it.introduction["authMethods"]]
