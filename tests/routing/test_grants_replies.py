@@ -181,15 +181,20 @@ def test_3_2_every_parameter_of_a_command_counts() -> None:
 
 
 @cache
-def _trees() -> dict[str, ast.Module]:
-    """Every handwritten module under src/, without what only the type checker sees."""
-    found = {}
-    for path in SRC.rglob("*.py"):
-        if "_generated" not in path.parts:
-            tree = found[path.relative_to(SRC).as_posix()] = ast.parse(path.read_text())
-            for node in ast.walk(tree):
-                if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-                    node.body = []
+def _sources() -> dict[str, str]:
+    """Every handwritten module under src/."""
+    paths = [path for path in SRC.rglob("*.py") if "_generated" not in path.parts]
+    return {path.relative_to(SRC).as_posix(): path.read_text() for path in paths}
+
+
+@cache
+def _trees(name: str) -> dict[str, ast.Module]:
+    """Those that have the name somewhere, without what only the type checker sees."""
+    found = {module: ast.parse(text) for module, text in _sources().items() if name in text}
+    for tree in found.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                node.body = []
     return found
 
 
@@ -197,7 +202,7 @@ def _calls(name: str) -> set[str]:
     """The modules that call ``name``, as a function or as a member of a module."""
     return {
         module
-        for module, tree in _trees().items()
+        for module, tree in _trees(name).items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and name in (getattr(node.func, "id", None), getattr(node.func, "attr", None))
@@ -208,7 +213,7 @@ def _importers(name: str) -> set[str]:
     """The modules that import ``name`` at run time, under whatever name."""
     return {
         module
-        for module, tree in _trees().items()
+        for module, tree in _trees(name).items()
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]
     }
