@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codex_acp.codex.approvals.classify import Approval, classify
+from codex_acp.codex.approvals.classify import ApprovalRequest, classify
 from codex_acp.codex.approvals.grants import (
     Always,
     Grant,
@@ -53,7 +53,7 @@ def test_3_2_a_grant_becomes_the_reply_only_if_every_check_holds() -> None:
     reply = accepting_reply(Once(), grants, digest_shown, shown, running=True)
     assert not isinstance(reply, NotGranted)
     assert json.loads(encode(reply)) == {"decision": "accept"}
-    cases: list[tuple[Grant, Approval | None, bool, str]] = [
+    cases: list[tuple[Grant, ApprovalRequest | None, bool, str]] = [
         (Always(), shown, True, "unknown_option"),
         (RememberPrefix(("rm",)), shown, True, "unknown_option"),
         (Once(), shown, False, "turn_over"),
@@ -150,7 +150,7 @@ def test_permissions_of_an_unknown_kind_are_not_given() -> None:
     ],
 )
 def test_3_2_what_is_digested_is_the_action_itself(
-    approval: Approval, expected: dict[str, Any]
+    approval: ApprovalRequest, expected: dict[str, Any]
 ) -> None:
     assert same_json(arguments_of(approval), expected)
     assert digest_of(approval) == digest(expected)
@@ -241,4 +241,4 @@ def test_2_3_an_accepting_reply_is_made_in_its_own_place_only(
 
 def test_2_3_an_elicitation_has_no_grants() -> None:
     asked = elicitation(_meta={"persist": "always"}, requestedSchema=EMPTY_FORM)
-    assert not isinstance(classify(asked, running(mcp_item())), Approval)
+    assert not isinstance(classify(asked, running(mcp_item())), ApprovalRequest)
