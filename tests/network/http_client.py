@@ -66,8 +66,12 @@ class HttpClient(JsonClient):
                 params["clientCapabilities"] = self._capabilities
             else:
                 params |= {"capabilities": {}, "info": {"name": "test", "version": "1"}}
-            self.initialized = await self.ask("initialize", params)
-            await self.listen()
+            try:
+                self.initialized = await self.ask("initialize", params)
+                await self.listen()
+            except BaseException:
+                await self.break_off()
+                raise
         return self
 
     async def __aexit__(self, *_: object) -> None:

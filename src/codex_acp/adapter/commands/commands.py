@@ -6,10 +6,10 @@ words are `mapping.prompt.commands`'; running one is `Session`'s.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
-
-import anyio
 
 from codex_acp.adapter.commands.user_prompts import read_user_prompts
 from codex_acp.codex._generated.models import TextUserInput
@@ -57,7 +57,7 @@ class SessionCommands:
         self._access = access
         self._prompts: dict[str, UserPrompt] = {}
         self._skills: dict[str, SkillMetadata] = {}
-        self._lock = anyio.Lock()
+        self._lock = asyncio.Lock()
         self._list: CommandsChanged | None = None
         self._told: CommandsChanged | None = None
         self._runs: CommandRuns | None = None
@@ -95,8 +95,9 @@ class SessionCommands:
         first = prompt[0] if prompt else None
         if not isinstance(first, TextBlock) or not names.may_need_lists(first.text):
             return None
-        with anyio.move_on_after(LIST_SECONDS):
-            await self.load()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LIST_SECONDS):
+                await self.load()
         command = names.typed(first.text)
         found = None if command is None else self._found(command, prompt[1:])
         if found is not None:

@@ -366,6 +366,10 @@ class NetworkConnection:
             raise _shown_elsewhere(session_id)
         return session
 
+    def agent_of(self, session_id: str) -> CodexAgent:
+        """The agent of a session that this connection shows. Raises as `shown`."""
+        return self.shown(session_id).agent
+
     # A client that does not read.
 
     def _full(self, full: bool) -> None:

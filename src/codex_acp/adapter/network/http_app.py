@@ -94,9 +94,11 @@ class HttpApp:
             exchange = Exchange(scope, receive, send)
             if exchange.socket.may_ask():
                 await self._serve(exchange)
-        elif scope["type"] == "websocket":
-            # One that is not the first of its connection: whoever is in front tries it on another.
+        elif scope["http_version"].startswith("1"):
+            # A websocket that is not the first of its connection: a proxy tries it on another.
             scope["state"]["socket"].cut()
+        else:
+            await send({"type": "websocket.close"})
 
     async def aclose(self) -> None:
         """End all connections; bounded."""
@@ -114,6 +116,10 @@ class HttpApp:
         try:
             if isinstance(found, Refusal):
                 raise NotTaken(found.status, found.reason)
+            if exchange.get_all("content-length") and exchange.get_all("transfer-encoding"):
+                # Who is in front may have read another request in it.
+                exchange.more_headers = [*exchange.more_headers, ("connection", "close")]
+                _refuse(HTTPStatus.BAD_REQUEST, "the body has two lengths")
             if not exchange.socket.let_in(found.owner):
                 _refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many TCP connections are open")
             if exchange.method == "POST":

@@ -155,23 +155,30 @@ class NetworkSession:
         """See `Asks`."""
         return None if self.client is None else self.client.asks.next_request_id
 
-    async def request_permission(self, question: PermissionQuestion) -> Selected | OutcomeCancelled:
+    async def request_permission(
+        self, question: PermissionQuestion, asked: Callable[[int | None], None]
+    ) -> Selected | OutcomeCancelled:
         """See `Asks`; asked again of each connection that shows the session next."""
-        return await self._ask(lambda asks: asks.request_permission(question))
+        return await self._ask(lambda asks: asks.request_permission(question, asked), asked)
 
     async def elicitation_create(
-        self, params: CreateElicitationRequest
+        self, params: CreateElicitationRequest, asked: Callable[[int | None], None] | None = None
     ) -> CreateElicitationResponse:
         """See `Asks`; a client that cannot show it is not asked, which declines it."""
         mode = "elicitation_url" if getattr(params, "url", None) else "elicitation_form"
-        return await self._ask(lambda asks: asks.elicitation_create(params), mode)
+        return await self._ask(lambda asks: asks.elicitation_create(params), asked, mode)
 
     def elicitation_complete(self, params: CompleteElicitationNotification) -> None:
         """See `Asks`."""
         if self.client is not None:
             self.client.asks.elicitation_complete(params)
 
-    async def _ask(self, ask: Callable[[Asks], Awaitable[T]], needed: str | None = None) -> T:
+    async def _ask(
+        self,
+        ask: Callable[[Asks], Awaitable[T]],
+        asked: Callable[[int | None], None] | None,
+        needed: str | None = None,
+    ) -> T:
         """The answer of the connection that was asked last."""
         self.questions += 1
         try:
@@ -182,6 +189,8 @@ class NetworkSession:
                     raise ConnectionClosed(msg)
                 with anyio.CancelScope() as scope:
                     self._asking.add(scope)
+                    if asked is not None:
+                        asked(client.asks.next_request_id)
                     try:
                         return await ask(client.asks)
                     except TransportError:

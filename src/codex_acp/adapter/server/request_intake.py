@@ -6,11 +6,10 @@ request comes: most turns ask nothing, and its models take their time to load.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
-
-import anyio
 
 from codex_acp.adapter.server.mcp_startup import STARTUP_STATUS, McpStartups
 from codex_acp.codex._generated.notifications import UnknownNotification
@@ -48,7 +47,7 @@ class RequestIntake(NotificationSink):
     ) -> None:
         self.items = Items()
         self.mcp = McpStartups()
-        self._openings: dict[str, anyio.Event] = {}
+        self._openings: dict[str, asyncio.Event] = {}
         self._client = client
         self._make_runner = make_runner
         self._runner: ServerRequestRunner | None = None
@@ -70,7 +69,7 @@ class RequestIntake(NotificationSink):
     @contextmanager
     def opening(self, thread_id: str) -> Iterator[None]:
         """While a thread is opened: what it asks again waits until the client can know of it."""
-        opened = self._openings[thread_id] = anyio.Event()
+        opened = self._openings[thread_id] = asyncio.Event()
         try:
             yield
         finally:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from codex_acp.adapter.cancel_scope import CancelScope
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-
-    from anyio import CancelScope
 
     from codex_acp.adapter.prompts.host import PromptDone
     from codex_acp.adapter.sessions.opener import SessionOpener
@@ -66,8 +66,6 @@ class PromptPreconditions:
         opened = self._sessions.open_session(session_id)
         if opened is None or (self._sessions.is_live(session_id) and not opened.servers):
             return True
-        from anyio import CancelScope
-
         scope = CancelScope()
         self._waiting.setdefault(session_id, []).append(scope)
         try:

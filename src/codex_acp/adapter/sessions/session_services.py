@@ -58,7 +58,6 @@ class SessionServices(NotificationSink):
         session_id = session.id
         session.commands = self._commands_of(session_id, opened)
         self._follow(opened.codex, session_id)
-        self._spawn(lambda: self._announce(session_id))
 
     async def told_commands(self, session_id: str) -> Sequence[Command]:
         """The commands of an open session, which the client is told by an answer.
@@ -176,7 +175,7 @@ class SessionServices(NotificationSink):
         from codex_acp.mapping.prompt.reports import Fact, setting_facts
         from codex_acp.routing.display import inline
 
-        facts = setting_facts(self._config.shown(session_id))
+        facts = setting_facts(self._config.options(session_id))
         session = self._sessions.known(session_id)
         remarks = () if session is None else session.remarks
         return [*facts, *(Fact("Codex remarks", inline(remark)) for remark in remarks)]

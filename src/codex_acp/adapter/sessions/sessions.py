@@ -323,6 +323,7 @@ class Sessions:
         return ServerRequestRunner(
             lambda session_id: self.audience(session_id).asks,
             generation,
+            items,
             context,
             self.known,
             self._transcript,
