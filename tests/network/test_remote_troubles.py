@@ -16,6 +16,7 @@ import pytest
 
 from codex_acp.acp import connect_agent
 from codex_acp.acp.types import NewSessionRequest
+from codex_acp.adapter.network import connection
 from codex_acp.adapter.network.limits import Limits
 from codex_acp.errors import ErrorReply, MisuseError, TransportError
 from codex_acp.runtime import AgentRuntime, Permission, Session
@@ -156,8 +157,9 @@ async def test_a_connection_that_breaks_or_hangs_loses_nothing(
 
 
 async def test_a_token_that_expires_ends_the_connection_and_loses_nothing(
-    tmp_path: Path, scheme: str
+    tmp_path: Path, scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(connection, "WATCH_SECONDS", 0.1)
     until_when = (datetime.now(UTC) + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     thinking = Thinking()
     tokens = f"me {TOKEN} {until_when}\n"
