@@ -124,7 +124,7 @@ def lowest(session: nox.Session) -> None:
     session.install("uv", *EVERYTHING)
     place = ("--python", f"{session.virtualenv.location}/bin/python")
     lowest_versions = ("--resolution", "lowest-direct", "--upgrade")
-    session.run("uv", "pip", "install", *place, *lowest_versions, "-e", ".[remote]")
+    session.run("uv", "pip", "install", *place, *lowest_versions, "-e", ".[http]")
     session.run("python", "-m", "pytest", "-n", "auto", *session.posargs)
 
 

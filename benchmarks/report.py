@@ -9,6 +9,10 @@ import json
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["Spread", "as_json", "quartiles", "table", "write_json"]
 
@@ -75,6 +79,6 @@ def as_json(benchmark: str, settings: dict[str, object], samples: Samples) -> di
     }
 
 
-def write_json(path: str, report: dict[str, object]) -> None:
+def write_json(path: str, report: Mapping[str, object]) -> None:
     """Write ``report`` to ``path``."""
     Path(path).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")

@@ -45,6 +45,10 @@ class Match:
     """The column of ``case``."""
 
 
+_LINE_LENGTH = 100
+"""What ruff allows."""
+
+
 @dataclass(frozen=True)
 class Lack:
     """An arm that a match lacks: the line to add before ``line``."""
@@ -62,8 +66,10 @@ class Lack:
     def whole_arm(self) -> str:
         """The arm with a body that runs and type-checks, but that no test lets pass."""
         column = " " * self.indent
-        body = f'raise {_UNDECIDED}("say what becomes of {self.value}")'
-        return f"{column}{self.arm}\n{column}    {body}"
+        body = f'{column}    raise {_UNDECIDED}("say what becomes of {self.value}")'
+        if len(body) > _LINE_LENGTH:
+            body = f'{column}    raise {_UNDECIDED}("say what becomes of it")'
+        return f"{column}{self.arm}\n{body}"
 
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef

@@ -271,6 +271,30 @@ async def test_the_first_step_of_a_handler_runs_though_its_cancellation_came_wit
     assert steps == ["first"]
 
 
+async def test_a_second_cancellation_does_not_cut_short_what_the_first_has_begun() -> None:
+    asked_again, ended = asyncio.Event(), asyncio.Event()
+
+    async def prompt(params: PromptRequest) -> PromptResponse:
+        try:
+            return await blocks(params)
+        except asyncio.CancelledError:
+            await asked_again.wait()
+            ended.set()
+            raise
+
+    async with bench_with(prompt) as bench:
+        await bench.initialize()
+        cancel = {"method": "$/cancel_request", "params": {"requestId": 1}}
+        bench.peer.send({"id": 1, "method": "session/prompt", "params": PROMPT})
+        await bench.peer.settle()
+        for _ in range(2):
+            bench.peer.send(cancel)
+            await bench.peer.settle()
+        asked_again.set()
+        assert (await bench.peer.reply(1))["error"]["code"] == -32800
+    assert ended.is_set()
+
+
 async def test_the_row_for_cancel_request_is_told_as_well() -> None:
     seen: list[object] = []
 

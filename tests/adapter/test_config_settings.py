@@ -167,6 +167,8 @@ async def test_two_choices_at_once_are_made_one_after_the_other() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(choose, "reasoning_effort", "high")
             tasks.start_soon(choose, "service_tier", "flex")
+            while not bench.asked("thread/settings/update"):  # noqa: ASYNC110 - the wire's pace
+                await anyio.sleep(0.001)
             await anyio.wait_all_tasks_blocked()
             assert len(bench.asked("thread/settings/update")) == 1
             await bench.answer("thread/settings/update", {})

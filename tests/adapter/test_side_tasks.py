@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -13,7 +13,7 @@ import pytest
 
 from codex_acp.adapter.serve import serve_link
 from codex_acp.adapter.server.app_server import AppServer
-from codex_acp.adapter.side_tasks import guarded
+from codex_acp.adapter.side_tasks import SideTasks, guarded
 from codex_acp.codex._generated.version import OLDEST_VERSION
 from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.errors import ErrorReply
@@ -98,3 +98,30 @@ async def test_what_is_read_beside_the_requests_may_be_missing() -> None:
         again = await client.ask(2, "session/list", {})
         assert not client.closed
         assert again["id"] == 2
+
+
+async def test_all_end_although_one_does_not_heed_it_and_who_waits_is_cancelled() -> None:
+    ended: list[str] = []
+
+    async def heeds() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append("heeds")
+
+    async def heeds_the_second_time() -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("heeds the second time")
+
+    tasks = SideTasks()
+    tasks.start(heeds)
+    tasks.start(heeds_the_second_time)
+    await anyio.lowlevel.checkpoint()
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await tasks.aclose()
+    assert ended == ["heeds", "heeds the second time"]

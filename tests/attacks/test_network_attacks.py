@@ -12,6 +12,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from codex_acp.adapter.network.limits import Limits
+from codex_acp.transport import websocket_messages
 from tests.network.listening_adapter import TOKEN, WAIT
 from tests.network.served import ALICE, BOB, Served, served, several_tokens, until
 
@@ -269,7 +270,9 @@ async def test_a_message_above_the_limit(tmp_path: Path) -> None:
         assert "1009" in str(client.closed)
 
 
-async def test_fragments_without_end(server: Served) -> None:
+async def test_fragments_without_end(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(websocket_messages, "MAX_FRAGMENTS", 256)
+
     async def empty() -> AsyncIterator[str]:
         while True:
             await anyio.sleep(0.0001)  # the server is in this loop, too

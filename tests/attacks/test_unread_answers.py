@@ -16,7 +16,7 @@ import pytest
 
 from codex_acp.testing import CodexHome
 from tests.e2e.adapter_bench import COMMAND
-from tests.e2e.raw_adapter import MARKER, marked_processes
+from tests.e2e.spawned_adapter import MARKER, marked_processes
 from tests.fuzz.fuzzed_codex import FuzzedCodex
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.attack("client")]
 WAIT: Final = 90.0
 """Seconds; what is waited for takes a fraction of one."""
 
-STALLED: Final = 5.0
+STALLED: Final = 1.5
 """Seconds without one byte being taken: it is read no more."""
 
 MOST: Final = 120_000_000

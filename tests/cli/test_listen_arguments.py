@@ -71,13 +71,15 @@ def test_a_token_of_the_environment_is_taken_out_of_it(
 
 def test_what_it_is_told_is_what_it_does(started: list[NetworkOptions], tmp_path: Path) -> None:
     limited = ("--max-connections", "3", "--max-sessions", "5", "--line-limit", "1000")
-    options = (*limited, "--keep", "1.5h")
+    shares = ("--max-owner-connections", "2", "--max-owner-sessions", "4")
+    options = (*limited, *shares, "--keep", "1.5h")
     more = ("--allow-origin", "https://a", "--allow-origin", "https://b", "--allow-host", "h")
     alone = "--codex-per-connection"
     assert main(["serve", *WS, "--token-file", token_file(tmp_path), *options, *more, alone]) == 7
     (found,) = started
     limits = found.limits
     assert (limits.connections, limits.sessions, limits.message_bytes) == (3, 5, 1000)
+    assert (limits.owner_connections, limits.owner_sessions) == (2, 4)
     assert limits.keep_seconds == 5400
     assert (found.origins, found.hosts) == (("https://a", "https://b"), ("h",))
     assert not found.shared
@@ -88,7 +90,10 @@ def test_what_it_is_told_is_what_it_does(started: list[NetworkOptions], tmp_path
     [
         (("--no-token",), "--no-token is for --listen"),
         (("--max-sessions", "2"), "--max-sessions is for --listen"),
-        (("--listen", "http://h:1/acp", "--no-token"), "no address"),
+        (("--max-owner-sessions", "2"), "--max-owner-sessions is for --listen"),
+        (("--listen", "ftp://127.0.0.1:1/acp", "--no-token"), "no address"),
+        (("--listen", "http://h:1/acp", "--no-token"), "--expose"),
+        (("--listen", "https://127.0.0.1:1/acp", "--no-token"), "--tls-cert"),
         (("--listen", "ws://h/acp", "--no-token"), "no address"),
         (("--listen", "ws://u:p@127.0.0.1:1/", "--no-token"), "more than"),
         (("--listen", "wss://127.0.0.1:0/", "--no-token"), "--tls-cert"),
@@ -110,6 +115,31 @@ def test_what_makes_no_sense_is_said(
 ) -> None:
     assert said in error_of(capsys, *arguments)
     assert started == []
+
+
+@pytest.mark.parametrize(
+    ("url", "missing", "said"),
+    [
+        ("ws://127.0.0.1:0/acp", "websockets", "pip install 'codex-acp-sdk[remote]'"),
+        ("http://127.0.0.1:0/acp", "hypercorn", "pip install 'codex-acp-sdk[http]'"),
+        ("ws://127.0.0.1:0/acp", "hypercorn", None),
+    ],
+)
+def test_a_package_that_is_missing_is_named(
+    started: list[NetworkOptions],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    url: str,
+    missing: str,
+    said: str | None,
+) -> None:
+    where = "codex_acp.adapter.network.listen.find_spec"
+    monkeypatch.setattr(where, lambda name: None if name == missing else name)
+    if said is None:
+        assert main(["serve", "--listen", url, "--no-token"]) == 7
+    else:
+        assert said in error_of(capsys, "--listen", url, "--no-token")
+        assert started == []
 
 
 FILES = {

@@ -1,11 +1,14 @@
 """The three nets (contract 1.2): what is new or gone upstream fails regen, the import and mypy.
 
-Each test edits a copy of the schema, regenerates a copy of the tree and looks at all three.
+The schema is edited in a copy, and a copy of the tree is regenerated. All edits are made at once,
+and once all but the one that stops an import before the others are seen: to regenerate takes longer
+than all the rest.
 """
 
 from __future__ import annotations
 
 import copy
+import functools
 import hashlib
 import json
 import os
@@ -13,10 +16,10 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -26,24 +29,57 @@ from codegen.pinned import ROOT
 
 EXPERIMENTAL = "codex/experimental.json"
 Schema = dict[str, Any]
+Edit: TypeAlias = Callable[[Schema], None]
 
 
-@dataclass(frozen=True)
-class Copy:
-    """A copy of the schema and of src, regenerated."""
+IMPORT = """
+import sys
+from codex_acp.wire import registry
+def told(*table):
+    try:
+        require_rows(*table)
+    except Exception as error:
+        print(error, file=sys.stderr)
+require_rows = registry.require_rows
+registry.require_rows = told if sys.argv[1:] else require_rows
+import codex_acp.routing.table, codex_acp.codex.approvals.refusals
+"""
+"""With an argument each table says what it lacks; the first that lacks a row ends it without."""
 
-    root: Path
+
+class Tree:
+    """A copy of the schema and of src: as it is, or regenerated from the schema after edits."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        shutil.copytree(ROOT / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / "schema", root / "schema")
+        self._of_the_edits: list[Path] = []
+
+    def after(self, *edits: Edit) -> Tree:
+        """Itself, as if somebody had made these edits; only the Codex part is regenerated."""
+        for path in self._of_the_edits:
+            path.unlink()
+            original = ROOT / path.relative_to(self.root)
+            if original.exists():
+                shutil.copy2(original, path)
+        self._of_the_edits = []
+        for name, text in _after(edits).items():
+            path = self.root / name
+            if not path.exists() or path.read_text() != text:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+                self._of_the_edits.append(path)
+        return self
 
     def undecided(self) -> list[str]:
         return [str(problem) for problem in regen.undecided(self.root)]
 
-    def imported(self) -> str:
+    def imported(self, *all_tables: str) -> str:
         """Standard error of importing the routing and the refusals; empty when it works."""
-        code = "import codex_acp.routing.table, codex_acp.codex.approvals.refusals"
         env = {**os.environ, "PYTHONPATH": str(self.root / "src")}
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False
-        )
+        command = [sys.executable, "-c", IMPORT, *all_tables]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
         return done.stderr
 
     def type_errors(self, cache: Path, *files: str) -> str:
@@ -63,36 +99,36 @@ class Copy:
         return done.stdout
 
 
+@functools.cache
+def _after(edits: tuple[Edit, ...]) -> dict[str, str]:
+    """Path → text of what differs from the checkout."""
+    if not edits:
+        return {}
+    bundle = json.loads((ROOT / "schema" / EXPERIMENTAL).read_text())
+    for edit in edits:
+        edit(bundle["definitions"])
+    text = json.dumps(bundle)
+    pins = (ROOT / "schema" / "PINNED.json").read_text()
+    old = json.loads(pins)["sources"][0]["files"][EXPERIMENTAL]
+    pins = pins.replace(old, hashlib.sha256(text.encode()).hexdigest())
+    schema = {f"schema/{EXPERIMENTAL}": text, "schema/PINNED.json": pins}
+    with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
+        shutil.copytree(ROOT / "schema", Path(place) / "schema")
+        for name, changed in schema.items():
+            (Path(place) / name).write_text(changed)
+        patch.setattr(render, "acp_files", lambda _: {})
+        return schema | regen.format_all(regen.render_all(Path(place) / "schema"))
+
+
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("mypy-cache")
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
     """One folder for all edits, so that mypy checks anew only what an edit changed."""
-    root = tmp_path_factory.mktemp("nets")
-    ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "src", root / "src", ignore=ignore)
-    shutil.copytree(ROOT / "schema", root / "schema")
-    return root
-
-
-def edited(root: Path, monkeypatch: pytest.MonkeyPatch, edit: Callable[[Schema], None]) -> Copy:
-    """The copy after ``edit`` of the experimental bundle; only the Codex part is regenerated."""
-    bundle = json.loads((ROOT / "schema" / EXPERIMENTAL).read_text())
-    edit(bundle["definitions"])
-    data = json.dumps(bundle).encode()
-    (root / "schema" / EXPERIMENTAL).write_bytes(data)
-    pins = (ROOT / "schema" / "PINNED.json").read_text()
-    old = json.loads(pins)["sources"][0]["files"][EXPERIMENTAL]
-    new = hashlib.sha256(data).hexdigest()
-    (root / "schema" / "PINNED.json").write_text(pins.replace(old, new))
-    monkeypatch.setattr(render, "acp_files", lambda _: {})
-    for name, text in regen.format_all(regen.render_all(root / "schema")).items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    return Copy(root)
+    return Tree(tmp_path_factory.mktemp("nets"))
 
 
 def _member(definitions: Schema, union: str, method: str) -> Schema:
@@ -140,13 +176,18 @@ def new_decision(definitions: Schema) -> None:
     decisions.append({"enum": ["acceptTomorrow"], "type": "string"})
 
 
-EDITS = [
-    (new_request, ["vault/open is UNROUTED", "case VaultOpen():"], "add a row for 'vault/open'"),
-    (removed_request, ["currentTime/read is gone"], "cannot import name 'CurrentTimeRead'"),
-    (new_mode, ["ELICITATION_MODES: the value hologram"], "add a row for 'hologram'"),
-    (new_kind, ["COMMAND_KINDS: the value robotCommand", 'case "robotCommand":'], "'robotCommand'"),
-    (new_decision, ["COMMAND_DECISIONS: the value acceptTomorrow"], "a row for 'acceptTomorrow'"),
-]
+NEW = (new_request, new_mode, new_kind, new_decision)
+EDITS = (*NEW, removed_request)
+
+UNDECIDED = [
+    "vault/open is UNROUTED", "case VaultOpen():", "currentTime/read is gone",
+    "ELICITATION_MODES: the value hologram", "COMMAND_KINDS: the value robotCommand",
+    'case "robotCommand":', "COMMAND_DECISIONS: the value acceptTomorrow",
+]  # fmt: skip
+"""What regen says of the edits."""
+
+ROWS = ["'vault/open'", "'hologram'", "'robotCommand'", "'acceptTomorrow'"]
+"""What the tables say of what is new, when they are imported."""
 
 TYPE_ERRORS = [
     ("refusals.py", 'Missing key "vault/open"'),
@@ -161,51 +202,69 @@ TYPE_ERRORS = [
 """(file, what mypy says of it) for each of the edits."""
 
 
-@pytest.mark.parametrize(("edit", "said", "row"), EDITS, ids=[e.__name__ for e, _, _ in EDITS])
-def test_1_2_what_moves_upstream_is_named_by_regen_and_stops_the_import(
-    tree: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    edit: Callable[[Schema], None],
-    said: list[str],
-    row: str,
+def test_the_nets_are_quiet_for_the_schema_as_it_is(tree: Tree, cache: Path) -> None:
+    as_it_is = tree.after()
+    assert (as_it_is.undecided(), as_it_is.imported()) == ([], "")
+    assert as_it_is.type_errors(cache) == ""
+
+
+def test_a_new_kind_of_event_fails_mypy_in_the_rendering_of_each_version(
+    tree: Tree, cache: Path
 ) -> None:
-    result = edited(tree, monkeypatch, edit)
-    undecided = result.undecided()
-    for words in said:
+    events = tree.after().root / "src/codex_acp/mapping/events/session_events.py"
+    before = events.read_text("utf-8")
+    more = before.replace("    | StateChanged\n)", "    | StateChanged\n    | PlanStep\n)")
+    assert more != before
+    renderings = ("mapping/v1/updates.py", "mapping/v2/updates.py")
+    try:
+        events.write_text(more, "utf-8")
+        found = tree.type_errors(cache, *renderings)
+    finally:
+        events.write_text(before, "utf-8")
+
+    for rendering in renderings:
+        assert re.search(rf'{rendering}:\d+: error: .*"assert_never".*"PlanStep"', found), found
+
+
+def test_1_2_what_moves_upstream_is_named_by_regen(tree: Tree) -> None:
+    undecided = tree.after(*EDITS).undecided()
+    for words in UNDECIDED:
         assert any(words in problem for problem in undecided), undecided
     assert all("src/codex_acp/" in problem for problem in undecided)
-    assert row in result.imported()
 
 
-def test_1_2_what_moves_upstream_fails_the_type_check(
-    tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All edits at once: mypy takes longer than all the rest of these tests."""
+def test_1_2_what_is_gone_upstream_stops_the_import(tree: Tree) -> None:
+    assert "cannot import name 'CurrentTimeRead'" in tree.after(*EDITS).imported()
 
-    def all_of_them(definitions: Schema) -> None:
-        for edit, _, _ in EDITS:
-            edit(definitions)
 
-    errors = edited(tree, monkeypatch, all_of_them).type_errors(cache)
+def test_1_2_what_moves_upstream_fails_the_type_check(tree: Tree, cache: Path) -> None:
+    errors = tree.after(*EDITS).type_errors(cache)
     for file, words in TYPE_ERRORS:
         assert any(file in line and words in line for line in errors.splitlines()), (file, words)
 
 
-def test_what_regen_prints_can_be_pasted_as_it_stands(
-    tree: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_1_2_what_is_new_upstream_stops_the_import(tree: Tree) -> None:
+    assert "IncompleteTable" in tree.after(*NEW).imported()
+    said = tree.imported("all tables")
+    for row in ROWS:
+        assert re.search(rf"does not match the schema: add a row for .*{row}", said), said
+
+
+def test_what_regen_prints_can_be_pasted_as_it_stands(tree: Tree) -> None:
     """Nothing is left to add then, the code imports, and lint asks at most for another order."""
-    result = edited(tree, monkeypatch, new_request)
-    found = sorted(regen.undecided(tree), key=lambda m: (m.path, -m.line))
-    before = {path: path.read_text() for path in {tree / missing.path for missing in found}}
+    tree.after(*NEW)
+    hints: dict[Path, list[Missing]] = {}
+    for missing in regen.undecided(tree.root):
+        hints.setdefault(tree.root / missing.path, []).append(missing)
+    before = {path: path.read_text() for path in hints}
     try:
-        for missing in found:
-            _paste(tree / missing.path, missing)
-        assert (result.undecided(), result.imported()) == ([], "")
+        for path, of_it in hints.items():
+            _paste(path, of_it)
+        assert (tree.undecided(), tree.imported()) == ([], "")
         command = ["check", "--no-cache", "--ignore", "I", "--config", str(ROOT / "pyproject.toml")]
         done = subprocess.run(
             [sys.executable, "-m", "ruff", *command, *map(str, before)],
-            cwd=tree, capture_output=True, text=True, check=False,
+            cwd=tree.root, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout
     finally:
@@ -213,22 +272,15 @@ def test_what_regen_prints_can_be_pasted_as_it_stands(
             path.write_text(text)
 
 
-def _paste(path: Path, missing: Missing) -> None:
-    """What the hint says, by its words alone."""
+def _paste(path: Path, hints: list[Missing]) -> None:
+    """What the hints say, by their words alone; from the end, so that their lines stay right."""
     lines = path.read_text().splitlines(keepends=True)
-    lines.insert(missing.line - 1, f"{missing.paste}\n")
-    above = re.search(r"and above `(.*?)`", missing.text)
-    if above:
+    for missing in sorted(hints, key=lambda hint: -hint.line):
+        lines.insert(missing.line - 1, f"{missing.paste}\n")
+    for above in re.findall(r"and above `(.*?)`", "".join(hint.text for hint in hints)):
         first = next(n for n, line in enumerate(lines) if line.startswith("from codex_acp"))
-        lines.insert(first, f"{above[1]}\n")
+        lines.insert(first, f"{above}\n")
     path.write_text("".join(lines))
-
-
-def test_the_nets_are_quiet_for_the_schema_as_it_is(
-    tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    result = edited(tree, monkeypatch, lambda _: None)
-    assert (result.undecided(), result.imported(), result.type_errors(cache)) == ([], "", "")
 
 
 def test_a_crash_in_the_middle_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,22 +289,3 @@ def test_a_crash_in_the_middle_writes_nothing(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(Exception, match="dropped"):
         regen.regenerate()
     assert regen.current_files() == before
-
-
-def test_a_new_kind_of_event_fails_mypy_in_the_rendering_of_each_version(
-    tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copy_of_it = edited(tree, monkeypatch, lambda _: None)
-    events = tree / "src/codex_acp/mapping/events/session_events.py"
-    before = events.read_text("utf-8")
-    more = before.replace("    | StateChanged\n)", "    | StateChanged\n    | PlanStep\n)")
-    assert more != before
-    renderings = ("mapping/v1/updates.py", "mapping/v2/updates.py")
-    try:
-        events.write_text(more, "utf-8")
-        found = copy_of_it.type_errors(cache, *renderings)
-    finally:
-        events.write_text(before, "utf-8")
-
-    for rendering in renderings:
-        assert re.search(rf'{rendering}:\d+: error: .*"assert_never".*"PlanStep"', found), found

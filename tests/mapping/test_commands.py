@@ -13,6 +13,7 @@ from codex_acp.mapping.prompt.commands import (
     UserPrompt,
     available_commands,
     expanded,
+    reserved,
     skill_mentions,
     typed,
     user_prompt,
@@ -109,3 +110,20 @@ def test_a_long_description_of_a_skill_is_one_line_that_says_it_was_cut() -> Non
     assert "\n" not in found.description
     assert found.description.endswith("…")
     assert len(found.description) < 210
+
+
+@pytest.mark.parametrize("name", ["logout", "Logout", "LOGOUT", "\uff4cogout", "Init"])
+def test_a_name_that_reads_like_one_of_ours_is_ours(name: str) -> None:
+    assert reserved(name) in {command.name for command in BUILT_IN}
+    offered = available_commands([], [skill(name)]).commands
+    assert [command.name for command in offered] == [command.name for command in BUILT_IN]
+
+
+@pytest.mark.parametrize("name", ["log-out", "logouts", "mcp:reconnect", "prompts:logout", ""])
+def test_a_name_that_does_not_is_free(name: str) -> None:
+    assert reserved(name) is None
+
+
+def test_a_codex_that_others_use_is_logged_out_by_none_of_them() -> None:
+    names = [command.name for command in available_commands([], [], shared=True).commands]
+    assert names == [command.name for command in BUILT_IN if command.name != "logout"]

@@ -15,6 +15,7 @@ from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.transcript.log import Transcript
 from tests.fuzz.fuzzed_codex import FuzzedCodex
+from tests.network.http_client import HttpClient
 from tests.network.listening_adapter import TOKEN, WAIT, JsonClient
 
 if TYPE_CHECKING:
@@ -48,7 +49,11 @@ class Served:
 
     def connect(self, token: str | None = TOKEN, **more: Any) -> JsonClient:
         """A client, to be entered with ``async with``."""
-        return JsonClient(self.url, token, **more)
+        return JsonClient(self.url.replace("http", "ws", 1), token, **more)
+
+    def over_http(self, token: str | None = TOKEN, **more: Any) -> HttpClient:
+        """A client over streamable HTTP, likewise."""
+        return HttpClient(self.url, token, **more)
 
     def decisions(self) -> list[str]:
         """What Codex was answered to its questions, as it came."""
@@ -86,7 +91,7 @@ async def served(
     )
     launch = LaunchOptions(codex=str(codex.path))
     urls: asyncio.Queue[str] = asyncio.Queue()
-    lock = anyio.Lock()
+    lock = asyncio.Lock()
     async with anyio.create_task_group() as tasks:
 
         async def run() -> None:

@@ -68,6 +68,13 @@ def test_the_agent_of_one_client_loads_nothing_of_the_network() -> None:
     assert [name for name in loaded if name.startswith("codex_acp.adapter.network")] == []
 
 
+def test_a_server_of_websockets_alone_loads_nothing_of_http() -> None:
+    network = "codex_acp.adapter.network"
+    loaded = _loaded(f"import {network}.listen, {network}.hub, {network}.websockets")
+    others = ("hypercorn", "h2", "h11", "httpx", f"{network}.http")
+    assert [name for name in loaded if name.startswith(others)] == []
+
+
 AT_EACH_ANSWER = """
 import os, runpy, sys
 real_write = os.write
@@ -119,4 +126,4 @@ def test_the_first_answers_wait_for_no_model(tmp_path: Path) -> None:
 
 def _is_heavy(name: str) -> bool:
     package = name.split(".", maxsplit=1)[0]
-    return package in {"pydantic", "pydantic_core"} or "models" in name.split(".")
+    return package in {"pydantic", "pydantic_core", "anyio"} or "models" in name.split(".")

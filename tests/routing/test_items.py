@@ -172,7 +172,7 @@ def test_mcp_calls_are_of_that_thread_turn_and_server_unasked_and_oldest_first()
 def test_3_9_a_child_is_known_by_what_names_it(learn: Callable[[Items], None]) -> None:
     items = running()
     learn(items)
-    assert items.parent_of("child") == "root"
+    assert items.ancestors_of("child") == ["root"]
     items.apply(thread_started("grandchild", parent="child"))
     assert items.ancestors_of("grandchild") == ["child", "root"]
     assert items.root_of("grandchild") == "root"
@@ -189,7 +189,7 @@ def test_3_9_a_message_to_the_parent_makes_no_circle() -> None:
     items = running(collab_item("child"))
     items.apply(turn_started("child", "u"))
     items.apply(item_started(collab_item("root", "child", tool="sendInput"), "child", "u"))
-    assert items.parent_of("root") is None
+    assert items.ancestors_of("root") == []
     assert items.root_of("child") == "root"
 
 
@@ -203,9 +203,9 @@ def test_3_9_a_message_to_another_sessions_child_does_not_move_it() -> None:
 def test_3_9_the_threads_own_parent_outweighs_what_items_said() -> None:
     items = running()
     items.apply(item_started(collab_item("root", tool="sendInput"), "child", "u"))
-    assert items.parent_of("root") == "child"
+    assert items.ancestors_of("root") == ["child"]
     items.apply(thread_started("child", parent="root"))
-    assert (items.parent_of("root"), items.parent_of("child")) == (None, "root")
+    assert (items.ancestors_of("root"), items.ancestors_of("child")) == ([], ["root"])
     items.apply(thread_started("child", parent="other"))
     assert items.root_of("child") == "other"
 
@@ -305,7 +305,7 @@ def test_a_closed_thread_is_forgotten_with_its_turn_and_its_parent() -> None:
     items.apply(thread_started("child", parent="root"))
     items.apply(turn_started("child", "u"))
     items.apply(thread_closed("child"))
-    assert items.parent_of("child") is None
+    assert items.ancestors_of("child") == []
     assert not items.is_running("child", "u")
     assert items.is_running("root", "turn")
     items.apply(thread_closed("root"))

@@ -17,7 +17,6 @@ from codex_acp.routing.ledger import (
 )
 from tests.support.ledger_world import KEY, Bench, independent_routes, opened, said
 from tests.support.routing_samples import (
-    ASKED,
     change,
     command,
     file_change,
@@ -28,7 +27,6 @@ from tests.support.routing_samples import (
     permissions,
     questions,
     request,
-    request_of,
     running,
     tool_approval,
     turn_completed,
@@ -181,7 +179,6 @@ def test_3_3_an_unknown_key_settles_nothing() -> None:
     assert ledger.answered(other, "p1", OutcomeCancelled(), None, True) is None
     assert ledger.resolved(other) is None
     assert ledger.abandoned(other, "gone") is None
-    assert ledger.repeated(other, command()) is None
     assert ledger.pending == (bench.entry,)
 
 
@@ -326,44 +323,5 @@ def test_3_7_sub_commands_of_one_item_are_independent() -> None:
 
 def test_3_7_the_same_request_again_is_no_second_one() -> None:
     bench = Bench(command(startedAtMs=1, commandActions=[]))
-    assert bench.ledger.repeated(KEY, command(commandActions=[], startedAtMs=1)) is None
     assert bench.ledger.open(KEY, bench.route) is None
     assert bench.ledger.pending == (bench.entry,)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        command(command="ls -la"),
-        command(availableDecisions=["accept"]),
-        command(reason="please"),
-        command(turnId="other"),
-        command(itemId="other"),
-        permissions(),
-        tool_approval(),
-        request("currentTime/read"),
-    ],
-    ids=lambda r: r.method,
-)
-def test_3_7_the_same_id_with_another_payload_fails_closed(other: Any) -> None:
-    bench = Bench(command())
-    got = bench.ledger.repeated(KEY, other)
-    assert said(got) == {"decision": "decline"}
-    assert got is not None
-    assert (got.outcome, got.by, got.withdraw) == ("rejected", "superseded", True)
-    assert bench.ledger.pending == ()
-
-
-def test_3_7_the_same_params_under_another_method_are_another_request() -> None:
-    bench = Bench(request_of("item/fileChange/requestApproval", ASKED))
-    other = request_of("item/commandExecution/requestApproval", ASKED)
-    assert said(bench.ledger.repeated(KEY, other)) == {"decision": "decline"}
-
-
-def test_3_7_a_replayed_tool_approval_is_the_same_although_its_item_was_asked_about() -> None:
-    bench = Bench(tool_approval({"a": 1}), mcp_item(arguments={"a": 1}))
-    held = bench.items.get("root", "item")
-    assert held is not None
-    held.asked = True
-    assert bench.ledger.repeated(KEY, tool_approval({"a": 1})) is None
-    assert said(bench.ledger.repeated(KEY, tool_approval({"a": True}))) == {"action": "decline"}

@@ -12,7 +12,6 @@ import os
 import sys
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -32,8 +31,6 @@ from tests.support.ledger_world import CHILD, Case, End, Facts, World, kind_of
 from tests.support.routing_samples import (
     command,
     file_change,
-    item_completed,
-    item_started,
     permissions,
     tool_approval,
     turn_completed,
@@ -86,7 +83,6 @@ the least number of states.
 Used a second time, an id shows that nothing of its first use fits it.
 """
 ALL: Final = os.environ.get("CODEX_ACP_EXPLORE_ALL") == "1"
-OTHER_PAYLOAD = command(99, command="rm -rf /")
 THREADS = {"root": "turn", "child": "u"}
 # --- one step ------------------------------------------------------------------------------------
 
@@ -103,8 +99,7 @@ def settled(world: World, number: int, got: Settlement | None, end: End, reply: 
     assert said == reply, f"{end}: {said}, not {reply}"
     assert (got.outcome == "accepted") is (said == "accept")
     assert got.withdraw is (end != "answered")
-    now = replace(
-        facts,
+    now = facts._replace(
         pending=False,
         shown=0,
         end=end,
@@ -138,7 +133,7 @@ def opened(case: Case, world: World, number: int) -> None:
     if colliding:
         assert isinstance(entry, FailedClosed)
         failed_closed(case, world, entry, case.sharing(number), number)
-        last = replace(world.facts[number], openings=facts.openings + 1)
+        last = world.facts[number]._replace(openings=facts.openings + 1)
         note(world, number, last)
         return
     assert isinstance(entry, LedgerEntry)
@@ -162,7 +157,7 @@ def failed_closed(
     assert got.accepted == [world.entries[n] for n in held]
     ended_together(world, got.settled, numbers, "superseded", "decline")
     for n in held:
-        note(world, n, replace(world.facts[n], held=False))
+        note(world, n, world.facts[n]._replace(held=False))
     world.barred |= {case.shared_id(of)}
 
 
@@ -212,8 +207,7 @@ def steps(case: Case, world: World) -> Iterator[Step]:
             yield "open", number
         yield "resolved", number
         yield "abandoned", number
-        yield "repeat same", number
-        yield "repeat other", number
+        yield "superseded", number
         if case.ends_with_item(number):
             yield from (("item ended", number, version) for version in (0, 1))
             yield from (("item restarted", number, version) for version in (0, 1))
@@ -252,7 +246,7 @@ def take(case: Case, world: World, step: Step) -> None:
             opened(case, world, number)
         case ("answer", number, token, answer):
             answered(case, world, number, token, answer)
-        case (("resolved" | "abandoned" | "repeat same" | "repeat other") as what, number):
+        case (("resolved" | "abandoned" | "superseded") as what, number):
             take_of_codex(case, world, what, number)
         case (("item ended" | "item restarted") as what, number, version):
             take_of_item(case, world, what, number, version)
@@ -269,30 +263,27 @@ def take_of_codex(case: Case, world: World, what: str, number: int) -> None:
             got, facts = ledger.resolved(key), world.facts[number]
             if facts.held and not case.ends_with_item(number):
                 assert got is None
-                note(world, number, replace(facts, held=False))
+                note(world, number, facts._replace(held=False))
             else:
                 settled(world, number, got, "resolved", "decline")
         case "abandoned":
             settled(world, number, ledger.abandoned(key, "gone"), "abandoned", "decline")
-        case "repeat same":
-            shown = case.route(number, world.facts[number].shown)
-            assert ledger.repeated(key, shown.approval.request) is None
-        case "repeat other":
-            settled(world, number, ledger.repeated(key, OTHER_PAYLOAD), "superseded", "decline")
+        case "superseded":
+            got = ledger.abandoned(key, "its id is another's", by="superseded")
+            settled(world, number, got, "superseded", "decline")
 
 
 def take_of_item(case: Case, world: World, what: str, number: int, version: int) -> None:
     """An item of this request's kind ends, or starts again, as it is in ``version``."""
     thread, item = case.thread(number), case.item(number, version)
-    report = item_completed if what == "item ended" else item_started
-    failed = world.ledger.reported(report(item, thread, THREADS[thread]))
+    failed = world.ledger.reported(case.report(what, number, version, THREADS[thread]))
     mine = [n for n in case.sharing(number) if case.ends_with_item(n)]
     others = [n for n in mine if item != case.item(n, shown_version(case, world, n))]
     counted = [n for n in others if world.facts[n].held or what == "item restarted"]
     failed_closed(case, world, failed, counted, number)
     if what == "item ended":
         for n in mine:
-            note(world, n, replace(world.facts[n], held=False))
+            note(world, n, world.facts[n]._replace(held=False))
 
 
 def shown_version(case: Case, world: World, number: int) -> int:
@@ -310,7 +301,7 @@ def take_of_turn(case: Case, world: World, what: str, thread: str) -> None:
             ended_together(world, got, mine, "ended", "decline")
             assert world.ledger.reported(turn_completed(thread, THREADS[thread])) is None
             for number in mine:
-                note(world, number, replace(world.facts[number], held=False))
+                note(world, number, world.facts[number]._replace(held=False))
             world.barred = frozenset(each for each in world.barred if each[0] != thread)
         case "another turn ended":
             assert world.ledger.turn_ended(thread, "another") == []
@@ -360,7 +351,7 @@ def check(case: Case, before: World, world: World) -> None:
             assert facts.end == "answered"
         was = before.facts[number]
         if facts.openings == was.openings and was.end is not None:
-            assert replace(facts, held=was.held) == was, "what is settled never changes"
+            assert facts._replace(held=was.held) == was, "what is settled never changes"
         assert facts.accepted or not facts.held
         assert not (facts.held and case.shared_id(number) in world.barred)
 

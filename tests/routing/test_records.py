@@ -114,7 +114,7 @@ def test_5_1_what_settled_it_without_an_answer_is_told() -> None:
         (Bench().ledger.resolved(KEY), "codex_resolved", "decline"),
         (Bench().ledger.codex_lost(1)[0], "disconnected", "none: Codex is gone"),
         (Bench().ledger.abandoned(KEY, "gone"), "disconnected", "decline"),
-        (Bench().ledger.repeated(KEY, command()), "superseded", "decline"),
+        (Bench().ledger.abandoned(KEY, "again", by="superseded"), "superseded", "decline"),
     ]
     for settlement, by, decision in ways:
         (made,) = events_of(settlement)

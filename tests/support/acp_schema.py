@@ -27,6 +27,9 @@ _SCHEMAS: Final = Path(__file__).parents[2] / "schema" / "acp"
 _REMEMBERED: Final = 50_000
 """Characters of a message above which it is not remembered whether it fits."""
 
+_NEGOTIATED: Final = frozenset({"subagent_update", "session_message"})
+"""Kinds of updates that clients of sub-agents' sessions get."""
+
 _KINDS: Final = ("Request", "Response", "Notification")
 
 
@@ -121,15 +124,25 @@ def problems_of_message(
         definition = _definitions(version).get((other, message["method"], kind))
         if definition is None:
             return [f"the schema has no such {kind.lower()} to the {other}"]
+        if _is_negotiated(message.get("params")):
+            definition = definition._replace(schema=f"v{version}_unstable.json")
         problems = _misfits(definition, message.get("params"))
         return problems + (_misfits(_request_id(version), message["id"]) if "id" in message else [])
     if "error" in message:
         problems = _misfits(_Definition(_stable(version), "Error"), message["error"])
         return problems + _misfits(_request_id(version), message["id"])
     definition = _definitions(version).get((side, asked or "", "Response"))
+    if definition is None and (asked or "").startswith("_"):
+        return []  # an extension, which is in no schema
     if definition is None:
         return [f"a result for {asked}, of which the schema knows nothing"]
     return _misfits(definition, message["result"])
+
+
+def _is_negotiated(params: object) -> bool:
+    """Whether it is an update that only the unstable schema has; `unadvertised` looks who may."""
+    update = params.get("update") if isinstance(params, dict) else None
+    return isinstance(update, dict) and update.get("sessionUpdate") in _NEGOTIATED
 
 
 class _Definition(NamedTuple):

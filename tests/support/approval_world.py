@@ -89,7 +89,8 @@ class QuietSession:
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
         assert tool_call_id in self.announced or not ended_well
 
-    def waiting_for_person(self) -> AbstractContextManager[None]:
+    def waiting_for_person(self, thread_id: str) -> AbstractContextManager[None]:
+        del thread_id
         return nullcontext()
 
     def say(self, text: str) -> None:
@@ -142,6 +143,7 @@ class World:
             lambda items: ServerRequestRunner(
                 lambda _: AsksInV1(self._side),
                 1,
+                items,
                 lambda _: RoutingContext(
                     items,
                     ClientFeatures(elicitation_form=True, elicitation_url=True),

@@ -34,6 +34,9 @@ UNSTABLE_METHODS: Final = frozenset(
 )
 """The methods outside the stable schema that our agent offers; any other is a mistake."""
 
+EXTENSIONS: Final = frozenset({"_session/steering"})
+"""The methods outside of every schema that our agent offers."""
+
 NOTHING: Final = "no client of ACP v1"
 """Stands for a capability that cannot be advertised."""
 
@@ -51,6 +54,8 @@ _UPDATES: Final[Mapping[str, str]] = {
     "notice": "session.notices",
     "compaction_update": "session.compaction",
     "compaction_summary_chunk": "session.compaction",
+    "subagent_update": "subagents",
+    "session_message": "subagents",
 }
 """Kinds of updates that are not for everybody."""
 
@@ -79,6 +84,7 @@ _ADVERTISED: Final[Mapping[str, Callable[[Any], bool]]] = {
     "fs.readTextFile": lambda c: _at(c, "fs", "readTextFile") is True,
     "fs.writeTextFile": lambda c: _at(c, "fs", "writeTextFile") is True,
     "terminal": lambda c: _at(c, "terminal") is True,
+    "subagents": lambda c: _is_object(c, "subagents"),
     "auth.terminal": lambda c: (
         _at(c, "auth", "terminal") is True or _is_object(c, "auth", "terminal")
     ),
@@ -165,7 +171,7 @@ def _of_options(holder: Json) -> Iterator[Need]:
 def _of_result(asked: str | None, result: object) -> Iterator[Need]:
     if not isinstance(result, dict):
         return
-    if asked not in _stable_methods() | UNSTABLE_METHODS:
+    if asked not in _stable_methods() | UNSTABLE_METHODS | EXTENSIONS:
         yield Need(NOTHING, f"a result for {asked}")
     yield from _of_options(result)
     for method in result.get("authMethods") or ():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from codex_acp.codex.approvals.action_ids import ActionIds
 from codex_acp.codex.approvals.actions import refreshed
@@ -22,6 +22,7 @@ from tests.support.routing_samples import (
     command_item,
     file_change,
     file_item,
+    item_completed,
     item_started,
     mcp_item,
     running,
@@ -35,8 +36,7 @@ CHILD: Final[dict[str, Any]] = {"threadId": "child", "turnId": "u"}
 End = Literal["cancelled", "ended", "resolved", "lost", "abandoned", "answered", "superseded"]
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """What happened to one request, by the events alone."""
 
     openings: int = 0
@@ -80,8 +80,10 @@ class World:
         ledger._pending = dict(self.ledger._pending)
         ledger._accepted = dict(self.ledger._accepted)
         ids = ledger._ids
-        ledger._ids = ActionIds([replace(held) for held in ids._held], dict(ids._barred))
-        return replace(self, ledger=ledger, entries=list(self.entries), stale=list(self.stale))
+        ledger._ids = ActionIds([copy(held) for held in ids._held], dict(ids._barred))
+        world = copy(self)
+        world.ledger, world.entries, world.stale = ledger, list(self.entries), list(self.stale)
+        return world
 
     def accepts(self, case: Case, number: int, chosen: object) -> bool:
         """The oracle, rule 3.2: an allowing option of this very entry, for what still runs."""
@@ -127,6 +129,12 @@ class Case:
         sub_command = getattr(self.pair[number].params, "approval_id", None) is not None
         return not sub_command and not self.method(number).startswith("item/permissions")
 
+    @cache  # noqa: B019 - four cases, for the length of a test
+    def report(self, what: str, number: int, version: int, turn: str) -> Any:
+        """Codex's report that this item has started, or ended."""
+        report = item_completed if what == "item ended" else item_started
+        return report(self.item(number, version), self.thread(number), turn)
+
     def item(self, number: int, version: int) -> dict[str, Any]:
         """The item of the request's action."""
         if self.method(number) == "mcpServer/elicitation/request":
@@ -139,7 +147,7 @@ class Case:
         request_id = self.pair[number].id
         return Key(1, type(request_id).__name__, request_id)
 
-    @cache  # noqa: B019 - four cases, for the length of a test
+    @cache  # noqa: B019 - as above
     def items(self, version: int, gone: bool, stopped: frozenset[str]) -> Items:
         """The real fold, brought to this point."""
         items = running() if "root" not in stopped else Items()

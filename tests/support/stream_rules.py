@@ -43,6 +43,8 @@ class StreamRules:
         self._sessions: set[str] = set()
         self._calls: dict[tuple[str, str], str] = {}
         """Session and tool call → status."""
+        self._above: dict[str, str] = {}
+        """Session of a sub-agent → the one above it."""
 
     def from_client(self, message: Json) -> None:
         """Take a message that the client has sent."""
@@ -67,6 +69,8 @@ class StreamRules:
             session = params["sessionId"]
             if session not in self._sessions and not self._is_opening(session):
                 self._wrong(f"{method} for a session that the client does not know: {params}")
+            if method == "session/update":
+                self._sub_agent(session, params["update"])
             match method:
                 case "session/update" if self.version != 1:
                     self._of_v2(session).update(params["update"])
@@ -84,7 +88,8 @@ class StreamRules:
         if method in _MAKES and isinstance(result, dict):
             self._sessions.add(result["sessionId"])
         elif method in _OPENS:
-            self._of_v2(session).replay(begins=False)
+            for each in [session, *(s for s in self._above if self._top(s) == session)]:
+                self._of_v2(each).replay(begins=False)
             if result is not None:
                 self._sessions.add(session)
         elif method in _ENDS and result is not None:
@@ -117,7 +122,7 @@ class StreamRules:
         key = (session, update["toolCallId"])
         status = update.get("status")
         if kind == "tool_call":
-            if key in self._calls and not self._is_opening(session):  # a load tells them again
+            if key in self._calls and not self._is_opening(self._top(session)):  # told again
                 self._wrong(f"announced twice: {update}")
             self._calls[key] = status or "pending"
         elif key not in self._calls:
@@ -136,6 +141,20 @@ class StreamRules:
         known = (session, call) in self._calls or self._of_v2(session).status(str(call))
         if call is not None and not known:
             self._wrong(f"an elicitation of a tool call that was not announced: {call}")
+
+    def _sub_agent(self, session: str, update: Json) -> None:
+        """A session announces one below it, whose history is told with its own."""
+        if update["sessionUpdate"] == "subagent_update":
+            child = update["sessionId"]
+            self._sessions.add(child)
+            self._above[child] = session
+            if self._is_opening(self._top(child)):
+                self._of_v2(child).replay(begins=True)
+
+    def _top(self, session: str) -> str:
+        while session in self._above:
+            session = self._above[session]
+        return session
 
     def _asked_in_v2(self, session: str, message: Json) -> None:
         subject = message["params"]["subject"]

@@ -7,7 +7,7 @@ there is `codex_acp.runtime`; this is the protocol itself.
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from codex_acp.acp._generated.v1.methods import (
     CLIENT_NOTIFICATIONS,
@@ -32,7 +32,6 @@ from codex_acp.transport.remote_agent import is_agent_url, remote_agent_link
 if TYPE_CHECKING:
     import os
     from collections.abc import Collection, Mapping, Sequence
-    from types import TracebackType
     from typing import Literal, Self
 
     from codex_acp.acp._generated.v1.handlers import (
@@ -89,13 +88,8 @@ class ConnectedAgent:
             self._stack = stack.pop_all()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        return await self._stack.__aexit__(kind, error, trace)
+    async def __aexit__(self, *exc: Any) -> bool | None:
+        return await self._stack.__aexit__(*exc)
 
 
 def connect_agent(

@@ -54,7 +54,7 @@ class AgentOfBothVersions(AgentSide):
     def _spawn(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
         """Start what outlives a request; it ends with the connection."""
         assert self._tasks is not None
-        self._tasks.start_soon(work)
+        self._tasks.create_task(work())
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `Side.on_closed`; in version 2 prompts are no open requests."""

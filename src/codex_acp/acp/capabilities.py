@@ -73,6 +73,8 @@ class ClientFeatures:
     """``_meta["terminal-auth"]`` is true: Zed's older form of ``auth.terminal``."""
     agent_terminals: bool = False
     """v2: ``terminal_update`` and ``terminal_output_chunk`` of terminals that the agent owns."""
+    subagents: bool = False
+    """``subagents``, of every client in v2: sub-agents as sessions of their own."""
 
     @property
     def shows_terminals(self) -> bool:
@@ -120,7 +122,8 @@ def client_features(capabilities: ClientCapabilities | None) -> ClientFeatures:
 def features_in(capabilities: object, version: int = PROTOCOL_VERSION) -> ClientFeatures:
     """The same of what was sent, before a model is loaded; of another type it says nothing.
 
-    Every client of version 2 can do notices, compaction, boolean options, terminals of the agent.
+    Every client of version 2 can do notices, compaction, boolean options, terminals of the agent
+    and sub-agents.
     """
     elicitation, auth = _in(capabilities, "elicitation"), _in(capabilities, "auth")
     features = ClientFeatures(
@@ -135,6 +138,7 @@ def features_in(capabilities: object, version: int = PROTOCOL_VERSION) -> Client
             compaction=True,
             boolean_config_options=True,
             agent_terminals=True,
+            subagents=True,
         )
     fs, meta = _in(capabilities, "fs"), _in(capabilities, "_meta")
     session = _in(capabilities, "session")
@@ -149,6 +153,7 @@ def features_in(capabilities: object, version: int = PROTOCOL_VERSION) -> Client
         boolean_config_options=_has(_in(session, "configOptions"), "boolean"),
         terminal_output_meta=meta.get(_TERMINAL_OUTPUT) is True,
         terminal_auth_meta=meta.get(_TERMINAL_AUTH) is True,
+        subagents=isinstance(capabilities, dict) and _has(capabilities, "subagents"),
     )
 
 
@@ -177,7 +182,7 @@ def agent_features(capabilities: AgentCapabilities | None) -> AgentFeatures:
 
 def client_features_v2(capabilities: ClientCapabilitiesV2 | None) -> ClientFeatures:
     """What ``capabilities`` of an ``initialize`` request of version 2 says, and what every client
-    of that version can do: notices, compaction, boolean options and terminals of the agent.
+    of that version can do: see `features_in`.
     """
     from codex_acp.wire.codec import plain
 

@@ -18,14 +18,13 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from anyio import CancelScope, Event, create_task_group
-
 from codex_acp.acp.answers import (
     answer_failure,
     answer_result,
     answer_rpc_error,
     cancelled,
     encoded_result,
+    extension_result,
     invalid_params,
     not_offered,
 )
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from types import TracebackType
     from typing import Self
-
-    from anyio.abc import TaskGroup
 
     from codex_acp.acp.conventions import QuickHandler as QuickHandler  # noqa: PLC0414
     from codex_acp.acp.dialects import Dialect, RequestHandler
@@ -75,12 +72,25 @@ def served_request_id() -> RequestId:
 class _OpenRequest:
     """A request of the peer whose handler has not ended."""
 
-    __slots__ = ("responder", "run", "scope")
+    __slots__ = ("_task", "cancelled", "responder", "run")
 
     def __init__(self, responder: Responder, run: Callable[[], Awaitable[object]]) -> None:
         self.responder = responder
         self.run = run
-        self.scope = CancelScope()
+        self.cancelled = False
+        self._task: asyncio.Task[object] | None = None
+
+    def begins(self) -> None:
+        """Its task runs. One that is cancelled already still takes its first step."""
+        self._task = asyncio.current_task()
+        if self.cancelled and self._task is not None:
+            self._task.cancel()
+
+    def cancel(self) -> None:
+        """Once: what the handler then does to clean up is not cancelled again."""
+        if not self.cancelled and self._task is not None:
+            self._task.cancel()
+        self.cancelled = True
 
 
 class Side:
@@ -112,7 +122,7 @@ class Side:
         self._version: int | None = None
         self._on_invalid_notification = on_invalid_notification
         self._open: dict[tuple[type, RequestId], _OpenRequest] = {}
-        self._tasks: TaskGroup | None = None
+        self._tasks: asyncio.TaskGroup | None = None
         self._stack = AsyncExitStack()
         self._leaving = False
         self._failure: TransportError | None = None
@@ -168,8 +178,8 @@ class Side:
         if self._tasks is not None:
             msg = "a side of a connection can be started only once"
             raise MisuseError(msg)
-        self._ended = Event()
-        self._tasks = await self._stack.enter_async_context(create_task_group())
+        self._ended = asyncio.Event()
+        self._tasks = await self._stack.enter_async_context(asyncio.TaskGroup())
         self._stack.push_async_callback(self._connection.aclose)
         self._stack.callback(self._leave)
         self._loop = asyncio.get_running_loop()
@@ -202,7 +212,7 @@ class Side:
             return
         entry = _OpenRequest(responder, run)
         self._open[(type(request.id), request.id)] = entry
-        self._tasks.start_soon(self._serve, entry, name=f"acp {request.method}")
+        self._tasks.create_task(self._serve(entry), name=f"acp {request.method}")
 
     def on_request_again(self, request: Request) -> None:
         """Never called: a peer of ACP may not use the id of an open request."""
@@ -218,7 +228,7 @@ class Side:
         """Stop the handlers; what arrived before this still takes effect before they notice."""
         self._failure = error
         for entry in self._open.values():
-            entry.scope.cancel()
+            entry.cancel()
         self._ended.set()
 
     # What the generated calls call.
@@ -270,6 +280,9 @@ class Side:
     def _accepted(self, request: Request) -> Callable[[], Awaitable[object]]:
         """What answers the request. Raises RpcError if nothing does."""
         method = request.method
+        extension = self._spoken.extensions.get(method)
+        if extension is not None:
+            return partial(extension_result, extension, request.params)
         handler = self._spoken.requests.get(method)
         if handler is None:
             raise not_offered(method)
@@ -296,26 +309,23 @@ class Side:
             raise invalid_params(error) from None
 
     async def _serve(self, entry: _OpenRequest) -> None:
-        responder, scope = entry.responder, entry.scope
+        responder = entry.responder
+        method = responder.method
         _SERVED.set(responder.id)
-        result: object = None
+        entry.begins()
         try:
-            with scope:
-                result = await entry.run()
-                method = responder.method
+            result = await entry.run()
+            if method not in self._spoken.extensions:
                 self._spoken.check_sent(method, self._spoken.handled[method], result)
-            if scope.cancelled_caught:
-                answer_rpc_error(responder, cancelled(responder.method))
-            else:
-                answer_result(responder, result)
+            answer_result(responder, result)
         except Exception as error:  # noqa: BLE001 - logged and answered by the next line
-            answer_failure(responder, error, was_cancelled=scope.cancel_called)
+            answer_failure(responder, error, was_cancelled=entry.cancelled)
         except asyncio.CancelledError:
             # The task ends here. Raised on, one that the handler made up (by awaiting what was
             # cancelled elsewhere) would end the task group, and with it the connection.
-            answer_rpc_error(responder, cancelled(responder.method))
+            answer_rpc_error(responder, cancelled(method))
         except BaseException as error:
-            answer_rpc_error(responder, cancelled(responder.method, f"ended by {error!r}"))
+            answer_rpc_error(responder, cancelled(method, f"ended by {error!r}"))
             raise
         finally:
             key = (type(responder.id), responder.id)
@@ -365,7 +375,7 @@ class Side:
         if entry is None:
             logger.debug("the request %r, to be cancelled, is not open", request_id)
         else:
-            entry.scope.cancel()
+            entry.cancel()
 
     def _refuse_notification(self, notification: Notification, error: InvalidPayload) -> None:
         logger.warning("%s sent an invalid notification: %s", self._connection.name, error)

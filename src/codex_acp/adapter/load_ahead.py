@@ -32,6 +32,7 @@ MODULES: Final = (
     "codex_acp.adapter.sessions.session",
     "codex_acp.adapter.server.request_intake",
     "codex_acp.adapter.sessions.session_services",
+    "anyio._backends._asyncio",  # which anyio itself would only load when it is first used
 )
 """In this order: what the first ``turn/start`` needs comes before what is shown of its turn."""
 

@@ -52,12 +52,12 @@ class OrderedSteps:
         """Whether a step waits for files; all that follows has to be `put` behind it."""
         return self._step is not None
 
-    def put(self, step: Callable[[], None]) -> None:
+    def put(self, step: Callable[..., None], *arguments: object) -> None:
         """Do ``step`` now, or behind what waits."""
         if self._step is None:
-            step()
+            step(*arguments)
             return
-        self._behind.append(step)
+        self._behind.append(partial(step, *arguments))
         if len(self._behind) > MAX_BEHIND:
             self._go_on({})
 

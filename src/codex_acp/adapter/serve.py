@@ -8,13 +8,13 @@ import logging
 import signal
 from typing import TYPE_CHECKING, Final
 
-import anyio
-
 from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.conventions import acp_connection
 from codex_acp.adapter.agent import CodexAgent
+from codex_acp.adapter.extensions import extensions_of
 from codex_acp.adapter.load_ahead import LoadAhead
 from codex_acp.adapter.server.app_server import AppServer
+from codex_acp.adapter.side_tasks import SideTasks
 from codex_acp.errors import TransportError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
 from codex_acp.transport.orphans import adopt_orphans
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from codex_acp.acp.v2 import AgentHandlers
+    from codex_acp.adapter.session_defaults import SessionDefaults
     from codex_acp.codex.connection.handshake import Hello
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.errors import LaunchError
@@ -68,37 +69,33 @@ async def serve_link(
     connection = acp_connection(link, name="the client", line_limit=line_limit, on_line=tap)
     if transcript is not None:
         app_server.when_connected(lambda: transcript.tap("codex"))
-    broken: TransportError | None = None
+    tasks = SideTasks()
     try:
-        async with anyio.create_task_group() as tasks:
-            agent = CodexAgent(app_server, tasks.start_soon, transcript, when_loaded, ahead)
-            side = AgentSide(
-                connection,
-                agent.requests() if 1 in versions else None,
-                agent.notifications() if 1 in versions else None,
-                quick=agent.quick(),
-                unstable=agent.unstable(),
-                v2=(lambda: _in_v2(agent)) if 2 in versions else None,
-            )
-            agent.join(side)
-            try:
-                await side.run()
-            except TransportError as error:  # raised here it would come out in a group
-                broken = error
-            finally:
-                agent.leave()
-                tasks.cancel_scope.cancel()
+        agent = CodexAgent(app_server, tasks.start, transcript, when_loaded, ahead)
+        side = AgentSide(
+            connection,
+            agent.requests() if 1 in versions else None,
+            agent.notifications() if 1 in versions else None,
+            quick=agent.quick(),
+            unstable=agent.unstable(),
+            extensions=extensions_of(lambda _: agent, 1),
+            v2=(lambda: _in_v2(agent)) if 2 in versions else None,
+        )
+        agent.join(side)
+        try:
+            await side.run()
+        finally:
+            agent.leave()
+            await tasks.aclose()
     finally:
         await app_server.aclose()
-    if broken is not None:
-        raise broken
 
 
 def _in_v2(agent: CodexAgent) -> AgentHandlers:
     """Loaded with the first client that speaks v2."""
     from codex_acp.adapter.agent_v2 import AgentInV2
 
-    return AgentInV2(agent, agent.start).handlers()
+    return AgentInV2(agent, agent.start).handlers(extensions_of(lambda _: agent, 2))
 
 
 def run_stdio(
@@ -109,13 +106,15 @@ def run_stdio(
     *,
     line_limit: int = DEFAULT_LINE_LIMIT,
     versions: Collection[int] = VERSIONS,
+    defaults: SessionDefaults | None = None,
     hello: Hello | None = None,
 ) -> int:
     """Serve on ``link`` until it ends or a signal comes; the exit code of the process.
 
-    ``versions`` are those of ACP that are offered; ``hello`` was said to the spawned Codex.
+    ``versions`` are those of ACP that are offered, ``defaults`` what each session is given;
+    ``hello`` was said to the spawned Codex.
     """
-    app_server = AppServer(options, spawned, hello=hello)
+    app_server = AppServer(options, spawned, defaults=defaults, hello=hello)
     return asyncio.run(_main(link, app_server, transcript, line_limit, versions))
 
 
@@ -127,25 +126,36 @@ async def _main(
     versions: Collection[int],
 ) -> int:
     loop = asyncio.get_running_loop()
-    with anyio.CancelScope() as scope:
-        for number in END_SIGNALS:
-            loop.add_signal_handler(number, scope.cancel)
-        loop.call_later(ADOPT_SECONDS, adopt_orphans, loop)
-        loop.call_later(START_UP_SECONDS, gc.enable)
-        try:
-            await serve_link(
-                link,
-                app_server,
-                transcript,
-                line_limit=line_limit,
-                when_loaded=collect_garbage,
-                ahead=LoadAhead(loop),
-                versions=versions,
-            )
-        except TransportError as error:
-            logger.warning("the client is gone: %s", error)
-            return 1
+    loop.call_later(ADOPT_SECONDS, adopt_orphans, loop)
+    loop.call_later(START_UP_SECONDS, gc.enable)
+    serving = loop.create_task(
+        serve_link(
+            link,
+            app_server,
+            transcript,
+            line_limit=line_limit,
+            when_loaded=collect_garbage,
+            ahead=LoadAhead(loop),
+            versions=versions,
+        )
+    )
+    for number in END_SIGNALS:
+        loop.add_signal_handler(number, _end, serving)
+    try:
+        await serving
+    except TransportError as error:
+        logger.warning("the client is gone: %s", error)
+        return 1
+    except asyncio.CancelledError:
+        if not serving.cancelled():
+            raise
     return 0
+
+
+def _end(serving: asyncio.Task[None]) -> None:
+    """Once: a second signal must not cut short what the first has begun."""
+    if not serving.cancelling():
+        serving.cancel()
 
 
 def collect_garbage() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from codex_acp.errors import CodexAcpError
 
@@ -14,9 +14,37 @@ if TYPE_CHECKING:
     SideTask: TypeAlias = Callable[[], Coroutine[None, None, None]]
     Spawn: TypeAlias = Callable[[SideTask], object]
 
-__all__ = ["guarded"]
+__all__ = ["SideTasks", "guarded"]
 
 logger = logging.getLogger(__name__)
+
+AGAIN_SECONDS: Final = 0.05
+"""A task that does not heed that it is cancelled, is told so again after this."""
+
+
+class SideTasks:
+    """Those of one agent, which end with it."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, task: SideTask) -> None:
+        """Begin one; it may not fail, see `guarded`."""
+        begun = asyncio.get_running_loop().create_task(task())
+        self._tasks.add(begun)
+        begun.add_done_callback(self._tasks.discard)
+
+    async def aclose(self) -> None:
+        """End all of them, whatever is cancelled meanwhile."""
+        from codex_acp.transport.shielding import finish  # loads anyio, which no start needs
+
+        await finish(asyncio.get_running_loop().create_task(self._end()))
+
+    async def _end(self) -> None:
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks, timeout=AGAIN_SECONDS)
 
 
 def guarded(spawn: Spawn) -> Spawn:

@@ -17,7 +17,8 @@ __all__ = ["add_listen_arguments", "network_options"]
 
 _NEEDS_LISTEN: Final = (
     "token_file", "no_token", "expose", "allow_origin", "allow_host", "tls_cert", "tls_key",
-    "codex_per_connection", "max_connections", "max_sessions", "owners", "keep",
+    "codex_per_connection", "max_connections", "max_sessions", "max_owner_connections",
+    "max_owner_sessions", "owners", "keep",
 )  # fmt: skip
 
 
@@ -33,8 +34,9 @@ def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--listen",
         metavar="URL",
-        help="accept websockets, e.g. at ws://127.0.0.1:8765/acp, in place of standard input; "
-        "port 0: any that is free, said on standard error",
+        help="accept clients over HTTP and websockets, e.g. at http://127.0.0.1:8765/acp, or over "
+        "websockets alone at ws://…, in place of standard input; port 0: any that is free, said on "
+        "standard error",
     )
     group.add_argument(
         "--token-file",
@@ -48,7 +50,7 @@ def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--expose", action="store_true", help="allow an address that other machines can reach"
     )
-    group.add_argument("--tls-cert", metavar="FILE", help="the certificate (PEM), for wss://")
+    group.add_argument("--tls-cert", metavar="FILE", help="the certificate (PEM), for TLS")
     group.add_argument("--tls-key", metavar="FILE", help="its key, if that is in another file")
     group.add_argument(
         "--allow-origin",
@@ -81,10 +83,18 @@ def add_listen_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep a session whose connection breaks, with its questions, for so long: e.g. 8h, "
         "30m, 90s (default: it ends, and its questions are answered no)",
     )
-    group.add_argument(
-        "--max-connections", metavar="N", type=positive, help="at once (default: 64)"
+    _add_limits(group)
+
+
+def _add_limits(group: argparse._ArgumentGroup) -> None:
+    limits = (
+        ("connections", "connections at once (default: 64)"),
+        ("sessions", "open sessions at once (default: 256)"),
+        ("owner-connections", "of them, for each name of the tokens (default: an equal share)"),
+        ("owner-sessions", "of them, for each name of the tokens (default: an equal share)"),
     )
-    group.add_argument("--max-sessions", metavar="N", type=positive, help="at once (default: 256)")
+    for name, said in limits:
+        group.add_argument(f"--max-{name}", metavar="N", type=positive, help=said)
 
 
 def network_options(parsed: argparse.Namespace) -> NetworkOptions | None:
@@ -102,6 +112,8 @@ def network_options(parsed: argparse.Namespace) -> NetworkOptions | None:
     limits = Limits(
         connections=parsed.max_connections or usual.connections,
         sessions=parsed.max_sessions or usual.sessions,
+        owner_connections=parsed.max_owner_connections,
+        owner_sessions=parsed.max_owner_sessions,
         message_bytes=parsed.line_limit or usual.message_bytes,
         keep_seconds=parsed.keep or usual.keep_seconds,
     )

@@ -86,21 +86,16 @@ class Checkouts:
         except OSError as error:
             msg = f"{place} cannot be used: {error.strerror or error}"
             raise CheckoutError(msg) from error
+        wanted = {"repository": scrub(job.repository), "revision": job.revision}
+        repository = repositories / f"{_digest(job.repository)}.git"
         try:
-            wanted = {"repository": scrub(job.repository), "revision": job.revision}
-            repository = repositories / f"{_digest(job.repository)}.git"
-            found = self._left(tree, repository, wanted, lock) if again else None
-            if found is not None:
-                return found
-            return await self._fresh(job, repository, tree, lock, wanted)
+            with lock.released_on_error():
+                found = self._left(tree, repository, wanted, lock) if again else None
+                return found or await self._fresh(job, repository, tree, lock, wanted)
         except OSError as error:
-            lock.release()
             why = error.strerror or str(error)
             msg = f"the worktree of {job.task_id!r} cannot be made: {why}"
             raise CheckoutError(msg) from error
-        except BaseException:
-            lock.release()
-            raise
 
     async def remove(self, checkout: Checkout) -> None:
         """The task has its outcome: nobody needs the worktree any more."""

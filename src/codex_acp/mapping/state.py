@@ -20,6 +20,8 @@ if TYPE_CHECKING:
         TurnError,
     )
     from codex_acp.mapping.calls.open_calls import OpenCall
+    from codex_acp.mapping.events.session_events import RateLimit
+    from codex_acp.mapping.session.sub_agents import SubAgent
     from codex_acp.mapping.streamed_text import SentThought
 
 __all__ = ["SessionState"]
@@ -50,6 +52,9 @@ class SessionState:
     plan_explanation: str | None = None
     """The explanation of the plan that was shown last in this turn."""
 
+    is_sub_agent: bool = False
+    """Whether it is a sub-agent's thread: what it is told, no client has sent itself."""
+
     own_messages: set[str] = field(default_factory=set)
     """``clientUserMessageId`` of what the client said itself; the caller adds to it."""
 
@@ -64,6 +69,9 @@ class SessionState:
 
     context_usage: tuple[int, int] | None = None
     """Tokens in the context and its size, as they were sent last."""
+
+    rate_limits: dict[str, RateLimit] = field(default_factory=dict)
+    """The account's limits by their ids, as far as they were told; see `session.rate_limits`."""
 
     goal: tuple[str, str] | None = None
     """The thread's goal and its status, as they were said last."""
@@ -82,6 +90,9 @@ class SessionState:
 
     background: dict[str, CommandExecutionThreadItem] = field(default_factory=dict)
     """Tool call id → the command that runs on although its turn has ended, if that is told."""
+
+    sub_agents: dict[str, SubAgent] = field(default_factory=dict)
+    """By thread, the sub-agents of the session's own thread at any depth, in their order."""
 
     announced: dict[str, None] = field(default_factory=dict)
     """Tool calls that the client knows, also ended ones, oldest first."""

@@ -54,6 +54,8 @@ from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from codex_acp.codex._generated.models import (
         FileChangeThreadItem,
         FileSystemPath,
@@ -202,10 +204,10 @@ def shown(approval: Approval, tool_call_id: str, child: str | None) -> ToolCallC
     )
 
 
-def announced_content(approval: Approval) -> list[CallContent]:
+def announced_content(approval: Approval, shown: ToolCallChanged) -> Sequence[CallContent]:
     """Content of the tool call itself: of a file change the diffs, else what the question shows."""
     if not isinstance(approval, FileChangeApproval):
-        return _content(approval)
+        return shown.content or ()
     return [content for change in approval.item.changes for content in change_content(change)]
 
 

@@ -12,15 +12,13 @@ commands 14 crossed, and none had begun when the interrupt came.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from codex_acp.codex.approvals.action_ids import SHARED_ID, ActionIds
 from codex_acp.codex.approvals.grants import NotGranted, accepting_reply, allows
 from codex_acp.codex.approvals.refusals import cancelled, refusal
 from codex_acp.routing.approvals import choices
-from codex_acp.wire.canonical import same_json
-from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.notifications import ServerNotification
@@ -138,8 +136,8 @@ class Ledger:
     def open(
         self, key: Key, route: Approval, acp_request_id: RequestId | None = None
     ) -> LedgerEntry | FailedClosed | None:
-        """Enter a new approval, asked by ``acp_request_id``; None if its key is pending already
-        (see `repeated`). If Codex could take it for another it is not entered, and fails closed
+        """Enter a new approval, asked by ``acp_request_id``; None if its key is pending already.
+        If Codex could take it for another it is not entered, and fails closed
         with them.
         """
         if key in self._pending:
@@ -153,16 +151,11 @@ class Ledger:
         entry = self._pending[key] = LedgerEntry(key, token, route, listed, acp_request_id)
         return entry
 
-    def repeated(self, key: Key, request: ServerRequest) -> Settlement | None:
-        """Codex sent a pending request again: the same is no news, another one fails closed.
-
-        Ask before routing it: an item that was asked about never bears out a second request.
-        """
+    def asked(self, key: Key, acp_request_id: RequestId | None) -> None:
+        """A pending approval is asked by this permission request from now on."""
         entry = self._pending.get(key)
-        if entry is None or _same_request(entry.route.approval.request, request):
-            return None
-        why = "Codex used the id of this request for another one"
-        return self._decline(entry, "rejected", "superseded", why, withdraw=True)
+        if entry is not None:
+            self._pending[key] = replace(entry, acp_request_id=acp_request_id)
 
     def declined(self, request: ServerRequest) -> FailedClosed | None:
         """A request was declined without being entered: what shares its id fails closed as well."""
@@ -308,10 +301,6 @@ class Ledger:
         else:
             self._ids.forget(entry.key)
         return settlement
-
-
-def _same_request(one: ServerRequest, other: ServerRequest) -> bool:
-    return one.method == other.method and same_json(plain(one.params), plain(other.params))
 
 
 def _declining(entry: LedgerEntry, reason: str) -> ApprovalReply:

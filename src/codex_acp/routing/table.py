@@ -150,9 +150,8 @@ def route(request: ServerRequest, context: RoutingContext) -> Route:
 # --- building the three ------------------------------------------------------------------------
 
 
-def _session_of(request: ServerRequest, context: RoutingContext) -> str | None:
+def _session_of(thread_id: str | None, context: RoutingContext) -> str | None:
     """The open session whose thread, or whose sub-agent's thread, asks (contract 3.9)."""
-    thread_id = asking_thread(request)
     if thread_id is None:
         return None
     line = (thread_id, *context.items.ancestors_of(thread_id))
@@ -160,12 +159,13 @@ def _session_of(request: ServerRequest, context: RoutingContext) -> str | None:
 
 
 def _decline(request: ServerRequest, reason: str, context: RoutingContext) -> Decline:
-    return Decline(request, reason, _session_of(request, context))
+    return Decline(request, reason, _session_of(asking_thread(request), context))
 
 
 def _approval(what: kinds.Approval, context: RoutingContext) -> Route:
     request = what.request
-    session_id, thread_id = _session_of(request, context), asking_thread(request)
+    thread_id = asking_thread(request)
+    session_id = _session_of(thread_id, context)
     if session_id is None or thread_id is None:
         return _decline(request, "no open session holds the thread that asks", context)
     grants = offered(what)
@@ -187,13 +187,14 @@ def _approval(what: kinds.Approval, context: RoutingContext) -> Route:
         digest=digest_of(what),
         offered=grants,
         shown=update,
-        announcement=announcement(update, announced_content(what)),
+        announcement=announcement(update, announced_content(what, update)),
     )
 
 
 def _elicitation(what: kinds.Elicitation, context: RoutingContext) -> Route:
     request = what.request
-    session_id, thread_id = _session_of(request, context), asking_thread(request)
+    thread_id = asking_thread(request)
+    session_id = _session_of(thread_id, context)
     if session_id is None or thread_id is None:
         return _decline(request, "no open session holds the thread that asks", context)
     asked = asked_of(what, context.client)

@@ -165,7 +165,8 @@ class Connection:
 
     def notify(self, method: str, params: EncodedJson | None) -> bool:
         """Send a notification; False if the connection is closed."""
-        self._must_be_started()
+        if self._handler is None:
+            self._must_be_started()
         return self._send(encode_notification(method, params, version=self._version))
 
     def hold(self, write: Callable[[], None]) -> None:
@@ -224,14 +225,16 @@ class Connection:
             raise MisuseError(msg)
 
     def _must_be_open(self) -> None:
-        self._must_be_started()
         if self._why is not None:
             raise self._why.with_traceback(None)
+        if self._handler is None:
+            self._must_be_started()
 
     def _send(self, line: bytes, add: Callable[[bytes], None] | None = None) -> bool:
         if self._why is not None:
             return False
-        self._outbox.release()
+        if self._outbox.held is not None:
+            self._outbox.release()
         if self._on_line is not None:
             self._on_line("sent", line)
         (add or self._outbox.add)(line)

@@ -30,7 +30,6 @@ class Outbox:
 
     __slots__ = (
         "_closed",
-        "_held",
         "_lines",
         "_link",
         "_not_wanted",
@@ -38,6 +37,7 @@ class Outbox:
         "_scheduled",
         "_unread_answers",
         "_waiters",
+        "held",
         "paused",
     )
 
@@ -47,10 +47,11 @@ class Outbox:
         self._unread_answers = 0
         self._not_wanted = False
         self._reads = True
-        self._held: Callable[[], None] | None = None
         self._scheduled = False
         self._closed = False
         self._waiters: list[asyncio.Future[TransportError | None]] = []
+        self.held: Callable[[], None] | None = None
+        """What adds its lines at `release`; None: there is nothing to release."""
         self.paused = False
         """Whether the link said that the peer is slow."""
 
@@ -64,19 +65,19 @@ class Outbox:
         """Have ``write`` add its lines when `release` or `flush` is called next: at the latest at
         the end of this iteration of the loop. At once if nothing can be written any more.
         """
-        self.release()
+        if self.held is not None:
+            self.release()
         if self._closed:
             write()
             return
-        self._held = write
+        self.held = write
         if not self._scheduled:
             self._schedule()
 
     def release(self) -> None:
         """Have what is held add its lines: something else is to go behind them."""
-        held = self._held
+        held, self.held = self.held, None
         if held is not None:
-            self._held = None
             held()
 
     def add_answer(self, line: bytes) -> None:
@@ -89,7 +90,8 @@ class Outbox:
 
     def flush(self) -> None:
         """Send now what was added or is held."""
-        self.release()
+        if self.held is not None:
+            self.release()
         self._scheduled = False
         lines = self._lines
         if lines:
@@ -118,7 +120,7 @@ class Outbox:
 
     def close(self, error: TransportError) -> None:
         """Nothing can be written any more; whoever waits gets the error."""
-        self._lines, self._held, self._closed = [], None, True
+        self._lines, self.held, self._closed = [], None, True
         self._wake(error)
 
     async def drain(self) -> None:

@@ -37,12 +37,14 @@ class ReadingGate:
     def __enter__(self) -> None:
         """Somebody waits for an answer of the peer from now on."""
         self._waiting += 1
-        self._update()
+        if self._holders:
+            self._update()
 
     def __exit__(self, *_: object) -> None:
         """They have it, or wait no more."""
         self._waiting -= 1
-        self._update()
+        if self._holders:
+            self._update()
 
     def _update(self) -> None:
         paused = bool(self._holders) and not self._waiting

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.adapter.commands.command import Says, StartsTurn
 from codex_acp.adapter.commands.goal import pursue
 from codex_acp.adapter.commands.working_tree import uncommitted
+from codex_acp.adapter.prompts.turn_calls import TurnCalls
 from codex_acp.codex._generated.models import (
     BaseBranchReviewTarget,
     CommitReviewTarget,
@@ -24,18 +25,21 @@ from codex_acp.codex._generated.models import (
     ThreadGoalClearParams,
     ThreadGoalGetParams,
     ThreadGoalSetParams,
+    ThreadSetNameParams,
     TurnStartParams,
     UncommittedChangesReviewTarget,
 )
+from codex_acp.codex.connection.pages import all_pages
 from codex_acp.errors import ErrorReply, RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS
+from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
 from codex_acp.mapping.prompt import reports
-from codex_acp.mapping.prompt.commands import INIT_PROMPT
+from codex_acp.mapping.prompt.commands import INIT_PROMPT, RECONNECT, reserved
+from codex_acp.routing.display import inline
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from codex_acp.adapter.commands.command import Command
+    from codex_acp.adapter.commands.command import Command, SessionAccess
     from codex_acp.codex._generated.models import (
         McpServerStatus,
         ReviewTarget,
@@ -45,19 +49,18 @@ if TYPE_CHECKING:
     )
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping.prompt.commands import Typed
-    from codex_acp.mapping.prompt.reports import Fact
 
 __all__ = ["CommandRuns"]
 
 logger = logging.getLogger(__name__)
 
-MAX_PAGES: Final = 50
-"""Of the list of MCP servers; a cursor that never ends must not hold a prompt for ever."""
+_PLAN_ON: Final = "Plan mode is on: Codex plans with you before it does the work."
+_PLAN_OFF: Final = "Plan mode is off: Codex does the work again."
 
 
 class CommandRuns:
-    """Of one session. ``codex`` gives the connection that it is on now; ``settings`` what its
-    status shows of its own configuration; ``skills`` lists them anew.
+    """Of one session. ``codex`` gives the connection that it is on now; ``skills`` lists them
+    anew.
     """
 
     def __init__(
@@ -65,13 +68,13 @@ class CommandRuns:
         session_id: str,
         cwd: str,
         codex: Callable[[], AppServerConnection],
-        settings: Callable[[], Sequence[Fact]],
+        access: SessionAccess,
         skills: Callable[[], Awaitable[Sequence[SkillsListEntry]]],
     ) -> None:
         self._session_id = session_id
         self._cwd = cwd
         self._codex = codex
-        self._settings = settings
+        self._access = access
         self._skills = skills
 
     def built_in(self, command: Typed) -> Command | None:
@@ -81,27 +84,37 @@ class CommandRuns:
             "review-branch": self._review_branch,
             "review-commit": self._review_commit,
             "compact": lambda _: StartsTurn(self._compact),
+            "plan": self._plan,
             "init": lambda _: self.turn([TextUserInput(text=INIT_PROMPT)], ()),
             "goal": self._goal,
             "diff": lambda _: Says(self._diff),
             "status": lambda _: Says(self._status),
-            "mcp": lambda _: Says(self._mcp),
+            "mcp": self._mcp,
             "skills": lambda _: Says(self._list_skills),
+            "ps": lambda _: Says(self._background),
+            "stop": self._stop,
+            "rename": self._rename,
+            "logout": self._logout,
         }
-        make = makers.get(command.name)
-        return None if make is None else make(command.arguments)
+        name = reserved(command.name)
+        return None if name is None else makers[name](command.arguments)
 
     # Turns.
 
-    def turn(self, inputs: list[UserInput], skills: Sequence[SkillMetadata]) -> StartsTurn:
-        """A message to the model, with the skills that it names."""
+    def turn(
+        self,
+        inputs: list[UserInput],
+        skills: Sequence[SkillMetadata],
+        first: Callable[[], Awaitable[object]] | None = None,
+    ) -> StartsTurn:
+        """A message to the model, with the skills that it names, after what is done ``first``."""
         inputs += [SkillUserInput(name=skill.name, path=skill.path) for skill in skills]
 
         async def start() -> str:
             params = TurnStartParams(thread_id=self._session_id, input=inputs)
             return (await self._codex().turn_start(params)).turn.id
 
-        return StartsTurn(start, inputs)
+        return StartsTurn(start, inputs, first)
 
     def _review(self, what: str) -> StartsTurn:
         if what:
@@ -154,6 +167,16 @@ class CommandRuns:
         known = {"": show, "clear": clear, "pause": pause}
         return Says(known.get(arguments, work))
 
+    def _plan(self, what: str) -> Command:
+        if what:
+            return self.turn([TextUserInput(text=what)], (), lambda: self._access.plan_mode(True))
+
+        async def toggle() -> str:
+            on = await self._access.plan_mode(None)
+            return _PLAN_ON if on else _PLAN_OFF
+
+        return Says(toggle)
+
     # Texts.
 
     async def _diff(self) -> str:
@@ -162,7 +185,7 @@ class CommandRuns:
     async def _status(self) -> str:
         codex = self._codex()
         facts = [reports.Fact("Session", self._session_id), reports.Fact("Folder", self._cwd)]
-        facts += self._settings()
+        facts += self._access.settings()
         account = await codex.account_read(GetAccountParams(refresh_token=False))
         facts.append(reports.account_fact(account))
         if account.account is not None:
@@ -174,16 +197,77 @@ class CommandRuns:
         facts.append(reports.Fact("Codex", codex.server.user_agent))
         return reports.status_report(facts)
 
-    async def _mcp(self) -> str:
-        servers: list[McpServerStatus] = []
+    def _mcp(self, what: str) -> Says:
+        async def show() -> str:
+            return reports.mcp_report(await self._servers())
+
+        async def reconnect() -> str:
+            names = [server.name for server in await self._servers()]
+            slow = await self._access.mcp_started(self._reload, names)
+            return reports.mcp_report(await self._servers(), slow)
+
+        if what.casefold() == RECONNECT:
+            self._must_be_alone("/mcp reconnect")
+            return Says(reconnect)
+        if what:
+            raise RpcError(INVALID_PARAMS, f"/mcp takes nothing, or {RECONNECT}")
+        return Says(show)
+
+    async def _reload(self) -> None:
+        await self._codex().config_mcp_server_reload()
+
+    async def _background(self) -> str:
+        terminals = await self._turn_calls.background_terminals()
+        return reports.background_report(terminals)
+
+    def _stop(self, process: str) -> Says:
+        async def stop() -> str:
+            calls = self._turn_calls
+            running = await calls.background_terminals()
+            wanted = [t for t in running if process in ("", t.process_id)]
+            if process and not wanted:
+                message = f"/stop: no process {process!r} runs in the background; /ps lists them"
+                raise RpcError(INVALID_PARAMS, message)
+            left = [t for t in wanted if not await calls.terminate(t.process_id)]
+            return reports.stopped_report(len(wanted) - len(left), left)
+
+        return Says(stop)
+
+    @property
+    def _turn_calls(self) -> TurnCalls:
+        return TurnCalls(self._codex(), self._session_id)
+
+    def _rename(self, name: str) -> Says:
+        title = " ".join(name.split())
+        if not title:
+            raise RpcError(INVALID_PARAMS, "/rename needs the new name")
+
+        async def rename() -> str:
+            params = ThreadSetNameParams(thread_id=self._session_id, name=title)
+            await self._codex().thread_name_set(params)
+            return f"This session is called {inline(title)} now."
+
+        return Says(rename)
+
+    def _logout(self, more: str) -> Says:
+        if more:
+            raise RpcError(INVALID_PARAMS, "/logout takes nothing")
+        self._must_be_alone("/logout")
+
+        async def log_out() -> str:
+            await self._codex().account_logout()
+            return "Codex is logged out, in all sessions."
+
+        return Says(log_out)
+
+    def _must_be_alone(self, command: str) -> None:
+        if self._access.shared:
+            message = f"{command} is for whoever runs this server: others may use its Codex, too"
+            raise RpcError(INVALID_REQUEST, message)
+
+    async def _servers(self) -> list[McpServerStatus]:
         params = ListMcpServerStatusParams(thread_id=self._session_id)
-        for _ in range(MAX_PAGES):
-            page = await self._codex().mcp_server_status_list(params)
-            servers += page.data
-            if page.next_cursor is None or page.next_cursor == params.cursor:
-                break
-            params.cursor = page.next_cursor
-        return reports.mcp_report(servers)
+        return await all_pages(self._codex().mcp_server_status_list, params)
 
     async def _list_skills(self) -> str:
         return reports.skills_report(await self._skills())

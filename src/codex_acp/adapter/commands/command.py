@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
+from codex_acp._record import record
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from codex_acp.codex._generated.models import UserInput
     from codex_acp.mapping.events.content import Block
+    from codex_acp.mapping.prompt.reports import Fact
 
-__all__ = ["Command", "Commands", "Says", "StartsTurn"]
+__all__ = ["Command", "Commands", "Says", "SessionAccess", "StartsTurn"]
 
 
 class StartsTurn(NamedTuple):
@@ -27,6 +30,8 @@ class StartsTurn(NamedTuple):
     """The same as a message to the model, if it is one: then ``turn/start`` sends it, or, while a
     turn runs, ``turn/steer``, and ``start`` is not called. None: it waits for that turn's end.
     """
+    first: Callable[[], Awaitable[object]] | None = None
+    """What is done before that message is sent. Raises as ``start``."""
 
 
 class Says(NamedTuple):
@@ -38,6 +43,20 @@ class Says(NamedTuple):
 
 Command: TypeAlias = StartsTurn | Says
 """What a prompt that is a command does."""
+
+
+@record
+class SessionAccess:
+    """What the commands of a session need of the adapter, besides its Codex."""
+
+    settings: Callable[[], Sequence[Fact]]
+    """What its status shows of its own configuration."""
+    plan_mode: Callable[[bool | None], Awaitable[bool]]
+    """Turns plan mode on or off, None: to the other; whether it is on. Raises RpcError."""
+    mcp_started: Callable[[Callable[[], Awaitable[None]], Sequence[str]], Awaitable[Sequence[str]]]
+    """Runs what has MCP servers start anew, and waits for those named: which are not done yet."""
+    shared: bool = False
+    """Whether other clients use the same Codex."""
 
 
 class Commands(Protocol):

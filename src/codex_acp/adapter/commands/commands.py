@@ -6,10 +6,10 @@ words are `mapping.prompt.commands`'; running one is `Session`'s.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
-
-import anyio
 
 from codex_acp.adapter.commands.user_prompts import read_user_prompts
 from codex_acp.codex._generated.models import TextUserInput
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from codex_acp.adapter.commands.built_in import CommandRuns
-    from codex_acp.adapter.commands.command import Command
+    from codex_acp.adapter.commands.command import Command, SessionAccess
     from codex_acp.codex._generated.models import (
         SkillMetadata,
         SkillsListEntry,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.content import Block
     from codex_acp.mapping.events.session_events import CommandsChanged
     from codex_acp.mapping.prompt.commands import Typed, UserPrompt
-    from codex_acp.mapping.prompt.reports import Fact
 
 __all__ = ["SessionCommands"]
 
@@ -43,24 +42,22 @@ LIST_SECONDS: Final = 3.0
 
 
 class SessionCommands:
-    """See `Commands`. ``codex`` gives the connection that the session is on now; ``settings``
-    what its status shows of its own configuration.
-    """
+    """See `Commands`. ``codex`` gives the connection that the session is on now."""
 
     def __init__(
         self,
         session_id: str,
         cwd: str,
         codex: Callable[[], AppServerConnection],
-        settings: Callable[[], Sequence[Fact]] = tuple,
+        access: SessionAccess,
     ) -> None:
         self._session_id = session_id
         self._cwd = cwd
         self._codex = codex
-        self._settings = settings
+        self._access = access
         self._prompts: dict[str, UserPrompt] = {}
         self._skills: dict[str, SkillMetadata] = {}
-        self._lock = anyio.Lock()
+        self._lock = asyncio.Lock()
         self._list: CommandsChanged | None = None
         self._told: CommandsChanged | None = None
         self._runs: CommandRuns | None = None
@@ -90,15 +87,17 @@ class SessionCommands:
             logger.warning("the skills could not be listed: %s", error)
             entries = []
         self._skills = {s.name: s for entry in entries for s in entry.skills if s.enabled}
-        return names.available_commands(self._prompts.values(), self._skills.values())
+        skills = self._skills.values()
+        return names.available_commands(self._prompts.values(), skills, shared=self._access.shared)
 
     async def find(self, prompt: Sequence[Block]) -> Command | None:
         """See `Commands.find`."""
         first = prompt[0] if prompt else None
         if not isinstance(first, TextBlock) or not names.may_need_lists(first.text):
             return None
-        with anyio.move_on_after(LIST_SECONDS):
-            await self.load()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LIST_SECONDS):
+                await self.load()
         command = names.typed(first.text)
         found = None if command is None else self._found(command, prompt[1:])
         if found is not None:
@@ -133,7 +132,7 @@ class SessionCommands:
             from codex_acp.adapter.commands.built_in import CommandRuns
 
             self._runs = CommandRuns(
-                self._session_id, self._cwd, self._codex, self._settings, self._skill_entries
+                self._session_id, self._cwd, self._codex, self._access, self._skill_entries
             )
         return self._runs
 

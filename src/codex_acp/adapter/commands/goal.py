@@ -17,6 +17,7 @@ from codex_acp.codex._generated.models import (
     ThreadGoalSetParams,
     TurnInterruptParams,
 )
+from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, ConnectionClosed
 from codex_acp.mapping.prompt.reports import goal_report
 
@@ -36,7 +37,7 @@ IDLE_SECONDS: Final = 5.0
 """How long an active goal may stand without a turn before Codex is asked how it is."""
 
 
-class _Pursuit:
+class _Pursuit(NotificationSink):
     """A sink of the thread: whether the goal is active, and which turn runs."""
 
     def __init__(self) -> None:
@@ -63,9 +64,6 @@ class _Pursuit:
         else:
             return
         self.news.set()
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`."""

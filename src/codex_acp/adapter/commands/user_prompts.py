@@ -6,8 +6,6 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from anyio import to_thread
-
 from codex_acp.mapping.prompt.commands import user_prompt
 
 if TYPE_CHECKING:
@@ -26,6 +24,8 @@ MAX_FILES: Final = 200
 
 async def read_user_prompts(codex_home: str) -> list[UserPrompt]:
     """All that can be read, by name; what cannot is logged and left out."""
+    from anyio import to_thread  # here: a prompt begins before it is loaded
+
     return await to_thread.run_sync(_read, Path(codex_home) / "prompts")
 
 

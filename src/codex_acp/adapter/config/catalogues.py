@@ -6,11 +6,10 @@ each working directory anew, because a project has its own. Must not know a sess
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from typing import TYPE_CHECKING, Final
-
-import anyio
 
 from codex_acp.codex.threads.opening import configured_choice
 from codex_acp.codex.threads.trust import undecided_root
@@ -58,7 +57,7 @@ class Place:
         """The whole answer that it is from, with its layers."""
         self.untrusted: str | None = None
         """What a person can still decide to trust here; None: that is decided, or not known."""
-        self.done = anyio.Event()
+        self.done = asyncio.Event()
         self.changed: Callable[[], None] | None = None
         """Called when all of it has come: nobody else's options depend on it."""
 
@@ -94,7 +93,7 @@ class Catalogues:
         self._collaborations: tuple[Collaboration, ...] | None = None
         if earlier is not None:
             self._models, self._collaborations = earlier._models, earlier._collaborations
-        self.done = anyio.Event()
+        self.done = asyncio.Event()
         """Set when models and collaboration modes are known, or refused."""
         self._open = 2
         """Lists that are asked for and have not come."""
@@ -165,14 +164,14 @@ class Catalogues:
     async def _call(self, method: str, params: dict[str, JsonValue]) -> JsonValue:
         """The result; None, with a line in the log, if Codex has none."""
         try:
-            with anyio.move_on_after(ANSWER_SECONDS):
+            async with asyncio.timeout(ANSWER_SECONDS):
                 return await self.codex.call_raw(method, params)
         except CodexAcpError as error:
             missing = isinstance(error, ErrorReply) and error.code == METHOD_NOT_FOUND
             level = logging.INFO if missing else logging.WARNING
             logger.log(level, "config options do without %s: %s", method, error)
-            return None
-        logger.warning("config options do without %s: no answer in time", method)
+        except TimeoutError:
+            logger.warning("config options do without %s: no answer in time", method)
         return None
 
 

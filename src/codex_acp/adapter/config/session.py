@@ -5,29 +5,29 @@ A sink of the thread's notifications. Must not know ACP's methods.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-import anyio
-
+from codex_acp.adapter.refused_calls import refused_call
+from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.mapping.config.changes import applied, meets
 from codex_acp.mapping.config.modes import configured_access
 from codex_acp.mapping.config.options import ConfigView
 from codex_acp.mapping.config.values import (
-    object_of,
     settings_of_thread,
     settings_of_update,
-    text_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.adapter.config.catalogues import Catalogues, Place
-    from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.config.options import Option
     from codex_acp.mapping.config.values import Access, Settings
 
     JsonObject = dict[str, JsonValue]
@@ -50,10 +50,10 @@ class _Wanted:
         self.exactly = exactly
         self.reported = False
         """Whether Codex has reported settings since, whatever they are."""
-        self.met = anyio.Event()
+        self.met = asyncio.Event()
 
 
-class ConfigSession:
+class ConfigSession(NotificationSink):
     """One session. ``changed`` is called when Codex has changed the settings by itself, and when
     what depends on the working directory has come.
 
@@ -74,13 +74,13 @@ class ConfigSession:
         self.id = session_id
         self.place = place
         self.settings: Settings = settings_of_thread(result)
-        self.told_options: list[JsonValue] | None = None
+        self.told_options: list[Option] | None = None
         """The list as the client has it; None before it has one."""
         self.told_mode: str | None = None
         """The current mode as the client has it."""
         self.told_modes: frozenset[str] = frozenset()
         """The modes that the client knows of."""
-        self.lock = anyio.Lock()
+        self.lock = asyncio.Lock()
         """One change at a time."""
         self._catalogues = catalogues
         self._changed = changed
@@ -88,6 +88,8 @@ class ConfigSession:
         self._configured = self.settings.access if new else None
         self.unrestored: str | None = None
         """Why the thread has not the access that is configured; None: it has it."""
+        self.began: str | None = None
+        """What is to be said of the mode that it was put into by itself."""
         self.chosen: tuple[str, Access] | None = None
         """The mode that a person chose last, and what Codex made of it."""
         self._preset_effort = False
@@ -134,13 +136,12 @@ class ConfigSession:
             self._configured = configured_access(config, place.cwd, place.project, self._roots)
         return self._configured
 
-    def told(self, options: list[JsonValue], modes: JsonObject) -> None:
-        """The client was given these: ``configOptions`` and ``modes``."""
-        entries = modes["availableModes"]
-        assert isinstance(entries, list)
-        known = [object_of(entry).get("id") for entry in entries]
-        self.told_options, self.told_mode = options, text_of(modes, "currentModeId")
-        self.told_modes = frozenset(mode for mode in known if isinstance(mode, str))
+    def told(self, options: list[Option]) -> list[Option]:
+        """The client is given these, as ``configOptions`` and as ``modes``."""
+        modes = options[0]
+        self.told_options, self.told_mode = options, modes.current
+        self.told_modes = frozenset(modes.values)
+        return options
 
     # Changes.
 
@@ -156,8 +157,9 @@ class ConfigSession:
         wanted = self._wanted = _Wanted(patch, exactly=exactly)
         try:
             await self.ask("thread/settings/update", {"threadId": self.id, **patch})
-            with anyio.move_on_after(REPORT_SECONDS):
-                await wanted.met.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(REPORT_SECONDS):
+                    await wanted.met.wait()
         finally:
             self._wanted = None
         if not wanted.reported:
@@ -172,9 +174,7 @@ class ConfigSession:
         try:
             await self._catalogues.codex.call_raw(method, params)
         except ErrorReply as error:
-            data = {"message": error.message, "code": error.code, "data": error.data}
-            message = f"Codex refused the change: {error.message}"
-            raise RpcError(INTERNAL_ERROR, message, data) from error
+            raise refused_call("Codex refused the change", error) from error
         except CodexAcpError as error:
             message = f"the change did not reach Codex: {error}"
             raise RpcError(INTERNAL_ERROR, message) from error
@@ -217,12 +217,6 @@ class ConfigSession:
         wanted.reported = True
         if not wanted.exactly or meets(settings, wanted.patch):
             wanted.met.set()
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
-
-    def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink`: a call in flight says it itself."""
 
 
 def _more_roots(result: JsonValue) -> tuple[str, ...]:

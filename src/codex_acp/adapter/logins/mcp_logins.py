@@ -13,6 +13,7 @@ import anyio
 
 from codex_acp.adapter.logins.pages import Ends, open_until
 from codex_acp.adapter.server.mcp_startup import LOGIN_WANTED, STARTUP_STATUS
+from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError
 from codex_acp.routing.display import server_name
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
 __all__ = ["McpLogins"]
@@ -35,7 +35,7 @@ LOGIN_SECONDS: Final = 10 * 60
 COMPLETED: Final = "mcpServer/oauthLogin/completed"
 
 
-class McpLogins:
+class McpLogins(NotificationSink):
     """A sink of one connection to Codex. ``is_open`` tells whether a thread is a session that the
     client knows; what failed before that, `session_answered` is told. ``audience`` gives who
     answers for a session.
@@ -73,13 +73,6 @@ class McpLogins:
             return
         if self._is_open(session_id):
             self._ask(session_id, server)
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
-
-    def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink`."""
-        del error
 
     def _ask(self, session_id: str, server: str) -> None:
         if server not in self._asked and self._audience(session_id).features.elicitation_url:

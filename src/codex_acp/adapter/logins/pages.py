@@ -15,6 +15,7 @@ from codex_acp.acp._generated.v1.models import (
     AcceptCreateElicitationResponse,
     CompleteElicitationNotification,
 )
+from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _MAX_EARLY: Final = 32
 """Ends that are kept because nobody waits for them yet."""
 
 
-class Ends:
+class Ends(NotificationSink):
     """A sink: how each thing ended that ``method`` reports, by the id in the field ``key``.
 
     A context manager, so that it hears nothing more than it has to.
@@ -71,9 +72,6 @@ class Ends:
             error = params.get("error")
             why = None if params.get("success") is True else str(error or "Codex gave no reason")
             self.of(name).set_result(why)
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`: nothing can succeed any more."""

@@ -175,19 +175,19 @@ class NetworkConnection:
 
     async def new_session(self, request: NewSessionRequest) -> NewSessionResponse:
         """See `CodexAgent.new_session`."""
-        await self._registry.make_room()
-        session = self._new()
-        response = await self.agent.new_session(request, session)
-        await self._open(response.session_id, session)
+        async with self._registry.room(self._token.owner):
+            session = self._new()
+            response = await self.agent.new_session(request, session)
+            await self._open(response.session_id, session)
         return response
 
     async def fork_session(self, request: ForkSessionRequest) -> ForkSessionResponse:
         """See `CodexAgent.fork_session`."""
-        await self._registry.make_room()
         self._must_own(request.session_id)
-        session = self._new()
-        response = await self.agent.fork_session(request, session)
-        await self._open(response.session_id, session)
+        async with self._registry.room(self._token.owner):
+            session = self._new()
+            response = await self.agent.fork_session(request, session)
+            await self._open(response.session_id, session)
         return response
 
     async def load_session(self, request: LoadSessionRequest) -> LoadSessionResponse:
@@ -262,7 +262,9 @@ class NetworkConnection:
 
     def cancel(self, notification: CancelNotification) -> None:
         """See `CodexAgent.cancel`; ignored for what this connection does not show."""
-        session = self._registry.sessions.get(notification.session_id)
+        session_id, sessions = notification.session_id, self._registry.sessions
+        below = (each for each in sessions.values() if each.has_below(session_id))
+        session = sessions.get(session_id) or next(below, None)
         if session is None or session.client is not self.client:
             logger.warning("session/cancel names a session that its connection does not show")
         else:
@@ -295,10 +297,10 @@ class NetworkConnection:
             self._must_own(session_id)
             earlier = self._registry.sessions.get(session_id)
             if earlier is None:
-                await self._registry.make_room()
-                session = self._new()
-                answer = await reopen(session)
-                await self._open(session_id, session)
+                async with self._registry.room(self._token.owner):
+                    session = self._new()
+                    answer = await reopen(session)
+                    await self._open(session_id, session)
                 return answer
             before = earlier.taken_by(self.client)
             try:
@@ -363,6 +365,10 @@ class NetworkConnection:
         if session.client is not self.client:
             raise _shown_elsewhere(session_id)
         return session
+
+    def agent_of(self, session_id: str) -> CodexAgent:
+        """The agent of a session that this connection shows. Raises as `shown`."""
+        return self.shown(session_id).agent
 
     # A client that does not read.
 

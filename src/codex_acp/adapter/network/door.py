@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 import time
+from collections import Counter
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Protocol
@@ -78,7 +79,10 @@ class Door:
         self._tokens = tokens
         self._origins = frozenset(origins)
         self._hosts = frozenset(host.lower() for host in hosts)
-        self._rate = Rate(self.limits.burst, self.limits.new_connections, clock)
+        self._clock = clock
+        self._rates: dict[str, Rate] = {}
+        self._open: Counter[str] = Counter()
+        """Connections, by owner."""
         self._log_rate = Rate(LOGGED_AT_ONCE, LOGGED_PER_SECOND, clock)
         self._unlogged = 0
 
@@ -98,18 +102,33 @@ class Door:
             return Refusal(HTTPStatus.NOT_FOUND, "there is nothing at this path")
         return found
 
-    def enter(self, open_now: int) -> Refusal | None:
-        """Why there is no room for one more connection beside those that are open; None: there
-        is."""
-        if open_now >= self.limits.connections:
-            return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections are open")
-        return self.come()
+    def allowed_origin(self, headers: Headers) -> str | None:
+        """The origin of a page that may come in, if a request is one's."""
+        host, origin = _single(headers, "Host"), _single(headers, "Origin")
+        allowed = host is not None and self._may_be(host) and origin in self._origins
+        return origin if allowed else None
 
-    def come(self) -> Refusal | None:
-        """Why somebody new may not come just now; None: they may."""
-        if not self._rate.take():
+    def share(self, limit: int, own: int | None = None) -> int:
+        """How much of a limit for all one owner may have: ``own`` if that was said."""
+        return self.limits.share(limit, self._tokens.owners, own)
+
+    def enter(self, owner: str) -> Refusal | None:
+        """Count one more connection of an owner, or say why there is no room for it."""
+        most, limits = self._open.total(), self.limits
+        share = self.share(limits.connections, limits.owner_connections)
+        if most >= limits.connections or self._open[owner] >= share:
+            return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections are open")
+        rate = self._rates.get(owner)
+        if rate is None:
+            rate = self._rates[owner] = Rate(limits.burst, limits.new_connections, self._clock)
+        if not rate.take():
             return Refusal(HTTPStatus.TOO_MANY_REQUESTS, "too many connections are made")
+        self._open[owner] += 1
         return None
+
+    def left(self, owner: str) -> None:
+        """A connection that has entered has ended."""
+        self._open[owner] -= 1
 
     def log(self, refusal: Refusal, who: str) -> None:
         """Note that somebody was refused; of very many only how many."""

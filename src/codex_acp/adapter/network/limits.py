@@ -20,26 +20,40 @@ class Limits:
 
     connections: int = 64
     """Open at once, authorized ones."""
+    owner_connections: int | None = None
+    """Of them those of one owner; None: an equal share for each that the tokens name."""
     handshakes: int = 64
     """Connections that have sent no complete request yet."""
     sessions: int = 256
     """Open at once, of all connections."""
+    owner_sessions: int | None = None
+    """Of them those of one owner; None: an equal share."""
+    streams: int = 256
+    """Streams of events of one connection over HTTP."""
+    sockets: int = 512
+    """TCP connections over HTTP: one carries a request at a time, or with HTTP/2 many."""
     message_bytes: int = MESSAGE_BYTES
     """A larger message ends its connection."""
     new_connections: float = 10.0
-    """A second, on the average."""
+    """A second, on the average, of one owner."""
     burst: int = 50
-    """New connections at once."""
+    """New connections at once, of one owner."""
     initialize_seconds: float = 10.0
     """From the handshake to ``initialize``."""
     ping_seconds: float = 20.0
     """Between two pings, and for the answer to one: a connection that is dead is found out."""
+    idle_seconds: float = 60.0
+    """How long a connection over HTTP may be without any stream."""
     stall_seconds: float = 30.0
     """How long a client may leave a full queue of updates unread."""
     unread_text: int = 16 * 1024 * 1024
     """Characters of updates that may wait for it meanwhile."""
     keep_seconds: float = 0.0
     """How long a session without its connection is kept; 0: it ends with its connection."""
+
+    def share(self, limit: int, owners: int, own: int | None) -> int:
+        """How much of a limit one of several owners may have, so that none can use up all."""
+        return own if own is not None else max(1, limit // max(1, owners))
 
 
 class Rate:

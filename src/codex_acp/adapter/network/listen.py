@@ -8,6 +8,7 @@ import ipaddress
 import socket
 import ssl
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -32,12 +33,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from codex_acp.adapter.network.tokens import Tokens
+    from codex_acp.adapter.session_defaults import SessionDefaults
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.errors import LaunchError
     from codex_acp.transcript.log import Transcript
     from codex_acp.transport.child import ChildProcess
 
 __all__ = ["Address", "NetworkOptions", "listen", "run_network"]
+
+_NEEDED: Final = (("websockets", "remote"), ("hypercorn", "http"))
+"""Packages, and the extras that have them; the second for HTTP."""
 
 BACKLOG: Final = 128
 """Connections that the kernel keeps until they are accepted."""
@@ -54,19 +59,32 @@ class Address:
 
     @classmethod
     def parse(cls, url: str) -> Address:
-        """From ``ws://HOST:PORT/PATH`` or ``wss://…``. Raises MisuseError."""
+        """From ``ws://HOST:PORT/PATH``, ``http://…``, or with TLS ``wss://…``, ``https://…``.
+
+        Raises MisuseError.
+        """
         parts = urlsplit(url)
         try:
             port = parts.port
         except ValueError:
             port = None
-        if parts.scheme not in ("ws", "wss") or not parts.hostname or port is None:
-            msg = f"{url!r} is no address to listen at, like ws://127.0.0.1:8765/acp"
+        if parts.scheme not in ("ws", "wss", "http", "https") or not parts.hostname or port is None:
+            msg = f"{url!r} is no address to listen at, like http://127.0.0.1:8765/acp"
             raise MisuseError(msg)
         if parts.username or parts.password or parts.query or parts.fragment:
             msg = f"{url!r} has more than a host, a port and a path"
             raise MisuseError(msg)
         return cls(parts.scheme, parts.hostname, port, parts.path or "/acp")
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether it is a safe one."""
+        return self.scheme in ("wss", "https")
+
+    @property
+    def is_http(self) -> bool:
+        """Whether both profiles of ACP are served there, and not websockets alone."""
+        return self.scheme in ("http", "https")
 
     @property
     def is_loopback(self) -> bool:
@@ -101,12 +119,21 @@ class NetworkOptions:
     """The file in which it stands whose sessions are."""
     versions: Collection[int] = VERSIONS
     """The versions of ACP that are offered."""
+    defaults: SessionDefaults | None = None
+    """What each session is given."""
     any_interface: bool = False
     """Whether it may listen where other machines can reach it."""
 
     def check(self) -> ssl.SSLContext | None:
-        """The TLS that it speaks, None for none. Raises MisuseError for what is not safe."""
+        """The TLS that it speaks, None for none.
+
+        Raises MisuseError for what is not safe, or cannot be done for want of a package.
+        """
         address = self.address
+        for package, extra in _NEEDED[: 1 + address.is_http]:
+            if find_spec(package) is None:
+                msg = f"{package} is not installed: pip install 'codex-acp-sdk[{extra}]'"
+                raise MisuseError(msg)
         if not address.is_loopback:
             if not self.any_interface:
                 msg = (
@@ -117,8 +144,8 @@ class NetworkOptions:
             if not self.tokens.needed:
                 msg = "--no-token is for loopback addresses only"
                 raise MisuseError(msg)
-        if (self.certificate is not None) != (address.scheme == "wss"):
-            msg = "wss:// needs --tls-cert and --tls-key, and these need wss://"
+        if (self.certificate is not None) != address.has_tls:
+            msg = "wss:// and https:// need --tls-cert and --tls-key, and these need one of them"
             raise MisuseError(msg)
         return None if self.certificate is None else self._tls(self.certificate)
 
@@ -130,6 +157,8 @@ class NetworkOptions:
         except (OSError, ssl.SSLError) as error:
             msg = f"the certificate {certificate!r} and its key cannot be used: {error}"
             raise MisuseError(msg) from error
+        if self.address.is_http:
+            context.set_alpn_protocols(["h2", "http/1.1"])
         return context
 
 
@@ -158,10 +187,11 @@ async def _main(
 ) -> int:
     loop = asyncio.get_running_loop()
     first = [spawned]
-    lock = anyio.Lock()
+    lock = asyncio.Lock()
 
     def new_server() -> AppServer:
-        return AppServer(launch, first.pop() if first else None, lock=lock)
+        spawned = first.pop() if first else None
+        return AppServer(launch, spawned, lock=lock, defaults=options.defaults)
 
     with anyio.CancelScope() as scope:
         for number in END_SIGNALS:
@@ -180,7 +210,7 @@ async def listen(
     tls: ssl.SSLContext | None = None,
 ) -> None:
     """Serve until cancelled; then end every connection and every Codex."""
-    from codex_acp.adapter.network.websockets import websocket_server
+    from codex_acp.adapter.network.websockets import network_server
 
     owners = Owners(options.tokens, options.owners)
     bound = _bound(options.address)
@@ -205,7 +235,7 @@ async def listen(
                 hosts=options.hosts,
             )
             try:
-                async with websocket_server(hub, door, bound, tls):
+                async with network_server(hub, door, bound, tls, http=options.address.is_http):
                     url = options.address.bound_to(bound.getsockname()[1])
                     say(url)
                     if options.shared:

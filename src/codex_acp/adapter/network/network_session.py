@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import anyio
@@ -113,7 +114,7 @@ class NetworkSession:
     def send(self, session_id: str, event: SessionEvent) -> None:
         """See `Outgoing`."""
         client = self.client
-        if self.kept:
+        if self.kept and not self.has_below(session_id):  # Codex has a sub-agent's history
             turn = self._turn
             if isinstance(event, _STATES):
                 self._states[type(event)] = event
@@ -141,23 +142,30 @@ class NetworkSession:
         """See `Asks`."""
         return None if self.client is None else self.client.asks.next_request_id
 
-    async def request_permission(self, question: PermissionQuestion) -> Selected | OutcomeCancelled:
+    async def request_permission(
+        self, question: PermissionQuestion, asked: Callable[[int | None], None]
+    ) -> Selected | OutcomeCancelled:
         """See `Asks`; asked again of each connection that shows the session next."""
-        return await self._ask(lambda asks: asks.request_permission(question))
+        return await self._ask(lambda asks: asks.request_permission(question, asked), asked)
 
     async def elicitation_create(
-        self, params: CreateElicitationRequest
+        self, params: CreateElicitationRequest, asked: Callable[[int | None], None] | None = None
     ) -> CreateElicitationResponse:
         """See `Asks`; a client that cannot show it is not asked, which declines it."""
         mode = "elicitation_url" if getattr(params, "url", None) else "elicitation_form"
-        return await self._ask(lambda asks: asks.elicitation_create(params), mode)
+        return await self._ask(lambda asks: asks.elicitation_create(params), asked, mode)
 
     def elicitation_complete(self, params: CompleteElicitationNotification) -> None:
         """See `Asks`."""
         if self.client is not None:
             self.client.asks.elicitation_complete(params)
 
-    async def _ask(self, ask: Callable[[Asks], Awaitable[T]], needed: str | None = None) -> T:
+    async def _ask(
+        self,
+        ask: Callable[[Asks], Awaitable[T]],
+        asked: Callable[[int | None], None] | None,
+        needed: str | None = None,
+    ) -> T:
         """The answer of the connection that was asked last."""
         self.questions += 1
         try:
@@ -168,6 +176,8 @@ class NetworkSession:
                     raise ConnectionClosed(msg)
                 with anyio.CancelScope() as scope:
                     self._asking.add(scope)
+                    if asked is not None:
+                        asked(client.asks.next_request_id)
                     try:
                         return await ask(client.asks)
                     except TransportError:
@@ -210,20 +220,20 @@ class NetworkSession:
         task = asyncio.ensure_future(run())
         self._prompts.add(task)
         task.add_done_callback(self._prompts.discard)
+        task.add_done_callback(partial(self._prompt_ended, client))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if client.gone:
-                task.add_done_callback(self._ended_unanswered)
-            else:
+            if not client.gone:
                 task.cancel()
                 await asyncio.wait({task})
                 _ = task.cancelled() or task.exception()
             raise
 
-    def _ended_unanswered(self, task: asyncio.Task[PromptResponse]) -> None:
-        """A prompt has ended that its own connection can no longer be told of."""
-        if task.cancelled() or self._over:
+    def _prompt_ended(self, client: Client, task: asyncio.Task[PromptResponse]) -> None:
+        """A prompt has ended: who shows the session now is told, if the answer is another's."""
+        elsewhere = client.gone or self.client not in (client, None)
+        if task.cancelled() or self._over or not elsewhere:
             return
         error = task.exception()
         if error is None:
@@ -313,6 +323,11 @@ class NetworkSession:
         """Nobody will come back: what still waits is settled negatively."""
         self._over = True
         self._wake()
+
+    def has_below(self, session_id: str) -> bool:
+        """Whether this is the session of a sub-agent of it."""
+        session = self._session
+        return session is not None and session_id in session.sub_agents
 
     def _lost(self) -> Sequence[SessionEvent]:
         count = self._journal.dropped

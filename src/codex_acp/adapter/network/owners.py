@@ -36,6 +36,11 @@ class Owners:
         if path is not None and os.path.exists(path):  # noqa: PTH110
             self._read(path)
 
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self._tokens.owners
+
     def owns(self, owner: str, session_id: str) -> bool:
         """Whether a session that Codex has stored is this owner's.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -14,6 +16,8 @@ from codex_acp.jsonrpc.message import OVERLOADED
 from codex_acp.mapping.session.ids import canonical_id
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from codex_acp.adapter.agent import CodexAgent
     from codex_acp.adapter.client import Client
     from codex_acp.adapter.network.limits import Limits
@@ -35,6 +39,8 @@ class Registry:
         self.limits = limits
         self.sessions: dict[str, NetworkSession] = {}
         """Those that are open, whoever shows them."""
+        self._opening: Counter[str] = Counter()
+        """By owner, those that are being opened: they count, too."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._closed = asyncio.Event()
         self._ends: dict[NetworkSession, asyncio.TimerHandle] = {}
@@ -44,16 +50,41 @@ class Registry:
         """Held while a session is opened or closed, so that no two connections do it at once."""
         return self._locks.setdefault(session_id, asyncio.Lock())
 
-    async def make_room(self) -> None:
-        """End the oldest session that nobody shows and that does nothing, if there are too many.
+    @asynccontextmanager
+    async def room(self, owner: str) -> AsyncIterator[None]:
+        """Room for one session more of an owner, which is opened in the block.
 
         Raises RpcError if there is none.
         """
-        while len(self.sessions) >= self.limits.sessions:
+        await self._make_room(owner)
+        self._opening[owner] += 1
+        try:
+            yield
+        finally:
+            self._opening[owner] -= 1
+
+    async def _make_room(self, owner: str) -> None:
+        """End sessions that nobody shows and that do nothing, the oldest first, as need be.
+
+        Those of the owner who wants room; those of another only where they have more than their
+        share.
+        """
+        limits = self.limits
+        while True:
+            held = Counter(session.owner for session in self.sessions.values()) + self._opening
+            share = limits.share(limits.sessions, self.owners.count, limits.owner_sessions)
+            if held[owner] >= share:
+                whose, count = {owner}, held[owner]
+            elif held.total() >= limits.sessions:
+                whose = {each for each, many in held.items() if many > share}
+                count = held.total()
+            else:
+                return
             idle = (s for s in self.sessions.values() if s.client is None and not s.busy)
-            session = next(idle, None)
+            session = next((each for each in idle if each.owner in whose), None)
             if session is None:
-                msg = f"{len(self.sessions)} sessions are open on this server; close one first"
+                yours = " of yours" if count < limits.sessions else ""
+                msg = f"{count} sessions{yours} are open on this server; close one first"
                 raise RpcError(OVERLOADED, msg)
             await self.end(session)
 

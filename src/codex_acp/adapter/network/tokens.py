@@ -93,9 +93,14 @@ class Tokens:
         return any(each[:2] == token[:2] and each.valid(now) for each in tokens)
 
     @property
+    def owners(self) -> int:
+        """How many owners there are."""
+        return len({token.owner for token in self._current() or ()}) or 1
+
+    @property
     def several_owners(self) -> bool:
         """Whether there are sessions of one that another must not see."""
-        return len({token.owner for token in self._current() or ()}) > 1
+        return self.owners > 1
 
 
 def no_token() -> Tokens:

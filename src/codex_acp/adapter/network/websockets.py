@@ -1,6 +1,7 @@
 """Accepting websockets: the handshake behind the door, then one ACP connection each.
 
-With the package ``websockets``, which is loaded when a server is started.
+With the package ``websockets``, which is loaded when a server is started. Where streamable HTTP is
+served as well, what a connection begins with says whose it is.
 """
 
 from __future__ import annotations
@@ -10,8 +11,12 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
+from anyio import CancelScope
+
 from codex_acp.adapter.network.door import Refusal
-from codex_acp.errors import MisuseError
+from codex_acp.adapter.network.newcomer import HANDSHAKE_SECONDS, Newcomer
+from codex_acp.adapter.network.strangers import Strangers
+from codex_acp.transport.streamable_http import CONNECTION_ID
 from codex_acp.transport.websocket_server import AcceptedLink
 
 if TYPE_CHECKING:
@@ -23,39 +28,36 @@ if TYPE_CHECKING:
     from websockets.http11 import Request, Response
 
     from codex_acp.adapter.network.door import Door
+    from codex_acp.adapter.network.http_server import HttpServer
     from codex_acp.adapter.network.hub import Hub
     from codex_acp.adapter.network.tokens import Token
 
-__all__ = ["CONNECTION_ID", "websocket_server"]
+__all__ = ["network_server"]
 
 logger = logging.getLogger(__name__)
 
-CONNECTION_ID: Final = "Acp-Connection-Id"
-"""The header that names a connection: an address, and no secret."""
-
-HANDSHAKE_SECONDS: Final = 10.0
-"""For the whole request of a handshake."""
-
 CLOSE_SECONDS: Final = 1.0
 """For the closing handshake; then the connection is cut."""
+
+HEAD_BYTES: Final = 16 * 1024
+"""Of a request, to see whether it wants a websocket."""
 
 
 class WebSocketServer:
     """What is done with each connection."""
 
-    def __init__(self, hub: Hub, door: Door) -> None:
+    def __init__(self, hub: Hub, door: Door, strangers: Strangers) -> None:
         self._hub = hub
         self._door = door
+        self._strangers = strangers
         self._let_in: dict[ServerConnection, Token] = {}
-        self.unasked: set[ServerConnection] = set()
-        """Connections that have sent no complete request yet."""
 
     def request(self, connection: ServerConnection, request: Request) -> Response | None:
         """Let it in, or answer why not."""
-        self.unasked.discard(connection)
+        self._strangers.known(connection.transport)
         found = self._door.check(request.path, request.headers)
         if not isinstance(found, Refusal):
-            found = self._door.enter(len(self._let_in)) or found
+            found = self._door.enter(found.owner) or found
         if isinstance(found, Refusal):
             self._door.log(found, _who(connection))
             response = connection.respond(found.status, f"{found.reason}\n")
@@ -73,7 +75,7 @@ class WebSocketServer:
         if response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
             response.headers[CONNECTION_ID] = connection.id.hex
         else:
-            self._let_in.pop(connection, None)
+            self._left(connection)
         return None
 
     async def serve(self, connection: ServerConnection) -> None:
@@ -85,44 +87,32 @@ class WebSocketServer:
         try:
             await self._hub.serve(link, link, self._let_in[connection], connection_id)
         finally:
-            self._let_in.pop(connection, None)
-
-    def made(self, connection: ServerConnection) -> bool:
-        """A stranger has connected; whether there is room for one more."""
-        if len(self.unasked) >= self._door.limits.handshakes:
-            return False
-        self.unasked.add(connection)
-        return True
+            self._left(connection)
 
     def lost(self, connection: ServerConnection) -> None:
         """It is gone, perhaps before it has asked for anything."""
-        self.unasked.discard(connection)
-        self._let_in.pop(connection, None)
+        self._strangers.known(connection.transport)
+        self._left(connection)
+
+    def _left(self, connection: ServerConnection) -> None:
+        token = self._let_in.pop(connection, None)
+        if token is not None:
+            self._door.left(token.owner)
 
 
 @asynccontextmanager
-async def websocket_server(
-    hub: Hub, door: Door, sock: socket, tls: ssl.SSLContext | None = None
+async def network_server(
+    hub: Hub, door: Door, sock: socket, tls: ssl.SSLContext | None, *, http: bool
 ) -> AsyncIterator[None]:
-    """Accept on ``sock`` until the end of the block; the connections are ended with it."""
-    try:
-        from websockets.asyncio.server import ServerConnection, serve
-    except ImportError as error:
-        message = "websockets is not installed: pip install 'codex-acp-sdk[remote]'"
-        raise MisuseError(message) from error
-    server = WebSocketServer(hub, door)
+    """Accept on ``sock`` until the end of the block; the connections are ended with it.
 
-    class Counted(ServerConnection):
-        """Strangers that say nothing are bounded in number as well as in time."""
+    Websockets; with ``http`` what wants none is served by `HttpServer`.
+    """
+    from websockets.asyncio.server import serve
 
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            if not server.made(self):
-                transport.abort()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            server.lost(self)
-            super().connection_lost(exc)
+    strangers = Strangers(door.limits.handshakes)
+    server = WebSocketServer(hub, door, strangers)
+    others = _http_server(hub, door, strangers) if http else None
 
     quiet = logging.getLogger("codex_acp.adapter.network.handshakes")
     quiet.setLevel(logging.CRITICAL)  # a stranger writes no traceback into our log: see `Door.log`
@@ -130,10 +120,9 @@ async def websocket_server(
     async with serve(
         server.serve,
         sock=sock,
-        ssl=tls,
         process_request=server.request,
         process_response=server.response,
-        create_connection=Counted,
+        create_connection=_accepted(server, strangers, tls, others),
         compression=None,
         max_size=limits.message_bytes,
         open_timeout=HANDSHAKE_SECONDS,
@@ -143,7 +132,69 @@ async def websocket_server(
         server_header=None,
         logger=quiet,
     ):
-        yield
+        try:
+            yield
+        finally:
+            strangers.cut_all()
+            if others is not None:
+                with CancelScope(shield=True):
+                    await others.aclose()
+
+
+def _accepted(
+    server: WebSocketServer,
+    strangers: Strangers,
+    tls: ssl.SSLContext | None,
+    others: HttpServer | None,
+) -> type[ServerConnection]:
+    """What is made for each connection that comes."""
+    from websockets.asyncio.server import ServerConnection
+
+    class Accepted(ServerConnection):
+        """One that may not become a websocket."""
+
+        def connection_made(self, transport: Any) -> None:
+            Newcomer(strangers, tls, self.take).come(transport)
+
+        def take(self, transport: Any, begun: bytes) -> bool:
+            if others is not None:
+                is_websocket = _wants_websocket(begun)
+                if is_websocket is None:
+                    return False
+                if not is_websocket:
+                    others.take(transport, begun)
+                    return True
+            transport.set_protocol(self)
+            super().connection_made(transport)
+            if begun:
+                self.data_received(begun)
+            return True
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            server.lost(self)
+            super().connection_lost(exc)
+
+    return Accepted
+
+
+def _http_server(hub: Hub, door: Door, strangers: Strangers) -> HttpServer:
+    from codex_acp.adapter.network.http_server import HttpServer
+
+    return HttpServer(hub, door, strangers)
+
+
+def _wants_websocket(begun: bytes) -> bool | None:
+    """Whether a connection begins with the handshake of one; None if that cannot be told yet.
+
+    Only who reads it is decided here, and each of the two takes nothing for granted.
+    """
+    if not b"GET ".startswith(begun[:4]):
+        return False
+    head, end, _ = begun.partition(b"\r\n\r\n")
+    if not end:
+        return None if len(begun) <= HEAD_BYTES else False
+    lines = (line.partition(b":") for line in head.lower().split(b"\r\n"))
+    return any(name == b"upgrade" and b"websocket" in value for name, _, value in lines)
 
 
 def _who(connection: ServerConnection) -> str:

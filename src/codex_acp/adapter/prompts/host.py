@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptStop
 
-__all__ = ["NotTaken", "PromptAnswer", "PromptDone", "PromptHost", "Speech", "TurnWork"]
+__all__ = [
+    "NotTaken",
+    "NothingRuns",
+    "PromptAnswer",
+    "PromptDone",
+    "PromptHost",
+    "Speech",
+    "TurnWork",
+]
 
 
 class TurnWork(NamedTuple):
@@ -34,6 +42,10 @@ class Speech(NamedTuple):
 
 class NotTaken(RpcError):
     """A prompt that failed, and of which nothing has happened: it may be run once more."""
+
+
+class NothingRuns(RpcError):
+    """A message that was meant for a running turn alone, and there is none that could take it."""
 
 
 class PromptAnswer(NamedTuple):

@@ -11,15 +11,14 @@ import logging
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-import anyio
-
-from codex_acp.adapter.prompts.host import PromptAnswer, PromptHost, Speech, TurnWork
+from codex_acp.adapter.cancel_scope import CancelScope
+from codex_acp.adapter.prompts.host import NothingRuns, PromptAnswer, PromptHost, Speech, TurnWork
 from codex_acp.adapter.prompts.queue import PromptQueue
 from codex_acp.adapter.prompts.run import PromptRun
 from codex_acp.adapter.prompts.turn_calls import codex_gone, start_refused
 from codex_acp.adapter.prompts.turn_end import TurnEnd
 from codex_acp.errors import CodexAcpError
-from codex_acp.jsonrpc.message import INTERNAL_ERROR
+from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_REQUEST
 from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop
 
 if TYPE_CHECKING:
@@ -53,6 +52,8 @@ class Prompts:
         self._queue = PromptQueue()
         self._run: PromptRun | None = None
         self._end = TurnEnd(calls, host.say, spawn)
+        self.heard = self._end.heard
+        """Something of the thread came."""
         self._active: str | None = None
         self.stale: set[str] = set()
         """Turns whose prompt was given up: nothing of them is shown or asked any more."""
@@ -99,14 +100,16 @@ class Prompts:
         self,
         prepare: Callable[[], Awaitable[TurnWork | Speech]],
         when_inserted: Callable[[str], None] | None = None,
+        *,
+        joins: bool = False,
     ) -> PromptAnswer:
         """Run one prompt to its end, behind those that came before it.
 
         Takes its place in the order before anything else. ``when_inserted`` is called once, with
         the message's id, when Codex has taken it. Raises RpcError if too many wait, and what
-        ``prepare`` and a `Speech` raise.
+        ``prepare`` and a `Speech` raise; NothingRuns if it ``joins`` a turn, and none takes it.
         """
-        prompt = self._queue.enter(when_inserted)
+        prompt = self._queue.enter(when_inserted, joins=joins)
         try:
             with prompt.scope:
                 work = await prepare()
@@ -144,9 +147,10 @@ class Prompts:
 
     async def _attempt(self, prompt: QueuedPrompt, work: TurnWork | Speech) -> PromptAnswer | None:
         """Place the prompt and wait for its end; None: its turn ended without it, try again."""
-        prompt.scope = anyio.CancelScope()
+        prompt.scope = CancelScope()
         with prompt.scope:
             if isinstance(work, Speech):
+                self._must_join(prompt)
                 while not self._queue.is_next(prompt):
                     await self._queue.changed()
                 prompt.speaks = True
@@ -169,6 +173,7 @@ class Prompts:
         while not prompt.scope.cancel_called:
             run = self._run
             if self._queue.is_next(prompt):
+                self._must_join(prompt)
                 if run is None:
                     self._begin(prompt, work)
                     return
@@ -177,6 +182,13 @@ class Prompts:
                         return
                     continue
             await self._queue.changed()
+
+    def _must_join(self, prompt: QueuedPrompt) -> None:
+        """Raise NothingRuns if it is for a running turn, and there is none that could take it."""
+        run = self._run
+        takes = self._active is not None if run is None else run.steerable and not run.cancelled
+        if prompt.joins and not prompt.unread and not takes:
+            raise NothingRuns(INVALID_REQUEST, "no turn runs that could take the message")
 
     async def _wait(self, prompt: QueuedPrompt, run: PromptRun) -> PromptEnd:
         try:
@@ -187,6 +199,8 @@ class Prompts:
             if not self._host.client_gone and self._queue.of_run(run) == [prompt]:
                 # The client's `$/cancel_request`, and nobody else waits for this turn: the answer
                 # follows its end, too.
+                import anyio  # not before: a prompt begins without
+
                 self._cancel_run(run)
                 with anyio.CancelScope(shield=True):
                     await run.wait()
@@ -312,10 +326,6 @@ class Prompts:
                 self.stale |= {turn for turn in turns if turn is not None}
 
     # What Codex reports.
-
-    def heard(self) -> None:
-        """Something of the thread came."""
-        self._end.heard()
 
     @property
     def running_turn(self) -> str | None:

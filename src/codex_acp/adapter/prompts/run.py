@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import anyio
-
+from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.mapping.session.stop_reasons import PromptStop
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class PromptRun:
         """Whether the turn was asked for."""
         self.untaken = False
         """Whether Codex has ended without having read anything of what begins the turn."""
-        self.answer = anyio.CancelScope()
+        self.answer = CancelScope()
         """Around the call that begins the turn."""
         self.usage: dict[str, JsonValue] | None = None
         """The tokens that it has used, as ``Usage`` of ACP's unstable schema, if Codex told."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-import anyio
-
+from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.adapter.prompts.turn_watch import TurnWatch
 from codex_acp.errors import CodexAcpError, TransportError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
@@ -60,6 +60,8 @@ class TurnEnd:
         self._say = say
         self._spawn = spawn
         self._watch = TurnWatch(self._ask)
+        self.heard = self._watch.heard
+        """Something of the thread came."""
         self._run: PromptRun | None = None
         self._doubts = 0
         self._stopped = False
@@ -76,10 +78,6 @@ class TurnEnd:
             self._watch.begin()
 
     # What Codex reports.
-
-    def heard(self) -> None:
-        """Something of the thread came."""
-        self._watch.heard()
 
     def turn_began(self, run: PromptRun) -> None:
         """A turn of the thread runs; perhaps the answer that would tell which one is lost."""
@@ -107,23 +105,29 @@ class TurnEnd:
 
         False if it was given up: Codex has not said that the turn is over.
         """
+        scope = CancelScope()
+        ended = asyncio.ensure_future(run.wait())
+        ended.add_done_callback(lambda _: scope.cancel())
         try:
-            with anyio.move_on_after(CANCEL_SECONDS):
-                async with anyio.create_task_group() as tasks:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CANCEL_SECONDS):
                     # Codex never answers an interrupt of a turn that has just ended.
-                    tasks.start_soon(_until_ended, run, tasks.cancel_scope)
-                    # Not in a task of its own: the first step of this one has to write it.
-                    await self._try_to_interrupt(run)
+                    with scope:
+                        # Not in a task of its own: the first step of this one has to write it.
+                        await self._try_to_interrupt(run)
+                    await ended
             if not run.ended:
                 logger.warning("Codex did not end turn %s after a cancel", run.turn_id)
             return run.ended
         finally:  # also when this is cancelled: the prompt waits for it
+            ended.cancel()
             run.finish(PromptStop("cancelled"))
 
     async def interrupt_again(self, turn_id: str) -> None:
         """Try once more to end a turn that was given up."""
-        with anyio.move_on_after(INTERRUPT_AGAIN_SECONDS):
-            await self._calls.interrupt(turn_id)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(INTERRUPT_AGAIN_SECONDS):
+                await self._calls.interrupt(turn_id)
 
     async def _try_to_interrupt(self, run: PromptRun) -> None:
         for _ in range(INTERRUPT_ATTEMPTS):
@@ -137,15 +141,15 @@ class TurnEnd:
     async def _end_commands(self, run: PromptRun, turn_id: str, end: PromptEnd) -> None:
         """End what the interrupt has left running, and say what could not be ended."""
         try:
-            with anyio.move_on_after(CLEAN_UP_SECONDS) as limit:
+            async with asyncio.timeout(CLEAN_UP_SECONDS):
                 running = dict(run.commands)
                 ended, left = await self._calls.end_commands(running)
                 for terminal in left:
                     self._say(f"Still running in the background: {terminal.command}")
                 for item_id in ended:  # its last output comes before the answer
                     await running[item_id].wait()
-            if limit.cancelled_caught:
-                logger.warning("Codex did not say that the commands of %s have ended", turn_id)
+        except TimeoutError:
+            logger.warning("Codex did not say that the commands of %s have ended", turn_id)
         except CodexAcpError as error:
             logger.warning("the commands of turn %s could not be ended: %s", turn_id, error)
             self._say("A command of this turn may still run in the background.")
@@ -177,7 +181,7 @@ class TurnEnd:
         names = {name for name in (run.turn_id, run.active_id) if name is not None}
         turn: Turn | None = None
         try:
-            with anyio.fail_after(LOOK_UP_SECONDS):
+            async with asyncio.timeout(LOOK_UP_SECONDS):
                 turn = await self._calls.look_up(names)
         except TransportError:
             return  # Codex is gone: that ends the prompt by itself
@@ -207,8 +211,3 @@ class TurnEnd:
             run.finish(PromptFailure(INTERNAL_ERROR, why, {}))
         else:
             self._watch.expect_end()
-
-
-async def _until_ended(run: PromptRun, scope: anyio.CancelScope) -> None:
-    await run.wait()
-    scope.cancel()

@@ -34,8 +34,8 @@ class SessionProtocol(Protocol):
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
         """Show that it is over, if no item of the session's own thread shows that."""
 
-    def waiting_for_person(self) -> AbstractContextManager[None]:
-        """While a person is asked something for it."""
+    def waiting_for_person(self, thread_id: str) -> AbstractContextManager[None]:
+        """While a person is asked something for it, by its own thread or a sub-agent's."""
 
     def say(self, text: str) -> None:
         """One line for the person: something was declined without asking."""

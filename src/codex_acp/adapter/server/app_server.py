@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
+from time import monotonic
 from typing import TYPE_CHECKING
-
-import anyio
-from anyio import to_thread
 
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.codex.connection.handshake import check_version
 from codex_acp.codex.connection.launch import codex_version, spawn_app_server
+from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, LaunchError, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS
@@ -22,6 +22,7 @@ from codex_acp.transport.restart_limit import Restarts
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from codex_acp.adapter.session_defaults import SessionDefaults
     from codex_acp.codex.connection.handshake import Hello
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.codex.connection.server_requests import RefusedRequest
@@ -40,8 +41,8 @@ class AppServer:
 
     ``spawned`` is the process that was started before anything was imported, or why it could not
     be; then the reason is told to whoever needs Codex, and not before. ``lock`` is shared by those
-    that start one at a time: in a new CODEX_HOME two that start at once fail. ``hello`` was said to
-    the spawned one.
+    that start one at a time: in a new CODEX_HOME two that start at once fail. ``defaults`` are
+    those of the sessions on it, ``hello`` was said to the spawned one.
     """
 
     def __init__(
@@ -49,10 +50,12 @@ class AppServer:
         options: LaunchOptions,
         spawned: ChildProcess | LaunchError | None = None,
         *,
-        lock: anyio.Lock | None = None,
+        lock: asyncio.Lock | None = None,
+        defaults: SessionDefaults | None = None,
         hello: Hello | None = None,
     ) -> None:
         self.options = options
+        self.defaults = defaults
         self._spawned = spawned
         self._hello = hello
         self._client_info: dict[str, JsonValue] | None = None
@@ -63,7 +66,7 @@ class AppServer:
         self._on_refused: Callable[[RefusedRequest], None] | None = None
         self._new_tap: Callable[[], Callable[[Direction, bytes], None] | None] = lambda: None
         self._closing = False
-        self._lock = lock or anyio.Lock()
+        self._lock = lock or asyncio.Lock()
         self._restarts = Restarts()
         self._end = _End()
 
@@ -131,7 +134,7 @@ class AppServer:
             on_line=self._new_tap(),
             hello=hello,
         )
-        self._restarts.add(anyio.current_time())
+        self._restarts.add(monotonic())
         client.subscribe_all(self._end, frozenset())
         if self._on_client is not None:
             self._on_client(client)
@@ -147,6 +150,8 @@ class AppServer:
 
     async def _no_codex(self, error: CodexAcpError) -> str:
         """Perhaps it is none at all, or too old to say so: ask it, and say which program failed."""
+        from anyio import to_thread
+
         try:
             path = find_codex(self.options.codex).path
         except LaunchError:
@@ -158,7 +163,7 @@ class AppServer:
         return f"{path!r} did not start as a Codex app-server: {error}"
 
     def _spawn(self) -> ChildProcess:
-        wait = self._restarts.seconds_to_wait(anyio.current_time())
+        wait = self._restarts.seconds_to_wait(monotonic())
         if wait:
             limit = self._restarts.limit
             message = (
@@ -174,6 +179,8 @@ class AppServer:
 
     async def aclose(self) -> None:
         """End the process and all of its children; bounded."""
+        import anyio  # not before: a start does without
+
         self._closing = True
         with anyio.CancelScope(shield=True):
             if self._client is not None:
@@ -183,16 +190,13 @@ class AppServer:
             self._spawned = None
 
 
-class _End:
+class _End(NotificationSink):
     """A sink of the end alone, which notes why the last connection ended."""
 
     def __init__(self) -> None:
         self.reason = "it ended by itself"
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`."""
-
-    def on_batch_end(self) -> None:
         """See `NotificationSink`."""
 
     def on_closed(self, error: TransportError | None) -> None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from codex_acp.codex.connection.notification_router import NotificationSink
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.codex.connection.notification_router import NotificationSink
-    from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
 __all__ = ["HeldNotifications"]
@@ -23,7 +23,7 @@ __all__ = ["HeldNotifications"]
 logger = logging.getLogger(__name__)
 
 
-class HeldNotifications:
+class HeldNotifications(NotificationSink):
     """A sink in place of a later one: of a thread, or for None of all."""
 
     def __init__(self, client: AppServerConnection, thread_id: str | None) -> None:
@@ -69,9 +69,3 @@ class HeldNotifications:
     def on_notification(self, method: str, params: JsonValue) -> None:
         """See `NotificationSink`."""
         self._kept.append((method, params))
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
-
-    def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink`: the later sink hears it when it subscribes."""

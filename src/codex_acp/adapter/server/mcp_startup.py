@@ -8,9 +8,8 @@ wait is here, and bounded: what failed is said by the mapping, what is slow come
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
-
-import anyio
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -65,18 +64,25 @@ class McpStartups:
         """The servers of a thread that did not start for want of a login."""
         return list(self._logins.get(thread_id, ()))
 
+    def forget(self, thread_id: str) -> None:
+        """The servers of a thread are about to be started anew."""
+        self._statuses.pop(thread_id, None)
+        self._logins.pop(thread_id, None)
+
     async def started(self, thread_id: str, servers: Collection[str]) -> list[str]:
         """Wait until each of the servers has started or failed, and only so long.
 
         Gives those that have begun to start and have done neither.
         """
-        with anyio.move_on_after(UNHEARD_SECONDS):
-            while self._are(thread_id, servers, (None, _STARTING)):
-                await self._changed.wait()
-            return []
-        with anyio.move_on_after(START_SECONDS - UNHEARD_SECONDS):
-            while self._are(thread_id, servers, (_STARTING,)):
-                await self._changed.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(UNHEARD_SECONDS):
+                while self._are(thread_id, servers, (None, _STARTING)):
+                    await self._changed.wait()
+                return []
+        with suppress(TimeoutError):
+            async with asyncio.timeout(START_SECONDS - UNHEARD_SECONDS):
+                while self._are(thread_id, servers, (_STARTING,)):
+                    await self._changed.wait()
         return self._are(thread_id, servers, (_STARTING,))
 
     def _are(

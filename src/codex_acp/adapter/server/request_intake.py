@@ -6,16 +6,16 @@ request comes: most turns ask nothing, and its models take their time to load.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
-
-import anyio
 
 from codex_acp.adapter.server.mcp_startup import STARTUP_STATUS, McpStartups
 from codex_acp.codex._generated.notifications import UnknownNotification
 from codex_acp.codex.approvals.refusals import refusal
 from codex_acp.codex.approvals.running_items import FOLLOWED, Items
+from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import RpcError
 from codex_acp.wire.model import UnknownVariant
 
@@ -39,7 +39,7 @@ RESOLVED: Final = "serverRequest/resolved"
 _COMPLETED: Final = "completed"
 
 
-class RequestIntake:
+class RequestIntake(NotificationSink):
     """Joins a client to the routing; ``make_runner`` is called at the first server request."""
 
     def __init__(
@@ -47,7 +47,7 @@ class RequestIntake:
     ) -> None:
         self.items = Items()
         self.mcp = McpStartups()
-        self._openings: dict[str, anyio.Event] = {}
+        self._openings: dict[str, asyncio.Event] = {}
         self._client = client
         self._make_runner = make_runner
         self._runner: ServerRequestRunner | None = None
@@ -61,10 +61,15 @@ class RequestIntake:
         if self._runner is not None:
             self._runner.prompt_cancelled(session_id)
 
+    def sub_agents_cancelled(self, threads: frozenset[str]) -> None:
+        """The client cancelled these sub-agents."""
+        if self._runner is not None:
+            self._runner.sub_agents_cancelled(threads)
+
     @contextmanager
     def opening(self, thread_id: str) -> Iterator[None]:
         """While a thread is opened: what it asks again waits until the client can know of it."""
-        opened = self._openings[thread_id] = anyio.Event()
+        opened = self._openings[thread_id] = asyncio.Event()
         try:
             yield
         finally:
@@ -77,9 +82,16 @@ class RequestIntake:
 
     async def handle(self, request: ServerRequest) -> WireModel:
         """Answer one request of the app-server."""
+        from codex_acp.routing.route import asking_thread
+
         key = (type(request.id), request.id)
-        await self._until_opened(request)
-        await self._ready_runner().caught_up(request)
+        thread_id = asking_thread(request)
+        if thread_id is not None:
+            session_id = self.items.root_of(thread_id)
+            opening = self._openings.get(session_id)
+            if opening is not None:
+                await opening.wait()
+            await self._ready_runner().caught_up(session_id)
         if key in self._settled_early:
             self._settled_early.discard(key)
             reply = refusal(request.method, request.params, "Codex settled it itself")
@@ -91,16 +103,6 @@ class RequestIntake:
             return await self._ready_runner().handle(request)
         finally:
             self._begun.discard(key)
-
-    async def _until_opened(self, request: ServerRequest) -> None:
-        if not self._openings:
-            return
-        from codex_acp.routing.route import asking_thread
-
-        thread_id = asking_thread(request)
-        opening = self._openings.get(self.items.root_of(thread_id)) if thread_id else None
-        if opening is not None:
-            await opening.wait()
 
     def _ready_runner(self) -> ServerRequestRunner:
         if self._runner is None:
@@ -130,9 +132,6 @@ class RequestIntake:
                     self._runner.item_ended(event.params.thread_id, item.id, ended_well=well)
             elif event.method == "turn/completed":
                 self._runner.turn_ended(event.params.thread_id, event.params.turn.id)
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`."""

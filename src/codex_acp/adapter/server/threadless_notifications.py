@@ -10,13 +10,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.codex.connection.notification_router import thread_of
+from codex_acp.codex.connection.notification_router import NotificationSink, thread_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.codex.connection.notification_router import NotificationSink
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
@@ -26,7 +25,7 @@ MAX_KEPT: Final = 1_000
 """Codex says a few dozen things while a thread is opened; the oldest beyond this are dropped."""
 
 
-class ThreadlessNotifications:
+class ThreadlessNotifications(NotificationSink):
     """A sink of one connection; ``everyone`` gives the sinks of the sessions open on it."""
 
     def __init__(
@@ -69,9 +68,6 @@ class ThreadlessNotifications:
             return  # a sub-agent's, or one of a session that was closed
         self._kept.append((thread_id, method, params))
         del self._kept[:-MAX_KEPT]
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`: each session hears that itself."""

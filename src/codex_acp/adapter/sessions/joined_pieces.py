@@ -40,12 +40,14 @@ class JoinedPieces:
         if method in PIECES and isinstance(params, dict) and params.keys() == MEMBERS:
             text = params["delta"]
             if isinstance(text, str):
-                if not self._goes_on(method, params):
-                    self.flush()
+                if method != self._method or not self._goes_on(params):
+                    if self._texts:
+                        self.flush()
                     self._method, self._params = method, params
                 self._texts.append(text)
                 return
-        self.flush()
+        if self._texts:
+            self.flush()
         self._take(method, params)
 
     def flush(self) -> None:
@@ -57,10 +59,6 @@ class JoinedPieces:
         self._method, self._texts = None, []
         self._take(method, params if len(texts) == 1 else {**params, "delta": "".join(texts)})
 
-    def _goes_on(self, method: str, params: dict[str, JsonValue]) -> bool:
+    def _goes_on(self, params: dict[str, JsonValue]) -> bool:
         first = self._params
-        return (
-            method == self._method
-            and params["itemId"] == first["itemId"]
-            and params["turnId"] == first["turnId"]
-        )
+        return params["itemId"] == first["itemId"] and params["turnId"] == first["turnId"]

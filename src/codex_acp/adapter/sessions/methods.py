@@ -6,6 +6,7 @@ agent's tables say. Loaded with the first of them: ``session/new`` without MCP s
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -20,11 +21,12 @@ from codex_acp.acp._generated.v1.models import (
     ResumeSessionRequest,
     SetSessionTitleResponse,
 )
+from codex_acp.adapter.refused_calls import refused_call
 from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.stored_threads import exists
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
-from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS
+from codex_acp.jsonrpc.message import INVALID_PARAMS
 from codex_acp.mapping.session.list import list_page, list_params, session_info, updated_at
 from codex_acp.mapping.session.mcp_servers import server_config, server_secrets
 from codex_acp.mapping.session.setup import (
@@ -142,7 +144,7 @@ class SessionMethods:
         except ErrorReply as error:
             if request.cursor is not None:  # all else that is asked is our own
                 raise RpcError(INVALID_PARAMS, f"cursor: {error.message}") from error
-            raise _failed("list the sessions", error) from error
+            raise refused_call("Codex could not list the sessions", error) from error
         threads = result.get("data") if isinstance(result, dict) else None
         listed = threads if isinstance(threads, list) else []
         found = [_listed(thread, archived=page.archived) for thread in listed]
@@ -176,7 +178,7 @@ class SessionMethods:
             await codex.call_raw("thread/delete", {"threadId": session_id})
         except ErrorReply as error:
             if await exists(codex, session_id):
-                raise _failed("delete the session", error) from error
+                raise refused_call("Codex could not delete the session", error) from error
             logger.info("session %s, to be deleted, is not there: %s", session_id, error.message)
         return DeleteSessionResponse()
 
@@ -195,7 +197,7 @@ class SessionMethods:
         except ErrorReply as error:
             if not await exists(codex, session_id):
                 raise unknown_session(session_id, error.message) from error
-            raise _failed("name the session", error) from error
+            raise refused_call("Codex could not name the session", error) from error
         return SetSessionTitleResponse(title=title)
 
     async def end(self, session_id: str) -> None:
@@ -216,11 +218,13 @@ class SessionMethods:
         codex = opened.codex
         with anyio.move_on_after(STOP_SECONDS):
             await session.stop()
+        below = session.sub_agents.threads
         self._sessions.close(session_id)
         self._config.closed(session_id)
         if codex.closed:
             return None
-        await _clean(codex, session_id)
+        await asyncio.gather(*(_clean(codex, thread) for thread in (session_id, *below)))
+        await asyncio.gather(*(self._opener.let_go(codex, thread) for thread in below))
         return codex
 
 
@@ -246,8 +250,3 @@ def _listed(thread: JsonValue, *, archived: bool) -> SessionInfo | None:
         with suppress(ValueError, OverflowError, OSError):  # a date that no calendar has
             when = datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
     return session_info(thread, when, archived=archived)
-
-
-def _failed(what: str, error: ErrorReply) -> RpcError:
-    data = {"message": error.message, "code": error.code, "data": error.data}
-    return RpcError(INTERNAL_ERROR, f"Codex could not {what}: {error.message}", data)

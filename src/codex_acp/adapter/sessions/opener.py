@@ -12,12 +12,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from weakref import WeakValueDictionary
 
-import anyio
-
 from codex_acp.adapter.logins.check import LoginCheck
 from codex_acp.adapter.sessions.directories import check_directories
 from codex_acp.adapter.sessions.opening_errors import never_stored, session_error, unknown_session
-from codex_acp.adapter.sessions.stored_threads import must_be_usable, surely_exists
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
 from codex_acp.codex.threads.opening import opening, read_params
 from codex_acp.codex.threads.trust import left_out_here
@@ -115,6 +112,8 @@ class SessionOpener:
         try:
             return await self._begin(codex, "fork", "thread/fork", setup, read, session_id)
         except RpcError as error:
+            from codex_acp.adapter.sessions.stored_threads import must_be_usable
+
             await must_be_usable(codex, session_id, error)
             raise
 
@@ -127,7 +126,7 @@ class SessionOpener:
         read: JsonValue,
         source: str | None = None,
     ) -> OpeningResult:
-        params, restore = dict(setup.params), None
+        params, restore = self._given(setup), None
         if source is None:
             params, restore = opening(params, read)
         else:
@@ -177,6 +176,8 @@ class SessionOpener:
                 result = await self._resume(codex, session_id, setup)
                 try:
                     state = await self._past(codex, session_id, result, held, how, setup.audience)
+                    if was_open is not None:
+                        state = await self._left_running(codex, session_id, state, how, setup)
                 except BaseException:
                     await self.let_go(codex, session_id)
                     raise
@@ -222,6 +223,8 @@ class SessionOpener:
 
     async def let_go(self, codex: AppServerConnection, session_id: str) -> None:
         """Tell Codex that nobody here follows the thread; bounded, and never fails."""
+        import anyio  # not before: `session/new` does without
+
         with suppress(CodexAcpError), anyio.move_on_after(LEAVE_SECONDS, shield=True):
             await codex.call_raw("thread/unsubscribe", {"threadId": session_id})
 
@@ -243,18 +246,27 @@ class SessionOpener:
         source: str | None = None,
         restore: dict[str, JsonValue] | None = None,
     ) -> OpeningResult:
+        defaults = self._app_server.defaults
+        begin = defaults.mode if defaults is not None and how == "new" else None
         try:
             answer = await self._config.open(
-                session_id, codex, result, how=how, place=place, source=source, restore=restore
-            )
+                session_id, codex, result, how=how, place=place, source=source, restore=restore,
+                begin=begin,
+            )  # fmt: skip
         except CodexAcpError as error:  # Codex has just ended: the first prompt finds out
             logger.warning("session %s: its settings are not known: %s", session_id, error)
             answer = {}
         unrestored = self._config.unrestored(session_id)
         if how == "new" and place.read is None:
             unrestored = "it does not tell what is configured"
-        said = (*setup.said, *_said_of(place, unrestored))
+        told = () if defaults is None else (*defaults.said, *self._config.began(session_id))
+        said = (*told, *setup.said, *_said_of(place, unrestored))
         return OpeningResult(session_id, how, answer, said)
+
+    def _given(self, setup: Setup) -> dict[str, JsonValue]:
+        """The params of a thread: the client's, and what each session is given here."""
+        params, defaults = dict(setup.params), self._app_server.defaults
+        return params if defaults is None else defaults.params(params)
 
     def _must_be_idle(self, session_id: str) -> None:
         session = self._sessions.known(session_id)
@@ -264,13 +276,17 @@ class SessionOpener:
 
     async def _resume(self, codex: AppServerConnection, session_id: str, setup: Setup) -> JsonValue:
         params: dict[str, JsonValue] = {
-            **setup.params, "threadId": session_id, "excludeTurns": True,
-        }  # fmt: skip
+            **self._given(setup),
+            "threadId": session_id,
+            "excludeTurns": True,
+        }
         try:
             return await codex.call_raw("thread/resume", params)
         except CodexAcpError as error:
             failure = session_error(error)
             if isinstance(error, ErrorReply):
+                from codex_acp.adapter.sessions.stored_threads import must_be_usable
+
                 await must_be_usable(codex, session_id, failure)
             raise failure from error
 
@@ -306,6 +322,21 @@ class SessionOpener:
         held.keep(("turn/started", {"threadId": session_id, "turn": turn}) for turn in turns)
         return known.turns[0].id if known.turns else None
 
+    async def _left_running(
+        self,
+        codex: AppServerConnection,
+        session_id: str,
+        state: SessionState | None,
+        how: How,
+        setup: Setup,
+    ) -> SessionState | None:
+        """The same memory, with what runs on in the background; v1 hears of it in a history."""
+        from codex_acp.adapter.sessions.left_running import left_running
+
+        audience = setup.audience or self._sessions.audience(None)
+        told = how == "load" or audience.features.agent_terminals
+        return await left_running(codex, session_id, state, audience, told=told)
+
     async def _past(
         self,
         codex: AppServerConnection,
@@ -323,6 +354,8 @@ class SessionOpener:
 
         history = Replay(audience or self._sessions.audience(None), session_id, result)
         await history.run(codex, running)
+        from codex_acp.adapter.sessions.stored_threads import surely_exists
+
         gone = "thread/deleted" in held.methods
         if gone or (history.missing and not await surely_exists(codex, session_id)):
             message = f"the session {session_id!r} was deleted while it was loaded"

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
-
+from codex_acp.adapter.refused_calls import refused_call
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError, TransportError
 from codex_acp.jsonrpc.message import (
     AUTHENTICATION_REQUIRED,
     INTERNAL_ERROR,
+    INVALID_PARAMS,
     INVALID_REQUEST,
     RESOURCE_NOT_FOUND,
 )
-from codex_acp.transcript.secrets import scrub, scrub_json
+from codex_acp.transcript.secrets import scrub
 
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
-
-__all__ = ["archived_session", "never_stored", "session_error", "unknown_session"]
+__all__ = [
+    "archived_session",
+    "never_stored",
+    "session_error",
+    "sub_agent_session",
+    "unknown_session",
+]
 
 
 def unknown_session(session_id: str, data: object = None) -> RpcError:
@@ -48,11 +51,8 @@ def session_error(error: CodexAcpError) -> RpcError:
     if isinstance(error, RpcError):
         return error
     if isinstance(error, ErrorReply):
-        said = scrub(error.message)  # it may quote what an MCP server was given
-        details = scrub_json(cast("JsonValue", error.data))
-        data = {"message": said, "code": error.code, "data": details}
         code = AUTHENTICATION_REQUIRED if _asks_for_login(error) else INTERNAL_ERROR
-        return RpcError(code, f"Codex could not start the session: {said}", data)
+        return refused_call("Codex could not start the session", error, code)
     if isinstance(error, TransportError):
         return RpcError(INTERNAL_ERROR, scrub(str(error)))
     return RpcError(INTERNAL_ERROR, f"Codex could not start the session: {error}")
@@ -62,3 +62,9 @@ def _asks_for_login(error: ErrorReply) -> bool:
     """Codex marks an error that a login would cure in its data, not only in its text."""
     data = error.data
     return isinstance(data, dict) and data.get("codexErrorInfo") == "unauthorized"
+
+
+def sub_agent_session(session_id: str) -> RpcError:
+    """The session is a sub-agent's: what it works at is the agent's to say."""
+    message = f"{session_id!r} is the session of a sub-agent, which can only be cancelled"
+    return RpcError(INVALID_PARAMS, message, {"sessionId": session_id})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from anyio import CancelScope
+from codex_acp.adapter.cancel_scope import CancelScope
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

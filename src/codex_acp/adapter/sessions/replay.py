@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codex_acp.adapter.sessions.loading import HistoryReader
+from codex_acp.adapter.sub_agents.histories import SubAgentHistories
 from codex_acp.mapping.events.session_events import TitleChanged, UserMessage
 from codex_acp.mapping.messages.lines import said
 from codex_acp.mapping.replay import whole_item
@@ -40,6 +41,7 @@ class Replay:
         self._turn_id: str | None = None
         self._kept: Callable[[str], bool] = lambda _: False
         self._state = SessionState(self._client)
+        self._below = SubAgentHistories(audience, session_id)
         self.missing: str | None = None
         """What a person has to know of what could not be shown."""
 
@@ -65,6 +67,7 @@ class Replay:
             newest if isinstance(newest, str) else None,
         )
         self.missing = await reader.read()
+        await self._below.show(codex)
 
     def end(self, running: str | None) -> SessionState:
         """Say what is missing, and the title; what the turn that runs goes on from."""
@@ -74,16 +77,19 @@ class Replay:
         if title is not None:
             self._send(TitleChanged(title))
         self._outflow.flush()
-        if running is not None and running == self._turn_id:
-            return self._state
-        return SessionState(self._client)
+        goes_on = running is not None and running == self._turn_id
+        state = self._state if goes_on else SessionState(self._client)
+        state.sub_agents = self._below.agents
+        return state
 
     def _show(self, item: ThreadItem, turn_id: str, *, running: bool) -> None:
         if turn_id != self._turn_id:
             self._turn_id, self._state = turn_id, SessionState(self._client)
+        self._below.learn(self._session_id, item)
         for event in whole_item(self._state, item, turn_running=running):
             if isinstance(event, UserMessage) or not self._kept(turn_id):
                 self._send(event)
 
     def _send(self, event: SessionEvent) -> None:
         self._outflow.send(self._session_id, event)
+        self._below.told(event)

@@ -5,51 +5,39 @@ Owns the mapping's memory of the session. How prompts run and end is `Prompts`'.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, assert_never
 from uuid import uuid4
 
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.commands.command import Says, StartsTurn
-from codex_acp.adapter.ordered_steps import OrderedSteps
 from codex_acp.adapter.prompts.host import NotTaken, PromptDone, Speech, TurnWork
 from codex_acp.adapter.prompts.prompts import Prompts
 from codex_acp.adapter.prompts.turn_calls import TurnCalls, start_refused
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, item_of, turn_of
 from codex_acp.adapter.sessions.activity import SessionActivity, stop_command
-from codex_acp.adapter.sessions.due_timer import DueTimer
-from codex_acp.adapter.sessions.joined_pieces import JoinedPieces
-from codex_acp.adapter.sessions.notification_rows import QUOTES_SECRETS, ROWS, SHOW_FILES
 from codex_acp.adapter.sessions.prompt_message import prompt_message, refused
-from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
+from codex_acp.adapter.sessions.shown_thread import ShownThread
+from codex_acp.adapter.sub_agents.sub_agents import SubAgents
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
-from codex_acp.mapping.calls.file_changes import wanted_files
-from codex_acp.mapping.calls.running_calls import due, flush_due
-from codex_acp.mapping.calls.tool_calls import (
-    announce,
-    approval_settled,
-    call_ended,
-    close_open_calls,
-)
+from codex_acp.mapping.calls.tool_calls import announce, approval_settled, call_ended
 from codex_acp.mapping.events.session_events import PromptTaken, TextChunk
-from codex_acp.mapping.messages.compaction import close_compactions
 from codex_acp.mapping.messages.lines import said
 from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop, end_of_turn
+from codex_acp.mapping.session.sub_agents import NAMING
 from codex_acp.mapping.session.usage import turn_usage
 from codex_acp.mapping.state import SessionState
-from codex_acp.transcript.secrets import scrub_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterator, Sequence
 
     from codex_acp.adapter.audience import Outgoing
     from codex_acp.adapter.commands.command import Commands
     from codex_acp.adapter.prompts.run import PromptRun
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex._generated.models import TokenUsageBreakdown, Turn, UserInput
-    from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
@@ -83,16 +71,17 @@ class Session:
         self.id = session_id
         self.commands: Commands | None = None
         """What a prompt may be instead of a message; None: every prompt is one."""
-        self._state = state or SessionState(features or ClientFeatures())
         self.lost: str | None = None
         """Why nothing can be asked of Codex any more; None: it can."""
         self._codex = codex
         self._on_cancel = on_cancel
         self._outflow = outflow
-        self._steps = OrderedSteps()
-        self._pieces = JoinedPieces(lambda *heard: self._steps.put(lambda: self._take(*heard)))
+        self._state = state or SessionState(features or ClientFeatures())
+        self._thread = ShownThread(codex, self._state, self)
         self.activity = SessionActivity(self._tell_activity)
-        self._timer = DueTimer(self._due_at, self._flush_due)
+        self.sub_agents = SubAgents(
+            session_id, codex, outflow, self._state, say=self.say, may_note=self._prompt_runs
+        )
         self._used_before: TokenUsageBreakdown | None = None
         self._calls = TurnCalls(codex, session_id)
         self.prompts = Prompts(self._calls, self, spawn)
@@ -102,21 +91,29 @@ class Session:
     # What the client asks for.
 
     async def prompt(
-        self, prompt: Sequence[Block], when_inserted: Callable[[str], None] | None = None
+        self,
+        prompt: Sequence[Block],
+        when_inserted: Callable[[str], None] | None = None,
+        *,
+        joins: bool = False,
     ) -> PromptDone:
         """Run one prompt and return how it ended; all of its updates are sent before.
 
         ``when_inserted`` is called with the message's id when Codex has taken it.
 
         While another one runs it is steered into that one's turn, where Codex allows it, and ends
-        with it; else it waits. Raises RpcError: -32602 for content that cannot be sent, -32600
+        with it; else it waits, unless it ``joins`` (NothingRuns).
+
+        Raises RpcError: -32602 for content that cannot be sent, -32600
         when too many wait, -32603 when the turn failed or Codex is gone; NotTaken if that was so
         before it had read anything of the prompt.
         """
         if self.lost is not None:
             raise NotTaken(INTERNAL_ERROR, self.lost)
         end, usage, untaken = await self.prompts.run(
-            lambda: self._work(prompt), lambda taken: self._inserted(taken, prompt, when_inserted)
+            lambda: self._work(prompt),
+            lambda taken: self._inserted(taken, prompt, when_inserted),
+            joins=joins,
         )
         self._outflow.flush()
         if isinstance(end, PromptFailure):
@@ -126,6 +123,8 @@ class Session:
     def cancel(self) -> None:
         """End the running prompt and those that wait: interrupt the turn, and wait only so long."""
         self.prompts.cancel()
+        if self.prompts.turn is None:  # a sub-agent may have outlived the prompt
+            self.prompt_cancelled()
 
     async def stop_command(self, call_id: str) -> bool:
         """See `stop_command`."""
@@ -139,22 +138,25 @@ class Session:
     def shown_to(self, features: ClientFeatures) -> None:
         """From now on it is shown to a client that can do this."""
         self._state.client = features
+        self.sub_agents.shown_to_another()
 
     async def stop(self) -> None:
-        """As `cancel`, and wait until every prompt is answered; bounded as a cancel is."""
+        """As `cancel`, and wait until every prompt is answered, and no sub-agent works."""
         self.cancel()
         await self.prompts.settled()
+        await self.sub_agents.settled()
 
     def detach(self) -> None:
         """Hear and send nothing more of the thread."""
         self._codex.unsubscribe(self.id, self)
-        self._steps.drop()
-        self._timer.stop()
+        self._thread.drop()
+        self.sub_agents.detach()
 
     def move(self, codex: AppServerConnection, on_cancel: Callable[[], None] | None = None) -> None:
         """Go on with the same thread on another app-server, on which it has been resumed."""
         self._codex.unsubscribe(self.id, self)
-        self._codex = self._calls.codex = codex
+        self._codex = self._calls.codex = self._thread.codex = codex
+        self.sub_agents.move(codex)
         self._on_cancel = on_cancel
         self.lost = None
         codex.subscribe(self.id, self)
@@ -168,6 +170,8 @@ class Session:
                 return Speech(lambda: self._speak(command))
             case StartsTurn():
                 message = command.message
+                if command.first is not None:
+                    await command.first()
                 if message is None:
                     return TurnWork(lambda _: command.start(), None)
             case None:
@@ -213,6 +217,9 @@ class Session:
         if self._on_cancel is not None:
             self._on_cancel()
 
+    def _prompt_runs(self) -> bool:
+        return self.prompts.running
+
     def turn_begins(self) -> None:
         """See `PromptHost`."""
         self._used_before = self._state.total_usage
@@ -231,7 +238,7 @@ class Session:
 
     def turn_over(self, run: PromptRun, end: PromptEnd, *, goes_on: bool) -> None:
         """See `PromptHost`: nothing stays open, and the person learns why it has ended."""
-        self._close_open()
+        self._thread.close_open()
         if isinstance(end, PromptStop) and end.message:
             self._outflow.send(self.id, TextChunk(f"{run.turn_id}-end", end.message))
         used = turn_usage(self._used_before, self._state.total_usage)
@@ -239,13 +246,6 @@ class Session:
         if not goes_on:
             self.activity.ends(end)
         self._outflow.flush()
-
-    def _close_open(self) -> None:
-        """Whatever is open has ended with its turn, also if Codex has not said so."""
-        self._send(close_compactions(self._state))
-        self._send(close_open_calls(self._state))
-        self._steps.forget_files()
-        self._state.files = {}
 
     # What the routing of server requests asks and shows.
 
@@ -267,75 +267,56 @@ class Session:
 
     async def caught_up(self) -> None:
         """See `SessionProtocol`."""
-        self._pieces.flush()
-        await self._steps.caught_up()
+        await self._thread.caught_up()
 
     def announce_tool_call(self, call: events.ToolCallAnnounced) -> None:
         """See `SessionProtocol`: the tool call comes before the question that refers to it."""
         self._state.now = monotonic()
-        self._send(announce(self._state, call))
+        self.tell(announce(self._state, call))
         self._outflow.flush()
 
     def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
         """See `SessionProtocol`."""
         how = {"accepted": accepted, "cancelled": self.cancelling}
-        self._put(lambda: self._send(approval_settled(self._state, tool_call_id, **how)))
+        self._thread.put(lambda: self.tell(approval_settled(self._state, tool_call_id, **how)))
 
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
         """See `SessionProtocol`."""
-        self._put(lambda: self._send(call_ended(self._state, tool_call_id, ended_well=ended_well)))
+        self._thread.put(
+            lambda: self.tell(call_ended(self._state, tool_call_id, ended_well=ended_well))
+        )
 
-    def waiting_for_person(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def waiting_for_person(self, thread_id: str) -> Iterator[None]:
         """See `SessionProtocol`."""
-        return self.activity.waiting()
+        with self.activity.waiting(), self.sub_agents.waiting(thread_id):
+            yield
 
     def say(self, text: str) -> None:
         """See `SessionProtocol`."""
-        self._put(lambda: self._outflow.send(self.id, said(text)))
-
-    def _send(self, told: events.SessionEvents) -> None:
-        for event in told:
-            self._outflow.send(self.id, event)
-
-    def _put(self, step: Callable[[], None]) -> None:
-        self._pieces.flush()
-        self._steps.put(step)
+        self._thread.put(lambda: self._outflow.send(self.id, said(text)))
 
     # What Codex reports.
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         """See `NotificationSink`: in order, though the files of an edit may have to be read."""
-        self._pieces.hear(method, params)
+        if method in NAMING:  # at once: what a sub-agent does follows at once
+            self.sub_agents.hear(self.id, method, params)
+        self._thread.hear(method, params)
 
-    def _take(self, method: str, params: JsonValue) -> None:
-        """Show what the table says, and note what it means for turns."""
-        about_turns = TURN_EVENTS.get(method)
-        if about_turns is not None:
-            about_turns(self.prompts, params)
-        row = ROWS.get(method)
-        if row is None or not self._may_show(method, params):
-            return
-        if method == QUOTES_SECRETS:
-            params = scrub_json(params)
-        event = self._codex.decode_notification(method, params)
-        if isinstance(event, UnknownNotification):
-            if method == "turn/completed":
-                self._turn_end_unreadable(params, event.problem)
-            return
-        if method in SHOW_FILES:
-            if wanted := wanted_files(event.params):
-                self._steps.read(wanted, lambda files: self._show_edit(event, params, files))
-                return
-            self._state.files = {}
-        try:
-            self._state.now = monotonic()
-            self._send(row(self._state, event.params))
-        finally:  # the prompt must return, whatever cannot be shown
-            if isinstance(event, TurnCompletedEvent):
-                self._turn_ended(event.params.turn)
+    def heard(self, method: str, params: JsonValue) -> None:
+        """See `ThreadOwner`."""
+        TURN_EVENTS[method](self.prompts, params)
 
-    def _may_show(self, method: str, params: JsonValue) -> bool:
-        """Nothing of a turn is shown whose prompt is answered or given up; its end is noted."""
+    def tell(self, told: events.SessionEvents) -> None:
+        """See `ThreadOwner`."""
+        for event in told:
+            self._outflow.send(self.id, event)
+            if self.sub_agents.outlets:
+                self.sub_agents.told(event)
+
+    def may_show(self, method: str, params: JsonValue) -> bool:
+        """See `ThreadOwner`: nothing of a turn whose prompt is answered or given up."""
         if self._stale and turn_of(params) in self._stale:
             self._of_stale_turn(method, params)
             return False
@@ -345,44 +326,26 @@ class Session:
             return False
         return self.activity.again_soon()
 
-    def _show_edit(
-        self, event: ServerNotification, params: JsonValue, files: Mapping[str, str]
-    ) -> None:
-        """What shows files, which have been read; its turn may be over by now."""
-        if not self._may_show(event.method, params):
-            return
-        self._state.now, self._state.files = monotonic(), files
-        self._send(ROWS[event.method](self._state, event.params))
-        self._timer.set()
-
     def on_batch_end(self) -> None:
-        """See `NotificationSink`: updates were sent as they came; some may have to wait."""
-        self._pieces.flush()
+        """See `NotificationSink`."""
+        self._thread.batch_ended()
         self.prompts.heard()
-        self._timer.set()
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`: the thread is gone with its app-server."""
         why = "it has ended" if error is None else str(error)
         self.lost = f"the Codex of this session is gone; start a new session ({why})"
-        self._pieces.flush()
-        self._steps.catch_up()
-        self._close_open()
+        self._thread.catch_up()
+        self._thread.close_open()
         self.prompts.lost(error)
 
-    def _due_at(self) -> float | None:
-        return due(self._state) if self._state.open_calls else None
-
-    def _flush_due(self) -> None:
-        self._state.now = monotonic()
-        self._send(flush_due(self._state))
-
-    def _turn_ended(self, turn: Turn) -> None:
+    def turn_ended(self, turn: Turn) -> None:
+        """See `ThreadOwner`."""
         last_error = self._state.turn_errors.pop(turn.id, None)
         self.prompts.turn_ended(turn.id, end_of_turn(turn, last_error))
 
-    def _turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
-        """An end that does not fit the schema is still an end: the prompt must return."""
+    def turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
+        """See `ThreadOwner`: it is still an end, so the prompt must return."""
         turn_id = turn_of(params)
         if turn_id is not None:
             message = f"Codex ended the turn in a way that could not be read: {problem}"

@@ -6,12 +6,15 @@ Owns which session has which. Loaded with the sessions, never before.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from codex_acp.adapter.commands.command import SessionAccess
 from codex_acp.adapter.commands.commands import SessionCommands
+from codex_acp.codex.connection.notification_router import NotificationSink
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from codex_acp.adapter.config.config import Config
     from codex_acp.adapter.logins.mcp_logins import McpLogins
@@ -33,7 +36,7 @@ SETTLE_SECONDS: Final = 0.3
 """Skills change file by file; the list is read once they have been quiet for so long."""
 
 
-class SessionServices:
+class SessionServices(NotificationSink):
     """Of all sessions of one agent. ``spawn`` starts a task that may outlive its request."""
 
     def __init__(self, sessions: Sessions, config: Config, spawn: Spawn) -> None:
@@ -55,7 +58,6 @@ class SessionServices:
         session_id = session.id
         session.commands = self._commands_of(session_id, opened)
         self._follow(opened.codex, session_id)
-        self._spawn(lambda: self._announce(session_id))
 
     async def told_commands(self, session_id: str) -> Sequence[Command]:
         """The commands of an open session, which the client is told by an answer.
@@ -83,7 +85,12 @@ class SessionServices:
                 session_id,
                 cwd if isinstance(cwd, str) else "/",
                 lambda: opened.codex,
-                lambda: self._settings(session_id),
+                SessionAccess(
+                    lambda: self._settings(session_id),
+                    lambda wanted: self._config.plan_mode(session_id, wanted),
+                    partial(self._mcp_started, session_id),
+                    opened.audience is not None,
+                ),
             )
         return self._commands[session_id]
 
@@ -110,9 +117,6 @@ class SessionServices:
             if self._timer is not None:
                 self._timer.cancel()
             self._timer = asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._reread)
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`."""
@@ -154,6 +158,14 @@ class SessionServices:
         if commands.news(update):
             self._sessions.send(session_id, update)
 
+    async def _mcp_started(
+        self, session_id: str, start: Callable[[], Awaitable[None]], servers: Sequence[str]
+    ) -> Sequence[str]:
+        mcp = self._sessions.events.mcp
+        mcp.forget(session_id)
+        await start()
+        return await mcp.started(session_id, servers)
+
     def _say(self, session_id: str, text: str) -> None:
         session = self._sessions.known(session_id)
         if session is not None:
@@ -163,7 +175,7 @@ class SessionServices:
         from codex_acp.mapping.prompt.reports import Fact, setting_facts
         from codex_acp.routing.display import inline
 
-        facts = setting_facts(self._config.shown(session_id))
+        facts = setting_facts(self._config.options(session_id))
         session = self._sessions.known(session_id)
         remarks = () if session is None else session.remarks
         return [*facts, *(Fact("Codex remarks", inline(remark)) for remark in remarks)]

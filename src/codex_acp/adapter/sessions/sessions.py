@@ -271,6 +271,21 @@ class Sessions:
 
         return cancelled
 
+    def root_of(self, thread_id: str) -> Session | None:
+        """The open session below which a sub-agent's thread is; None if it is none's."""
+        sessions = [each.session for each in self._open.values() if each.session is not None]
+        return next((each for each in sessions if thread_id in each.sub_agents), None)
+
+    def cancel_sub_agent(self, root: Session, thread_id: str) -> None:
+        """Interrupt a sub-agent and those below it, and settle what they ask."""
+        connection = self._open[root.id].connection
+        items = connection.events.items
+        below = items.running_below(thread_id)
+        turn_id = items.running_turn(thread_id)
+        for each in below if turn_id is None else [(thread_id, turn_id), *below]:
+            self._interrupt(connection.codex, *each)
+        connection.events.sub_agents_cancelled(frozenset([thread_id, *(t for t, _ in below)]))
+
     def _interrupt(self, codex: AppServerConnection, thread_id: str, turn_id: str) -> None:
         from codex_acp.adapter.prompts.turn_calls import TurnCalls
 
@@ -308,6 +323,7 @@ class Sessions:
         return ServerRequestRunner(
             lambda session_id: self.audience(session_id).asks,
             generation,
+            items,
             context,
             self.known,
             self._transcript,

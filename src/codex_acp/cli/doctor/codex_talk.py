@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
+from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, ErrorReply
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ _THREAD: Final[dict[str, JsonValue]] = {
 _STARTUP: Final = "mcpServer/startupStatus/updated"
 
 
-class Answers:
+class Answers(NotificationSink):
     """What Codex said. ``failed`` says why it said nothing at all."""
 
     def __init__(self) -> None:
@@ -80,9 +81,6 @@ class Answers:
         elif method == _STARTUP:
             self.servers[str(params.get("name"))] = params
         self.changed.set()
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
 
     def on_closed(self, error: TransportError | None) -> None:  # noqa: ARG002 - said by the calls
         """See `NotificationSink`."""

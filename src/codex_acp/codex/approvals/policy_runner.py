@@ -48,6 +48,7 @@ from codex_acp.codex.approvals.policies import Allow, ApprovalQuestion, Deny
 from codex_acp.codex.approvals.policy_warnings import why_never_asked
 from codex_acp.codex.approvals.refusals import refusal
 from codex_acp.codex.approvals.running_items import FOLLOWED, Items
+from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.connection.server_requests import RefusedRequest, sendable
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.wire.codec import plain
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.approvals.policies import Decision, Policy
     from codex_acp.codex.approvals.policy_warnings import StartedThread
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue, RequestId
     from codex_acp.wire.model import WireModel
 
@@ -97,7 +97,7 @@ class _Open:
             self.withdrawn.set_result(Deny(reason, answered))
 
 
-class PolicyRunner:
+class PolicyRunner(NotificationSink):
     """Handles the requests of one client; a sink of all its notifications.
 
     ``policy`` may be replaced; questions that are open stay with the old one. ``on_refused`` hears
@@ -324,9 +324,6 @@ class PolicyRunner:
     def on_batch_end(self) -> None:
         """See `NotificationSink`."""
         self._batch_over = True
-
-    def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink`. The client cancels its handlers itself."""
 
     def _withdraw_what_is_over(self) -> None:
         for open_ in self._open.values():

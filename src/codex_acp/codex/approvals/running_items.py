@@ -209,10 +209,6 @@ class Items:
             and running.item.server == server
         ]
 
-    def parent_of(self, thread_id: str) -> str | None:
-        """The thread that started this one as a sub-agent."""
-        return self._parents.get(thread_id)
-
     def ancestors_of(self, thread_id: str) -> list[str]:
         """The line of parents of a thread, its own parent first."""
         line: list[str] = []

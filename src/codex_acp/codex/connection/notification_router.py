@@ -20,16 +20,21 @@ logger = logging.getLogger(__name__)
 
 
 class NotificationSink(Protocol):
-    """Hears notifications as they are read. Nothing here may block; what it raises is logged."""
+    """Hears notifications as they are read. Nothing here may block; what it raises is logged.
+
+    A class that inherits from this need not have what it has no use for.
+    """
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         """A notification, undecoded: see `decode_notification`."""
 
     def on_batch_end(self) -> None:
         """All that came in one read was delivered; said only if some of it was for this sink."""
+        return
 
     def on_closed(self, error: TransportError | None) -> None:
         """Nothing more will come, said once; None if the connection ended cleanly."""
+        del error
 
 
 def thread_of(params: JsonValue) -> str | None:
@@ -52,6 +57,11 @@ class _Subscription(NamedTuple):
     methods: frozenset[str] | None
     """What it wants to hear; None: everything."""
 
+    @property
+    def ends(self) -> bool:
+        """Whether the end of a batch is anything to it."""
+        return type(self.sink).on_batch_end is not NotificationSink.on_batch_end
+
 
 class _Listeners:
     """Who hears what of one thread; made anew whenever somebody comes or goes."""
@@ -61,14 +71,16 @@ class _Listeners:
     def __init__(self, subscriptions: Iterable[_Subscription]) -> None:
         all_of_them = tuple(subscriptions)
         named = frozenset[str]().union(*(s.methods for s in all_of_them if s.methods is not None))
-        self._others = tuple(s.sink for s in all_of_them if s.methods is None)
+        self._others = tuple((s.sink, s.ends) for s in all_of_them if s.methods is None)
         self._by_method = {
-            method: tuple(s.sink for s in all_of_them if s.methods is None or method in s.methods)
+            method: tuple(
+                (s.sink, s.ends) for s in all_of_them if s.methods is None or method in s.methods
+            )
             for method in named
         }
 
-    def of(self, method: str) -> tuple[NotificationSink, ...]:
-        """The sinks that want a method, in the order in which they came."""
+    def of(self, method: str) -> tuple[tuple[NotificationSink, bool], ...]:
+        """The sinks that want a method, in the order in which they came; see `ends`."""
         return self._by_method.get(method, self._others)
 
 
@@ -132,8 +144,9 @@ class NotificationRouter:
         """Deliver one notification."""
         thread_id = thread_of(params)
         listeners = self._listeners.get(thread_id) or self._listeners_of(thread_id)
-        for sink in listeners.of(method):
-            self._touched[id(sink)] = sink
+        for sink, ends in listeners.of(method):
+            if ends:
+                self._touched[id(sink)] = sink
             try:
                 sink.on_notification(method, params)
             except Exception:

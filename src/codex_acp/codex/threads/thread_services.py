@@ -11,6 +11,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.threads.opening import trusting, with_settings
 from codex_acp.codex.threads.options import ForkOptions, ResumeOptions, params_of
 from codex_acp.codex.threads.trust import trust_root
@@ -132,7 +133,7 @@ class ThreadServices:
         return with_settings(answer, report.settings or restore)
 
 
-class _Report:
+class _Report(NotificationSink):
     """A sink that waits for the settings of a thread."""
 
     def __init__(self) -> None:
@@ -144,9 +145,6 @@ class _Report:
         if method == "thread/settings/updated" and isinstance(params, dict):
             self.settings = params.get("threadSettings")
             self.came.set()
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
 
     def on_closed(self, error: TransportError | None) -> None:  # noqa: ARG002 - of the protocol
         """See `NotificationSink`: whoever uses the thread finds out."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.threads.tools import failure, tool
 from codex_acp.errors import MisuseError
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import DynamicToolCallResponse
     from codex_acp.codex._generated.server_requests import ItemToolCall
     from codex_acp.codex.threads.tools import Tool
-    from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue, RequestId
 
 __all__ = ["ToolCalls"]
@@ -33,7 +33,7 @@ class _Running(NamedTuple):
     turn_id: str
 
 
-class ToolCalls:
+class ToolCalls(NotificationSink):
     """The tools of one client; a sink of all its notifications."""
 
     def __init__(self) -> None:
@@ -107,12 +107,6 @@ class ToolCalls:
     def _end(self, keys: list[tuple[type, RequestId]]) -> None:
         for key in keys:
             self._running.pop(key).task.cancel()
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
-
-    def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink`. The client cancels its handlers itself."""
 
 
 def _by_name(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from codex_acp.codex.connection.notification_router import NotificationSink
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["TurnMarks"]
 
 
-class TurnMarks:
+class TurnMarks(NotificationSink):
     """The marks of one thread, from when this is made until `close`."""
 
     def __init__(self, client: AppServerConnection, thread_id: str) -> None:
@@ -58,9 +60,6 @@ class TurnMarks:
         else:
             self.ended.add(turn_id)
         self._wake()
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`."""

@@ -19,7 +19,7 @@ from codex_acp.codex._generated.notifications import (
     UnknownNotification,
 )
 from codex_acp.codex.approvals.running_items import FOLLOWED, Items
-from codex_acp.codex.connection.notification_router import thread_of
+from codex_acp.codex.connection.notification_router import NotificationSink, thread_of
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class _Turn(NamedTuple):
     turn_id: str
 
 
-class TurnWatchdog:
+class TurnWatchdog(NotificationSink):
     """Reports each silence of a turn once; the next event of the turn arms it again.
 
     ``async with anyio.create_task_group() as group: group.start_soon(watchdog.run)``, or call
@@ -151,9 +151,6 @@ class TurnWatchdog:
             self._forget(_Turn(thread_id, event.params.turn.id))
         elif isinstance(event, ThreadClosedEvent):
             self._forget(*[turn for turn in self._heard if turn.thread_id == thread_id])
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`: the end is an event of its own, no silence."""

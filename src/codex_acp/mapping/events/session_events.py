@@ -32,11 +32,14 @@ __all__ = [
     "PlanChanged",
     "PlanStep",
     "PromptTaken",
+    "RateLimit",
     "SessionEvent",
     "SessionEvents",
+    "SessionMessage",
     "Severity",
     "StateChanged",
     "StepStatus",
+    "SubAgentChanged",
     "TerminalExit",
     "TerminalOutput",
     "TerminalState",
@@ -225,12 +228,29 @@ class PlanChanged:
     steps: Sequence[PlanStep]
 
 
+@record(frozen=True)
+class RateLimit:
+    """One limit of the account, as far as Codex has told it."""
+
+    id: str
+    name: str | None = None
+    plan: str | None = None
+    windows: tuple[tuple[int, int | None, int | None], ...] = ()
+    """Percent used, minutes that it spans, seconds since 1970 when it begins anew."""
+    balance: str | None = None
+    """Credits that are left, as the server writes it; ``unlimited``: as many as are wanted."""
+    unlimited: bool = False
+    reached: str | None = None
+    """Codex's name of what is used up."""
+
+
 @record
 class UsageChanged:
-    """Tokens in the context, and how many fit."""
+    """Tokens in the context, how many fit, and the account's limits."""
 
     used: int
     size: int
+    limits: Sequence[RateLimit] = ()
 
 
 @record
@@ -291,6 +311,31 @@ class StateChanged:
     """Terminals whose commands run on by themselves; None: that is not told."""
 
 
+# Sub-agents.
+
+
+@record
+class SubAgentChanged:
+    """What is new of a sub-agent's session, told in the one above it; None is what is not said."""
+
+    session_id: str
+    title: str | None = None
+    description: str | None = None
+    state: StateChanged | None = None
+    stoppable: bool | None = None
+    """Whether the person can stop what it does."""
+
+
+@record
+class SessionMessage:
+    """A message from one session to another, in the session that got it."""
+
+    message_id: str
+    content: Sequence[Block]
+    sender: str
+    recipient: str
+
+
 SessionEvent: TypeAlias = (
     TextChunk
     | ThoughtChunk
@@ -309,6 +354,8 @@ SessionEvent: TypeAlias = (
     | ModeChanged
     | CompactionChanged
     | StateChanged
+    | SubAgentChanged
+    | SessionMessage
 )
 """One thing that a session tells its client."""
 

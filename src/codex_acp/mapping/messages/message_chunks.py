@@ -67,7 +67,8 @@ def user_message(state: SessionState, item: UserMessageThreadItem, live: bool) -
     Live, the client knows what it has sent itself: only a message with the id of another client
     (``clientUserMessageId``) is shown.
     """
-    if live and (item.client_id is None or item.client_id in state.own_messages):
+    from_here = item.client_id is None or item.client_id in state.own_messages
+    if live and from_here and not state.is_sub_agent:
         return ()
     if item.id in state.sent_text:
         return ()

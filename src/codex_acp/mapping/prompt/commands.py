@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import unicodedata
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.mapping.events.session_events import Command, CommandsChanged
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BUILT_IN",
     "BuiltIn",
+    "RECONNECT",
     "INIT_PROMPT",
     "PROMPTS_PREFIX",
     "Typed",
@@ -28,6 +30,7 @@ __all__ = [
     "available_commands",
     "expanded",
     "may_need_lists",
+    "reserved",
     "skill_mentions",
     "typed",
     "user_prompt",
@@ -42,19 +45,34 @@ class BuiltIn(NamedTuple):
     hint: str | None = None
 
 
+RECONNECT: Final = "reconnect"
+"""Behind ``/mcp``: start the servers anew that have failed or whose settings have changed."""
+
 BUILT_IN: Final = (
     BuiltIn("review", "Review the uncommitted changes", "what to look at (optional)"),
     BuiltIn("review-branch", "Review the changes against another branch", "the base branch"),
     BuiltIn("review-commit", "Review the changes of one commit", "the commit"),
     BuiltIn("compact", "Summarise the conversation to free its context"),
+    BuiltIn("plan", "Turn plan mode on or off", "what to plan (turns it on)"),
     BuiltIn("init", "Write an AGENTS.md for this project"),
     BuiltIn("goal", "Work towards a goal until it is reached", "the goal; or clear, pause, resume"),
     BuiltIn("diff", "Show the uncommitted changes, new files included"),
     BuiltIn("status", "Show the session's settings, account and use of tokens"),
-    BuiltIn("mcp", "List the MCP servers and their tools"),
+    BuiltIn("mcp", "List the MCP servers and their tools, or start them anew", RECONNECT),
     BuiltIn("skills", "List the skills"),
+    BuiltIn("ps", "List the commands that run in the background"),
+    BuiltIn("stop", "End what runs in the background", "a process of /ps (all without one)"),
+    BuiltIn("rename", "Give this session a name", "the name"),
+    BuiltIn("logout", "Log Codex out"),
 )
-"""In the order in which they are offered."""
+"""In the order in which they are offered. Nothing else gets one of these names."""
+
+_SHARED: Final = tuple(
+    each._replace(hint=None) if each.hint == RECONNECT else each
+    for each in BUILT_IN
+    if each.name != "logout"
+)
+"""Those where clients share one Codex: no one of them ends the login of all, or their servers."""
 
 PROMPTS_PREFIX: Final = "prompts:"
 """Before the name of a prompt file of the user, as in Codex's own terminal."""
@@ -72,6 +90,7 @@ Look at the project first. Then say, in plain words and no more than a page:
 Write only what you have seen here; leave out what does not apply.
 """
 
+_RESERVED: Final = frozenset(command.name for command in BUILT_IN)
 _COMMAND: Final = re.compile(r"/(\S+)(?:\s+(.*))?", re.DOTALL)
 _SKILL: Final = re.compile(r"(?<![\w$])\$([A-Za-z0-9][\w:-]*)")
 _PLACE: Final = re.compile(r"\$(\$|[1-9]|[A-Za-z_][A-Za-z0-9_]*)")
@@ -92,6 +111,15 @@ def typed(text: str) -> Typed | None:
     """The command that ``text`` begins with, if it does; nothing says that it exists."""
     match = _COMMAND.fullmatch(text.strip())
     return None if match is None else Typed(match[1], (match[2] or "").strip())
+
+
+def reserved(name: str) -> str | None:
+    """The built-in command that a name means, however it is written; None: it means none.
+
+    So nothing that a repository brings can look like one of them and be something else.
+    """
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    return folded if folded in _RESERVED else None
 
 
 def may_need_lists(text: str) -> bool:
@@ -158,10 +186,14 @@ def skill_mentions(text: str, skills: Mapping[str, SkillMetadata]) -> list[Skill
 
 
 def available_commands(
-    prompts: Iterable[UserPrompt], skills: Iterable[SkillMetadata]
+    prompts: Iterable[UserPrompt], skills: Iterable[SkillMetadata], *, shared: bool = False
 ) -> CommandsChanged:
-    """All commands of a session: ours, the user's prompts, the skills that are enabled."""
-    commands = [Command(*each) for each in BUILT_IN]
+    """All commands of a session: ours, the user's prompts, the skills that are enabled.
+
+    ``shared``: other clients use the same Codex.
+    """
+    offered = _SHARED if shared else BUILT_IN
+    commands = [Command(*each) for each in offered]
     commands += [
         Command(PROMPTS_PREFIX + p.name, _described(p.description), p.hint and visible(p.hint))
         for p in prompts
@@ -169,9 +201,10 @@ def available_commands(
     ]
     taken = {command.name for command in commands}
     for skill in skills:
-        if skill.enabled and skill.name not in taken and is_plain(skill.name):
-            taken.add(skill.name)
-            commands.append(Command(skill.name, _about(skill), "what to do with it"))
+        name = skill.name
+        if skill.enabled and name not in taken and not reserved(name) and is_plain(name):
+            taken.add(name)
+            commands.append(Command(name, _about(skill), "what to do with it"))
     return CommandsChanged(commands)
 
 

@@ -24,7 +24,9 @@ from codex_acp.mapping.events.session_events import (
     OptionsChanged,
     PlanChanged,
     PromptTaken,
+    SessionMessage,
     StateChanged,
+    SubAgentChanged,
     TerminalOutput,
     TextChunk,
     ThoughtChunk,
@@ -36,8 +38,10 @@ from codex_acp.mapping.events.session_events import (
     UserMessage,
     given,
 )
+from codex_acp.mapping.session.rate_limits import usage_update
 from codex_acp.mapping.v1.content import block_of, content_of, locations_of
 from codex_acp.routing.display import as_code, fenced
+from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,6 +91,8 @@ def updates_of(event: SessionEvent, client: ClientFeatures) -> Sequence[SessionU
             | ModeChanged()
         ):
             return (_of_session(event),)
+        case SubAgentChanged() | SessionMessage():
+            return (_of_session(event),) if client.subagents else ()
         case StateChanged() | PromptTaken():
             return ()  # v1 tells a prompt's end by its answer, and nothing else
         case _:
@@ -198,7 +204,7 @@ def _compaction(compaction: CompactionChanged, client: ClientFeatures) -> Sessio
 
 def _of_session(
     event: PlanChanged | UsageChanged | TitleChanged | CommandsChanged | OptionsChanged
-    | ModeChanged,
+    | ModeChanged | SubAgentChanged | SessionMessage,
 ) -> SessionUpdate:  # fmt: skip
     """What comes rarely: written as JSON, so that no model is loaded for it before."""
     update: SessionUpdate = MODELS.decode("SessionUpdate", _written(event), "an update")
@@ -207,7 +213,7 @@ def _of_session(
 
 def _written(
     event: PlanChanged | UsageChanged | TitleChanged | CommandsChanged | OptionsChanged
-    | ModeChanged,
+    | ModeChanged | SubAgentChanged | SessionMessage,
 ) -> dict[str, Any]:  # fmt: skip
     match event:
         case PlanChanged():
@@ -218,7 +224,7 @@ def _written(
             ]
             return {"sessionUpdate": "plan", "entries": entries}
         case UsageChanged():
-            return {"sessionUpdate": "usage_update", "used": event.used, "size": event.size}
+            return usage_update(event)
         case TitleChanged():
             return {"sessionUpdate": "session_info_update", "title": event.title}
         case CommandsChanged():
@@ -231,6 +237,18 @@ def _written(
             return {"sessionUpdate": "config_option_update", "configOptions": options}
         case ModeChanged():
             return {"sessionUpdate": "current_mode_update", "currentModeId": event.mode_id}
+        case SubAgentChanged():
+            from codex_acp.mapping.session.states import sub_agent_of
+
+            return {"sessionUpdate": "subagent_update", **sub_agent_of(event)}
+        case SessionMessage():
+            return {
+                "sessionUpdate": "session_message",
+                "messageId": event.message_id,
+                "senderSessionId": event.sender,
+                "recipientSessionId": event.recipient,
+                "content": [plain(block_of(part)) for part in event.content],
+            }
         case _:
             assert_never(event)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp._version import __version__
 from codex_acp.mapping.agent.auth_methods import auth_methods
-from codex_acp.mapping.agent.capabilities import META_KEY, agent_info
+from codex_acp.mapping.agent.capabilities import EXTENSIONS, META_KEY, agent_info
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,6 +78,7 @@ def initialize_result(params: Mapping[str, JsonValue], ways: LoginWays) -> dict[
         "protocolVersion": VERSION,
         "info": agent_info(__version__),
         "capabilities": capabilities,
+        "_meta": dict(EXTENSIONS),
         "authMethods": [_method(method) for method in methods if isinstance(method, dict)],
     }
 

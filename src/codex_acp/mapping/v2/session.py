@@ -11,16 +11,20 @@ from codex_acp.mapping.events.session_events import (
     Notice,
     OptionsChanged,
     PlanChanged,
+    SessionMessage,
     StateChanged,
+    SubAgentChanged,
     TitleChanged,
     UsageChanged,
 )
-from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop
+from codex_acp.mapping.session.rate_limits import usage_update
+from codex_acp.mapping.session.states import state_of, sub_agent_of
+from codex_acp.mapping.v2.content import block_of
 from codex_acp.mapping.v2.offers import command, option
+from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
     from codex_acp.acp._generated.v2.models import SessionUpdate
-    from codex_acp.mapping.session.stop_reasons import PromptEnd
 
 __all__ = ["session_update"]
 
@@ -33,6 +37,8 @@ OfSession: TypeAlias = (
     | CompactionChanged
     | Notice
     | StateChanged
+    | SubAgentChanged
+    | SessionMessage
 )
 """The events that are about no message and no tool call; they come rarely."""
 
@@ -54,7 +60,7 @@ def _written(event: OfSession) -> dict[str, Any]:
             plan = {"type": "items", "planId": event.plan_id, "entries": entries}
             return {"sessionUpdate": "plan_update", "plan": plan}
         case UsageChanged():
-            return {"sessionUpdate": "usage_update", "used": event.used, "size": event.size}
+            return usage_update(event)
         case TitleChanged():
             return {"sessionUpdate": "session_info_update", "title": event.title}
         case CommandsChanged():
@@ -72,28 +78,16 @@ def _written(event: OfSession) -> dict[str, Any]:
                 notice["description"] = event.details
             return {"sessionUpdate": "notice", **notice}
         case StateChanged():
-            return {"sessionUpdate": "state_update", **_state(event)}
+            return {"sessionUpdate": "state_update", **state_of(event)}
+        case SubAgentChanged():
+            return {"sessionUpdate": "subagent_update", **sub_agent_of(event)}
+        case SessionMessage():
+            return {
+                "sessionUpdate": "session_message",
+                "messageId": event.message_id,
+                "senderSessionId": event.sender,
+                "recipientSessionId": event.recipient,
+                "content": [plain(block_of(part)) for part in event.content],
+            }
         case _:
             assert_never(event)
-
-
-def _state(event: StateChanged) -> dict[str, Any]:
-    state: dict[str, Any] = {"state": event.state}
-    if event.end is not None:
-        state |= _stop(event.end)
-    if event.background is not None:
-        state["background"] = [{"type": "terminal", "terminalId": t} for t in event.background]
-    return state
-
-
-def _stop(end: PromptEnd) -> dict[str, Any]:
-    match end:
-        case PromptStop():
-            return {"stopReason": end.reason}
-        case PromptFailure():
-            error: dict[str, Any] = {"code": end.code, "message": end.message}
-            if end.data:
-                error["data"] = end.data
-            return {"stopReason": "error", "error": error}
-        case _:
-            assert_never(end)

@@ -31,7 +31,9 @@ from codex_acp.mapping.events.session_events import (
     OptionsChanged,
     PlanChanged,
     PromptTaken,
+    SessionMessage,
     StateChanged,
+    SubAgentChanged,
     TerminalOutput,
     TextChunk,
     ThoughtChunk,
@@ -86,6 +88,8 @@ def updates_of(event: SessionEvent) -> Sequence[SessionUpdate]:
             | CompactionChanged()
             | Notice()
             | StateChanged()
+            | SubAgentChanged()
+            | SessionMessage()
         ):
             return (session_update(event),)
         case _:

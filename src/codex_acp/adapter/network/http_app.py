@@ -1,0 +1,356 @@
+"""Streamable HTTP: what each request is answered, and the connections that it speaks of.
+
+An ASGI application. A request is let in by the `Door`, as a websocket is; a connection is its
+owner's, and for all others it is not there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import Counter
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+
+import anyio
+
+from codex_acp.adapter.network.door import Refusal
+from codex_acp.adapter.network.http_exchange import Exchange, NotTaken
+from codex_acp.adapter.network.http_link import AcceptedHttpLink
+from codex_acp.errors import ConnectionClosed, TransportError
+from codex_acp.jsonrpc.message import (
+    ErrorResponse,
+    Malformed,
+    Notification,
+    Request,
+    Response,
+    decode,
+)
+from codex_acp.mapping.session.ids import canonical_id
+from codex_acp.transport.json_decoding import default_loads
+from codex_acp.transport.streamable_http import (
+    CONNECTION_ID,
+    EVENT_STREAM,
+    INITIALIZE,
+    JSON,
+    NEED_SESSION,
+    SESSION_ID,
+    session_named,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from codex_acp.adapter.network.door import Door
+    from codex_acp.adapter.network.hub import Hub
+    from codex_acp.adapter.network.outgoing_stream import OutgoingStream
+    from codex_acp.adapter.network.tokens import Token
+    from codex_acp.jsonrpc.message import Message
+
+__all__ = ["HttpApp"]
+
+logger = logging.getLogger(__name__)
+
+INITIALIZE_BYTES: Final = 1024 * 1024
+"""Of the message that makes a connection: it tells what a client can do."""
+
+MAX_SESSION_ID: Final = 256
+"""Characters."""
+
+_STREAM_HEADERS: Final = (
+    ("content-type", EVENT_STREAM),
+    ("cache-control", "no-cache, no-transform"),
+    ("x-accel-buffering", "no"),  # nginx would hold events back
+)
+
+
+class _Connection(NamedTuple):
+    """One that was initialized."""
+
+    link: AcceptedHttpLink
+    owner: str
+
+
+class HttpApp:
+    """See the module."""
+
+    def __init__(self, hub: Hub, door: Door) -> None:
+        self._hub = hub
+        self._door = door
+        self._connections: dict[str, _Connection] = {}
+        self._coming: Counter[str] = Counter()
+        """Bytes of bodies that are being received, by owner."""
+
+    async def __call__(
+        self,
+        scope: Mapping[str, Any],
+        receive: Callable[[], Awaitable[Any]],
+        send: Callable[[Any], Awaitable[None]],
+    ) -> None:
+        """See ASGI."""
+        if scope["type"] == "http":
+            exchange = Exchange(scope, receive, send)
+            if exchange.socket.may_ask():
+                await self._serve(exchange)
+        elif scope["http_version"].startswith("1"):
+            # A websocket that is not the first of its connection: a proxy tries it on another.
+            scope["state"]["socket"].cut()
+        else:
+            await send({"type": "websocket.close"})
+
+    async def aclose(self) -> None:
+        """End all connections; bounded."""
+        links = [connection.link for connection in self._connections.values()]
+        await asyncio.gather(*(link.aclose() for link in links))
+
+    async def _serve(self, exchange: Exchange) -> None:
+        origin = self._door.allowed_origin(exchange)
+        if origin is not None:
+            exchange.more_headers = _cross_origin(origin)
+            if exchange.method == "OPTIONS":
+                await exchange.answer(HTTPStatus.NO_CONTENT, headers=_PREFLIGHT)
+                return
+        found = self._door.check(exchange.path, exchange)
+        try:
+            if isinstance(found, Refusal):
+                raise NotTaken(found.status, found.reason)
+            if exchange.get_all("content-length") and exchange.get_all("transfer-encoding"):
+                # Who is in front may have read another request in it.
+                exchange.more_headers = [*exchange.more_headers, ("connection", "close")]
+                _refuse(HTTPStatus.BAD_REQUEST, "the body has two lengths")
+            if not exchange.socket.let_in(found.owner):
+                _refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many TCP connections are open")
+            if exchange.method == "POST":
+                await self._post(exchange, found)
+            elif exchange.method == "GET":
+                await self._get(exchange, found)
+            elif exchange.method == "DELETE":
+                self._connection(exchange, found).link.end(None)
+                await exchange.answer(HTTPStatus.ACCEPTED)
+            else:
+                _refuse(HTTPStatus.METHOD_NOT_ALLOWED, "the methods are GET, POST and DELETE")
+        except NotTaken as error:
+            await self._refused(exchange, error.refusal)
+        except TimeoutError:
+            refusal = Refusal(HTTPStatus.REQUEST_TIMEOUT, "the body comes too slowly")
+            await self._refused(exchange, refusal)
+        except ConnectionError:
+            logger.debug("a client was gone before it had sent its request")
+
+    async def _refused(self, exchange: Exchange, refusal: Refusal) -> None:
+        self._door.log(refusal, exchange.socket.who)
+        too_large = refusal.status is HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        await exchange.discard(*([self._door.limits.message_bytes] if too_large else []))
+        headers = [*refusal.headers, ("content-type", "text/plain; charset=utf-8")]
+        await exchange.answer(refusal.status, f"{refusal.reason}\n".encode(), headers)
+        exchange.socket.refused()
+
+    # POST
+
+    async def _post(self, exchange: Exchange, token: Token) -> None:
+        content_type = (exchange.header("content-type") or "").partition(";")[0].strip().lower()
+        if content_type != JSON or exchange.header("content-encoding") is not None:
+            _refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"a message is {JSON}, not encoded")
+        first = not exchange.get_all(CONNECTION_ID)
+        connection = None if first else self._connection(exchange, token)
+        body = await self._body(exchange, token, INITIALIZE_BYTES if first else None)
+        message = _message(body)
+        is_first = isinstance(message, Request) and message.method == INITIALIZE
+        if connection is not None:
+            if is_first:
+                _refuse(HTTPStatus.BAD_REQUEST, f"{INITIALIZE} makes a connection of its own")
+            await self._forward(exchange, connection, message, body)
+        elif isinstance(message, Request) and is_first:
+            await self._initialize(exchange, token, message, body)
+        else:
+            _refuse(HTTPStatus.BAD_REQUEST, f"{CONNECTION_ID} is missing")
+
+    async def _body(self, exchange: Exchange, token: Token, most: int | None) -> bytes:
+        """The message that is posted; all that one owner sends at once is bounded, too."""
+        limit = min(self._door.limits.message_bytes, most or self._door.limits.message_bytes)
+        coming = 0
+
+        def take(count: int) -> Refusal | None:
+            nonlocal coming
+            coming += count
+            self._coming[token.owner] += count
+            if coming > limit:
+                reason = f"a message has at most {limit} bytes"
+                return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
+            if self._coming[token.owner] > 2 * self._door.limits.message_bytes:
+                return Refusal(HTTPStatus.TOO_MANY_REQUESTS, "too much is sent at once")
+            return None
+
+        try:
+            return await exchange.body(take)
+        finally:
+            self._coming[token.owner] -= coming
+
+    async def _initialize(
+        self, exchange: Exchange, token: Token, request: Request, body: bytes
+    ) -> None:
+        no_room = self._door.enter(token.owner)
+        if no_room is not None:
+            raise NotTaken(no_room.status, no_room.reason)
+        connection_id = secrets.token_hex(16)
+        limits = self._door.limits
+        name = f"client {connection_id[:8]}"
+        link = AcceptedHttpLink(name, idle_seconds=limits.idle_seconds, streams=limits.streams)
+        self._connections[connection_id] = _Connection(link, token.owner)
+        logger.info("%s has come from %s, HTTP/%s", name, exchange.socket.who, exchange.version)
+        self._hub.registry.spawn(partial(self._run, connection_id, link, token))
+        try:
+            answer = await link.first(request, body, limits.initialize_seconds)
+        except TransportError as error:
+            link.end(None)
+            raise NotTaken(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from error
+        except BaseException:
+            link.end(None)
+            raise
+        headers = [("content-type", JSON)]
+        if not isinstance(decode(answer, default_loads()), Response):
+            link.end(None)
+            await exchange.answer(HTTPStatus.BAD_REQUEST, answer, headers)
+            return
+        await exchange.answer(HTTPStatus.OK, answer, [*headers, (CONNECTION_ID, connection_id)])
+
+    async def _run(self, connection_id: str, link: AcceptedHttpLink, token: Token) -> None:
+        try:
+            await self._hub.serve(link, link, token, connection_id)
+        finally:
+            link.end(None)
+            del self._connections[connection_id]
+            self._door.left(token.owner)
+
+    async def _forward(
+        self, exchange: Exchange, connection: _Connection, message: Message | Malformed, body: bytes
+    ) -> None:
+        session = self._session(exchange)
+        match message:
+            case Request() | Notification():
+                params = message.params
+                named = session_named({"params": params})
+                if session is None and message.method in NEED_SESSION:
+                    _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is missing")
+                if None not in (session, named) and canonical_id(named or "") != session:
+                    _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is not the message's sessionId")
+                if session is None and named is not None:
+                    connection.link.expect(canonical_id(named))
+            case Response() | ErrorResponse():
+                if session not in (None, connection.link.asked_of(message) or session):
+                    _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is not that of the question")
+            case Malformed():
+                session = None
+        if session is not None and not self._hub.registry.owned(connection.owner, session):
+            session = None  # nobody can read its stream: the answer is the connection's
+        try:
+            await connection.link.take(message, body, session)
+        except ConnectionClosed as error:
+            raise NotTaken(HTTPStatus.NOT_FOUND, _UNKNOWN) from error
+        await exchange.answer(HTTPStatus.ACCEPTED)
+
+    # GET
+
+    async def _get(self, exchange: Exchange, token: Token) -> None:
+        if not any(EVENT_STREAM in accepted.lower() for accepted in exchange.get_all("accept")):
+            _refuse(HTTPStatus.NOT_ACCEPTABLE, f"a stream is {EVENT_STREAM}")
+        link = self._connection(exchange, token).link
+        session = self._session(exchange)
+        if session is not None and not self._hub.registry.owned(token.owner, session):
+            _refuse(HTTPStatus.NOT_FOUND, "there is no such session")
+        if link.is_full:
+            _refuse(HTTPStatus.TOO_MANY_REQUESTS, "the connection has too many streams")
+        stream = link.open(session)
+        if stream is None:
+            _refuse(HTTPStatus.CONFLICT, "somebody reads this stream already")
+        try:
+            async with anyio.create_task_group() as tasks:
+                stream.cut = tasks.cancel_scope.cancel
+                tasks.start_soon(_cut_when_gone, exchange, stream)
+                await exchange.begin(HTTPStatus.OK, _STREAM_HEADERS)
+                await self._tell(exchange, link, stream)
+                tasks.cancel_scope.cancel()
+        finally:
+            link.leave(session, stream)
+
+    async def _tell(
+        self, exchange: Exchange, link: AcceptedHttpLink, stream: OutgoingStream
+    ) -> None:
+        """Send the events until the end."""
+        loop, limits = asyncio.get_running_loop(), self._door.limits
+
+        def stalled() -> None:
+            reason = f"it has left updates unread for {limits.stall_seconds:g} s"
+            logger.warning("%s is put out: %s", exchange.socket.who, reason)
+            link.end(ConnectionClosed(reason))
+            exchange.socket.cut_if_stuck()
+            stream.cut()
+
+        while (events := await stream.next(limits.ping_seconds)) is not None:
+            stall = loop.call_later(limits.stall_seconds, stalled)
+            try:
+                await exchange.write(events)
+            finally:
+                stall.cancel()
+        await exchange.write(b"", more=False)
+
+    # Of which connection and session a request speaks.
+
+    def _connection(self, exchange: Exchange, token: Token) -> _Connection:
+        connection_id = exchange.header(CONNECTION_ID)
+        if connection_id is None:
+            _refuse(HTTPStatus.BAD_REQUEST, f"{CONNECTION_ID} is missing")
+        found = self._connections.get(connection_id)
+        if found is None or found.owner != token.owner or found.link.ended:
+            _refuse(HTTPStatus.NOT_FOUND, _UNKNOWN)
+        return found
+
+    def _session(self, exchange: Exchange) -> str | None:
+        values = exchange.get_all(SESSION_ID)
+        if not values:
+            return None
+        if len(values) > 1 or not 0 < len(values[0]) <= MAX_SESSION_ID:
+            _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} names no session")
+        return canonical_id(values[0])
+
+
+_UNKNOWN: Final = "there is no such connection (any more): initialize a new one"
+
+_PREFLIGHT: Final = (
+    ("access-control-allow-methods", "GET, POST, DELETE"),
+    ("access-control-allow-headers", f"authorization, content-type, {CONNECTION_ID}, {SESSION_ID}"),
+    ("access-control-max-age", "600"),
+)
+
+
+def _cross_origin(origin: str) -> list[tuple[str, str]]:
+    """What lets a page of an origin that was allowed read the response."""
+    return [
+        ("access-control-allow-origin", origin),
+        ("access-control-expose-headers", CONNECTION_ID),
+        ("vary", "Origin"),
+    ]
+
+
+def _message(body: bytes) -> Message | Malformed:
+    """What was posted. Raises NotTaken for what is no JSON object."""
+    try:
+        value = default_loads()(body)
+    except ValueError:
+        _refuse(HTTPStatus.BAD_REQUEST, "the body is not valid JSON")
+    if isinstance(value, list):
+        _refuse(HTTPStatus.NOT_IMPLEMENTED, "batches are not supported")
+    if not isinstance(value, dict):
+        _refuse(HTTPStatus.BAD_REQUEST, "the body is no JSON object")
+    return decode(body, lambda _: value)
+
+
+async def _cut_when_gone(exchange: Exchange, stream: OutgoingStream) -> None:
+    await exchange.gone()
+    stream.cut()
+
+
+def _refuse(status: HTTPStatus, reason: str) -> NoReturn:
+    raise NotTaken(status, reason)

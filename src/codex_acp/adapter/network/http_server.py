@@ -1,0 +1,112 @@
+"""HTTP/1.1 and HTTP/2 on connections that others have accepted, with the package ``hypercorn``.
+
+Hypercorn speaks the protocols; how many connections there are, whose, and for how long, is told by
+`HttpSockets`, since it has no bounds for these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from codex_acp.adapter.network.http_app import HttpApp
+from codex_acp.adapter.network.http_sockets import HttpSockets
+
+if TYPE_CHECKING:
+    from codex_acp.adapter.network.door import Door
+    from codex_acp.adapter.network.hub import Hub
+    from codex_acp.adapter.network.strangers import Strangers
+
+__all__ = ["HttpServer"]
+
+logger = logging.getLogger(__name__)
+
+READ_BYTES: Final = 64 * 1024
+"""Of a connection that are read ahead."""
+
+KEEP_SECONDS: Final = 60.0
+"""A TCP connection on which nothing is asked is kept so long."""
+
+HEADER_BYTES: Final = 16 * 1024
+"""Of one request."""
+
+POSTS_AT_ONCE: Final = 64
+"""Of one HTTP/2 connection, beside its streams."""
+
+
+class HttpServer:
+    """``strangers`` are the connections that have shown no token yet."""
+
+    def __init__(self, hub: Hub, door: Door, strangers: Strangers) -> None:
+        from hypercorn.app_wrappers import ASGIWrapper
+        from hypercorn.asyncio.tcp_server import TCPServer
+        from hypercorn.asyncio.worker_context import WorkerContext
+        from hypercorn.config import Config
+
+        _bound_buffers()
+        self._app = HttpApp(hub, door)
+        self._sockets = HttpSockets(door, strangers)
+        self._tcp_server = TCPServer
+        self._wrapped: Any = ASGIWrapper(self._app)
+        self._context = WorkerContext(None)
+        self._config = config = Config()
+        config.accesslog = None
+        config.errorlog = logging.getLogger(f"{__name__}.hypercorn")
+        config.include_server_header = False
+        config.h11_max_incomplete_size = config.h2_max_header_list_size = HEADER_BYTES
+        config.h2_max_concurrent_streams = door.limits.streams + POSTS_AT_ONCE
+        config.keep_alive_timeout = KEEP_SECONDS
+        config.keep_alive_max_requests = sys.maxsize  # else a long session would end in the middle
+
+    def take(self, transport: asyncio.Transport, data: bytes) -> None:
+        """Serve a connection from now on; ``data`` is what it has sent already."""
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=READ_BYTES, loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, self._serve, loop=loop)
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        protocol.data_received(data)
+
+    async def aclose(self) -> None:
+        """End all connections; bounded."""
+        await self._app.aclose()
+        await self._context.terminated.set()
+        self._sockets.cut_all()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        transport: Any = writer.transport
+        made = self._sockets.made(transport)
+        loop = asyncio.get_running_loop()
+        state = {"socket": made}
+        try:
+            await self._tcp_server(
+                self._wrapped, loop, self._config, self._context, state, reader, writer
+            )
+        except Exception as error:  # noqa: BLE001 - a stranger writes no traceback into our log
+            logger.debug("the connection of %s has failed: %r", made.who, error)
+        finally:
+            self._sockets.lost(made)
+            transport.abort()
+
+
+def _bound_buffers() -> None:
+    """Have the buffer of a stream hold up who fills it.
+
+    Hypercorn's own (0.18) lets them go on when the client takes nothing at all: it looks at how
+    little has gone, and not at what is left.
+    """
+    from hypercorn.protocol import h2
+
+    class Bounded(h2.StreamBuffer):
+        """One that waits until what is left is little."""
+
+        async def push(self, data: bytes) -> None:
+            await super().push(data)
+            while len(self.buffer) >= h2.BUFFER_HIGH_WATER and not self._complete:
+                await self._paused.clear()
+                await self._paused.wait()
+
+    if h2.StreamBuffer.__module__ == h2.__name__:  # once in a process
+        h2.__dict__["StreamBuffer"] = Bounded

@@ -1,0 +1,148 @@
+"""What one thread of Codex reports, made into events in the order in which it came.
+
+A session's own thread and those of its sub-agents are shown alike. Owns the mapping's memory of a
+thread and what has to wait: pieces of text, the files of an edit, output that comes too fast. What
+the events are for, and what a turn means, is the owner's matter.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol
+
+from codex_acp.adapter.ordered_steps import OrderedSteps
+from codex_acp.adapter.prompts.turn_events import TURN_EVENTS
+from codex_acp.adapter.sessions.due_timer import DueTimer
+from codex_acp.adapter.sessions.joined_pieces import JoinedPieces
+from codex_acp.adapter.sessions.notification_rows import QUOTES_SECRETS, ROWS, SHOW_FILES
+from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
+from codex_acp.mapping.calls.file_changes import wanted_files
+from codex_acp.mapping.calls.running_calls import due, flush_due
+from codex_acp.mapping.calls.tool_calls import close_open_calls
+from codex_acp.mapping.messages.compaction import close_compactions
+from codex_acp.transcript.secrets import scrub_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from codex_acp.codex._generated.models import Turn
+    from codex_acp.codex._generated.notifications import ServerNotification
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.session_events import SessionEvents
+    from codex_acp.mapping.state import SessionState
+
+__all__ = ["ShownThread", "ThreadOwner"]
+
+
+class ThreadOwner(Protocol):
+    """Whoever shows a thread."""
+
+    def heard(self, method: str, params: JsonValue) -> None:
+        """Note what one of `TURN_EVENTS` means for turns, whether it is shown or not."""
+
+    def may_show(self, method: str, params: JsonValue) -> bool:
+        """Whether anything of it is to be shown now."""
+
+    def tell(self, told: SessionEvents) -> None:
+        """Send events."""
+
+    def turn_ended(self, turn: Turn) -> None:
+        """A turn is over; what is to be shown of that was told."""
+
+    def turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
+        """The same of one whose end does not fit the schema."""
+
+
+class ShownThread:
+    """``state`` is what the mapping remembers; it may go on from a replay."""
+
+    def __init__(self, codex: AppServerConnection, state: SessionState, owner: ThreadOwner) -> None:
+        self.codex = codex
+        """The connection that the thread is on now."""
+        self.state = state
+        self._owner = owner
+        self._steps = OrderedSteps()
+        self._pieces = JoinedPieces(partial(self._steps.put, self._take))
+        self._timer = DueTimer(self._due_at, self._flush_due)
+
+    def hear(self, method: str, params: JsonValue) -> None:
+        """A notification came; the files of an edit may have to be read before it is shown."""
+        self._pieces.hear(method, params)
+
+    def batch_ended(self) -> None:
+        """All of one read came: updates were sent as it came, some may have to wait."""
+        self._pieces.flush()
+        if self.state.open_calls:
+            self._timer.set()
+
+    def put(self, step: Callable[[], None]) -> None:
+        """Do ``step`` behind all that came."""
+        self._pieces.flush()
+        self._steps.put(step)
+
+    async def caught_up(self) -> None:
+        """Wait until all that came was shown."""
+        self._pieces.flush()
+        await self._steps.caught_up()
+
+    def catch_up(self) -> None:
+        """Show all that came now, without files."""
+        self._pieces.flush()
+        self._steps.catch_up()
+
+    def drop(self) -> None:
+        """Show nothing more."""
+        self._steps.drop()
+        self._timer.stop()
+
+    def close_open(self) -> None:
+        """Whatever is open has ended with its turn, also if Codex has not said so."""
+        self._owner.tell(close_compactions(self.state))
+        self._owner.tell(close_open_calls(self.state))
+        self._steps.forget_files()
+        self.state.files = {}
+
+    def _take(self, method: str, params: JsonValue) -> None:
+        """Show what the table says, and have noted what it means for turns."""
+        if method in TURN_EVENTS:
+            self._owner.heard(method, params)
+        row = ROWS.get(method)
+        if row is None or not self._owner.may_show(method, params):
+            return
+        if method == QUOTES_SECRETS:
+            params = scrub_json(params)
+        event = self.codex.decode_notification(method, params)
+        if isinstance(event, UnknownNotification):
+            if method == "turn/completed":
+                self._owner.turn_end_unreadable(params, event.problem)
+            return
+        if method in SHOW_FILES:
+            if wanted := wanted_files(event.params):
+                self._steps.read(wanted, lambda files: self._show_edit(event, params, files))
+                return
+            self.state.files = {}
+        try:
+            self.state.now = monotonic()
+            self._owner.tell(row(self.state, event.params))
+        finally:  # the prompt must return, whatever cannot be shown
+            if isinstance(event, TurnCompletedEvent):
+                self._owner.turn_ended(event.params.turn)
+
+    def _show_edit(
+        self, event: ServerNotification, params: JsonValue, files: Mapping[str, str]
+    ) -> None:
+        """What shows files, which have been read; its turn may be over by now."""
+        if not self._owner.may_show(event.method, params):
+            return
+        self.state.now, self.state.files = monotonic(), files
+        self._owner.tell(ROWS[event.method](self.state, event.params))
+        self._timer.set()
+
+    def _due_at(self) -> float | None:
+        return due(self.state)
+
+    def _flush_due(self) -> None:
+        self.state.now = monotonic()
+        self._owner.tell(flush_due(self.state))

@@ -1,0 +1,160 @@
+"""A sub-agent's thread, shown as a session of its own below the one that started it.
+
+What it asks a person is asked in the session at the top (contract 3.9); here is only what it does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from codex_acp.adapter.prompts.turn_events import turn_of
+from codex_acp.adapter.sessions.activity import SessionActivity
+from codex_acp.adapter.sessions.shown_thread import ShownThread
+from codex_acp.jsonrpc.message import INTERNAL_ERROR
+from codex_acp.mapping.events.session_events import (
+    StateChanged,
+    SubAgentChanged,
+    TitleChanged,
+)
+from codex_acp.mapping.session.stop_reasons import PromptFailure, end_of_turn
+from codex_acp.mapping.session.sub_agents import told_in_child
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from codex_acp.adapter.audience import Outgoing
+    from codex_acp.codex._generated.models import Turn
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
+    from codex_acp.errors import TransportError
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.session_events import SessionEvents
+    from codex_acp.mapping.session.stop_reasons import PromptEnd
+    from codex_acp.mapping.session.sub_agents import SubAgent
+    from codex_acp.mapping.state import SessionState
+
+    Names = Callable[[str, str, JsonValue], None]
+    """Is given all that is said of a thread: an item may name another sub-agent."""
+
+__all__ = ["ShownSubAgent", "SubAgentSink"]
+
+
+class SubAgentSink(Protocol):
+    """What hears a sub-agent's thread, in whichever form it is shown."""
+
+    def announce(self) -> None:
+        """Tell the client of it, before anything that it does; again to another client."""
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """While a person is asked something for it."""
+
+    def detach(self) -> None:
+        """Hear and send nothing more of it."""
+
+
+class ShownSubAgent:
+    """``agent`` on ``codex``, a sink of its thread.
+
+    ``names`` learns of those that it starts, ``ended`` is called when a turn of it is over.
+    """
+
+    def __init__(
+        self,
+        agent: SubAgent,
+        codex: AppServerConnection,
+        outflow: Outgoing,
+        state: SessionState,
+        names: Names,
+        ended: Callable[[], None],
+    ) -> None:
+        self._agent = agent
+        self._outflow = outflow
+        self._names = names
+        self._ended = ended
+        self._thread = ShownThread(codex, state, self)
+        self._activity = SessionActivity(self._tell_activity)
+        codex.subscribe(agent.thread_id, self)
+
+    def announce(self) -> None:
+        """See `SubAgentSink`: told in the session above."""
+        agent, running = self._agent, self._agent.turn_id is not None
+        title, description = agent.title, agent.description
+        self._tell_parent(SubAgentChanged(agent.thread_id, title, description, stoppable=running))
+        if running:
+            self._activity.begins()
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """See `SubAgentSink`."""
+        return self._activity.waiting()
+
+    def detach(self) -> None:
+        """See `SubAgentSink`."""
+        self._thread.codex.unsubscribe(self._agent.thread_id, self)
+        self._thread.drop()
+
+    def _tell_parent(self, event: SubAgentChanged) -> None:
+        self._outflow.send(self._agent.parent_id, event)
+
+    def _tell_activity(self, activity: StateChanged) -> None:
+        """ACP v2 wants it in both sessions, v1 in the one above."""
+        self._outflow.send(self._agent.thread_id, activity)
+        stoppable = activity.state != "idle"
+        self._tell_parent(
+            SubAgentChanged(self._agent.thread_id, state=activity, stoppable=stoppable)
+        )
+
+    def _ends(self, end: PromptEnd) -> None:
+        self._agent.turn_id = None
+        self._activity.ends(end)
+        self._outflow.flush()
+        self._ended()
+
+    # ThreadOwner
+
+    def heard(self, method: str, params: JsonValue) -> None:
+        """See `ThreadOwner`."""
+        if method == "turn/started":
+            self._agent.turn_id = turn_of(params)
+            self._activity.begins()
+
+    def may_show(self, method: str, params: JsonValue) -> bool:
+        """See `ThreadOwner`: no prompt of a client depends on its turns."""
+        del method, params
+        return True
+
+    def tell(self, told: SessionEvents) -> None:
+        """See `ThreadOwner`."""
+        for event in told:
+            self._outflow.send(self._agent.thread_id, told_in_child(event, self._agent))
+            if isinstance(event, TitleChanged) and event.title:
+                self._agent.title = event.title
+                self._tell_parent(SubAgentChanged(self._agent.thread_id, title=event.title))
+
+    def turn_ended(self, turn: Turn) -> None:
+        """See `ThreadOwner`."""
+        self._ends(end_of_turn(turn, self._thread.state.turn_errors.pop(turn.id, None)))
+
+    def turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
+        """See `ThreadOwner`."""
+        del params
+        message = f"Codex ended the turn in a way that could not be read: {problem}"
+        self._thread.close_open()
+        self._ends(PromptFailure(INTERNAL_ERROR, message, {}))
+
+    # NotificationSink
+
+    def on_notification(self, method: str, params: JsonValue) -> None:
+        """See `NotificationSink`."""
+        self._names(self._agent.thread_id, method, params)
+        self._thread.hear(method, params)
+
+    def on_batch_end(self) -> None:
+        """See `NotificationSink`."""
+        self._thread.batch_ended()
+
+    def on_closed(self, error: TransportError | None) -> None:
+        """See `NotificationSink`: what ran in it is gone with its app-server."""
+        self._thread.catch_up()
+        self._thread.close_open()
+        why = "it has ended" if error is None else str(error)
+        self._ends(PromptFailure(INTERNAL_ERROR, f"the Codex of this session is gone: {why}", {}))

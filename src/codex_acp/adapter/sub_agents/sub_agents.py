@@ -1,0 +1,177 @@
+"""The sub-agents of one session, at any depth, and how its client is shown each of them.
+
+A client that knows sub-agents' sessions gets one for each; another gets what they do as lines of
+the tool call that started them. Owns who hears which thread. What they ask a person, and that they
+are interrupted with the session, goes by Codex's own word for who is below whom
+(`codex.approvals.running_items`), not by what is shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Final
+
+from codex_acp.mapping.session.sub_agents import NAMING, named_by
+from codex_acp.mapping.state import SessionState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codex_acp.adapter.audience import Outgoing
+    from codex_acp.adapter.sub_agents.noted import NotesOutlet
+    from codex_acp.adapter.sub_agents.shown_session import SubAgentSink
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.session_events import SessionEvent
+    from codex_acp.mapping.session.sub_agent_notes import SubAgentNotes
+    from codex_acp.mapping.session.sub_agents import SubAgent
+
+__all__ = ["MAX_SHOWN", "SubAgents"]
+
+MAX_SHOWN: Final = 64
+"""Of one session: Codex runs a handful at a time; a model that starts hundreds fills no client."""
+
+
+class SubAgents:
+    """``state`` is what the mapping remembers of the session, ``say`` tells its person a line.
+
+    ``may_note`` says whether a tool call of the session may be changed now.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        codex: AppServerConnection,
+        outflow: Outgoing,
+        state: SessionState,
+        *,
+        say: Callable[[str], None],
+        may_note: Callable[[], bool],
+    ) -> None:
+        self._session_id = session_id
+        self._codex = codex
+        self._outflow = outflow
+        self._state = state
+        self._say = say
+        self._may_note = may_note
+        self._sinks: dict[str, SubAgentSink] = {}
+        self.outlets: dict[str, NotesOutlet] = {}
+        """By tool call, where lines go; without any there is nothing to be `told`."""
+        self._told_of_more = False
+        self._changed = asyncio.Event()
+        for agent in state.sub_agents.values():  # those of a history
+            self._follow(agent)
+
+    def __contains__(self, thread_id: object) -> bool:
+        return thread_id in self._state.sub_agents
+
+    @property
+    def threads(self) -> tuple[str, ...]:
+        """Their threads."""
+        return tuple(self._state.sub_agents)
+
+    def hear(self, thread_id: str, method: str, params: JsonValue) -> None:
+        """Something was said of the session's thread, or of one below: it may name another one."""
+        if method not in NAMING or not isinstance(params, dict):
+            return
+        for agent in named_by(thread_id, params.get("item")):
+            self._named(agent)
+
+    def told(self, event: SessionEvent) -> None:
+        """The session tells its client something: a tool call that starts a sub-agent, perhaps."""
+        for outlet in self.outlets.values():
+            outlet.notes.begun_with(event)
+
+    def waiting(self, thread_id: str) -> AbstractContextManager[None]:
+        """While a person is asked something for a thread."""
+        sink = self._sinks.get(thread_id)
+        return nullcontext() if sink is None else sink.waiting()
+
+    def shown_to_another(self) -> None:
+        """The client is another one, which may know sub-agents' sessions or not."""
+        self._leave()
+        for agent in self._state.sub_agents.values():
+            self._follow(agent)
+            self._sinks[agent.thread_id].announce()
+
+    def move(self, codex: AppServerConnection) -> None:
+        """The session goes on on another app-server, on which none of them runs."""
+        self._leave()
+        self._codex = codex
+        for agent in self._state.sub_agents.values():
+            agent.turn_id = None
+            self._follow(agent)
+
+    async def settled(self) -> None:
+        """Wait until nothing runs in any of them."""
+        while any(agent.turn_id is not None for agent in self._state.sub_agents.values()):
+            await self._changed.wait()
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def detach(self) -> None:
+        """Hear and send nothing more of them."""
+        self._leave()
+
+    def _named(self, agent: SubAgent) -> None:
+        known = self._state.sub_agents
+        if agent.thread_id == self._session_id:
+            return
+        if agent.thread_id in known:
+            self._more_of(known[agent.thread_id], agent)
+        elif len(known) < MAX_SHOWN:
+            known[agent.thread_id] = agent
+            self._follow(agent)
+            self._sinks[agent.thread_id].announce()
+        elif not self._told_of_more:
+            self._told_of_more = True
+            self._say(f"What more than {MAX_SHOWN} sub-agents of this session do is not shown")
+
+    def _more_of(self, known: SubAgent, agent: SubAgent) -> None:
+        if (agent.title and not known.title) or (agent.description and not known.description):
+            known.title = known.title or agent.title
+            known.description = known.description or agent.description
+            self._sinks[known.thread_id].announce()
+
+    def _follow(self, agent: SubAgent) -> None:
+        """Hear a sub-agent's thread from now on."""
+        client = self._state.client
+        state = SessionState(client, said=self._state.said, is_sub_agent=True)
+        if client.subagents:
+            from codex_acp.adapter.sub_agents.shown_session import ShownSubAgent
+
+            sink: SubAgentSink = ShownSubAgent(
+                agent, self._codex, self._outflow, state, self.hear, self._wake
+            )
+        else:
+            from codex_acp.adapter.sub_agents.noted import NotedSubAgent
+
+            outlet = self._outlet(agent)
+            sink = NotedSubAgent(agent, self._codex, outlet, state, self.hear, self._wake)
+        self._sinks[agent.thread_id] = sink
+
+    def _outlet(self, agent: SubAgent) -> NotesOutlet:
+        """Where its lines go: the session's own tool call that started it, or the one above it."""
+        from codex_acp.adapter.sub_agents.noted import NotesOutlet
+        from codex_acp.mapping.session.sub_agent_notes import SubAgentNotes
+
+        while agent.parent_id in self._state.sub_agents:
+            agent = self._state.sub_agents[agent.parent_id]
+        if agent.call_id not in self.outlets:
+            notes = SubAgentNotes(agent.call_id)
+            self.outlets[agent.call_id] = NotesOutlet(notes, self._send_notes)
+        return self.outlets[agent.call_id]
+
+    def _send_notes(self, notes: SubAgentNotes) -> bool:
+        if not self._may_note():
+            return False
+        self._outflow.send(self._session_id, notes.shown())
+        return True
+
+    def _leave(self) -> None:
+        for sink in self._sinks.values():
+            sink.detach()
+        self._sinks.clear()

@@ -1,0 +1,90 @@
+"""The sub-agents that an item of a thread names, read from its plain JSON.
+
+Source: Codex schema ``CollabAgentToolCallThreadItem``, ``SubAgentActivityThreadItem``. Read before
+an item is decoded or shown: whoever wants to hear a sub-agent must do so at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from codex_acp._record import record
+from codex_acp.mapping.events.session_events import (
+    SessionMessage,
+    ToolCallAnnounced,
+    ToolCallChanged,
+    UserMessage,
+)
+from codex_acp.routing.display import shortened, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.session_events import SessionEvent
+
+__all__ = ["NAMING", "SubAgent", "named_by", "session_label", "told_in_child"]
+
+NAMING: Final = frozenset({"item/started", "item/completed"})
+"""The notifications whose items may name one."""
+
+DESCRIPTION_LIMIT: Final = 500
+"""Characters of a task that describe a sub-agent; the whole of it is its first message."""
+
+TITLE_LIMIT: Final = 80
+"""Characters of the name that the model has given it."""
+
+_ROOT: Final = "root"
+"""The first name of a path, that of the thread which no agent started."""
+
+
+@record
+class SubAgent:
+    """A thread that another one has started, and what is known of it."""
+
+    thread_id: str
+    parent_id: str
+    call_id: str
+    """The item that started it, or was first to name it."""
+    title: str | None = None
+    description: str | None = None
+    turn_id: str | None = None
+    """What runs in it."""
+
+
+def named_by(thread_id: str, item: JsonValue) -> Iterator[SubAgent]:
+    """Those that an item of this thread names, as far as it knows of them."""
+    if not isinstance(item, dict):
+        return
+    call_id, kind = _text(item.get("id")) or "", item.get("type")
+    if kind == "collabAgentToolCall":
+        receivers = item.get("receiverThreadIds")
+        prompt = _text(item.get("prompt")) if item.get("tool") == "spawnAgent" else None
+        description = prompt and shortened(visible(prompt, multiline=True), DESCRIPTION_LIMIT)
+        for receiver in receivers if isinstance(receivers, list) else ():
+            if isinstance(receiver, str) and receiver:
+                yield SubAgent(receiver, thread_id, call_id, description=description)
+    elif kind == "subAgentActivity":
+        child, path = _text(item.get("agentThreadId")), _text(item.get("agentPath")) or ""
+        names = [name for name in path.split("/") if name]
+        if child and names != [_ROOT]:
+            title = shortened(visible(names[-1]), TITLE_LIMIT) if names else None
+            yield SubAgent(child, thread_id, call_id, title=title)
+
+
+def told_in_child(event: SessionEvent, agent: SubAgent) -> SessionEvent:
+    """An event of a sub-agent's thread as its session tells it: its task is no person's message."""
+    if isinstance(event, UserMessage):
+        return SessionMessage(event.message_id, event.content, agent.parent_id, agent.thread_id)
+    if isinstance(event, ToolCallAnnounced | ToolCallChanged):
+        event.stoppable = None  # of a sub-agent's session all that can be stopped is its turn
+    return event
+
+
+def session_label(agent: SubAgent) -> str:
+    """What a sub-agent is called in a line for a person."""
+    return agent.title or agent.thread_id
+
+
+def _text(value: JsonValue) -> str | None:
+    return value if isinstance(value, str) and value else None

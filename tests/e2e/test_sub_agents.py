@@ -1,0 +1,180 @@
+"""Sub-agents on the real Codex: as sessions of their own, and as lines of a tool call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from codex_acp.testing import Gate, Text, exec_command
+from tests.e2e.sub_agents_bench import SubAgentBench, spawn, spawn_old, wait
+from tests.e2e_contract.contract_bench import Scenes
+
+if TYPE_CHECKING:
+    from codex_acp.testing import Step
+
+pytestmark = pytest.mark.e2e
+
+SCENES = Scenes()
+
+COMMAND: list[Step] = [Text("Working."), exec_command("echo in-child", call_id="c1")]
+TASK = SCENES.add("task", COMMAND, [Text("Child is done.")])
+GO = SCENES.add("go", [spawn(TASK, "helper")], [wait("w1")], [Text("Root is done.")])
+
+LONG_TASK = SCENES.add("long task", [Text("Long."), Gate("long"), Text("Never.")])
+LONG = SCENES.add("long", [spawn(LONG_TASK, "long")], [Text("Goes on."), Gate("go on")])
+
+OLD_CONFIG = {"features": {"multi_agent": True}, "agents": {"max_depth": 3}}
+BELOW = SCENES.add("below", [Text("Grandchild is done."), Gate("below")])
+NOTED: list[Step] = [Text("Noted.")]
+"""Codex tells an agent that works of the end of its sub-agents, which may be a message more."""
+MIDDLE = SCENES.add("middle", [spawn_old(BELOW, "s2")], [Text("Done."), Gate("middle")], NOTED)
+TOP = SCENES.add("top", [spawn_old(MIDDLE, "s1")], [Text("Top is done.")], NOTED)
+
+NATIVE: list[Any] = [
+    pytest.param(1, {"subagents": {}}, id="v1"),
+    pytest.param(2, {}, id="v2"),
+]
+
+
+def load(bench: SubAgentBench) -> int:
+    """Load the session with its history; where what is new begins."""
+    mark = len(bench.adapter.messages)
+    again = {**bench.place, "sessionId": bench.session}
+    if bench.version == 1:
+        bench.ask("session/load", again)
+    else:
+        bench.ask("session/resume", {**again, "replayFrom": {"type": "start"}})
+    return mark
+
+
+@pytest.mark.parametrize(("version", "capabilities"), NATIVE)
+def test_a_sub_agent_is_a_session_of_its_own_live_and_loaded(
+    version: int, capabilities: dict[str, Any]
+) -> None:
+    with SubAgentBench(SCENES, version, capabilities) as bench:
+        bench.prompt(GO)
+
+        ((child, about),) = bench.children().items()
+        assert about["title"] == "helper"
+        assert about["state"] == {"state": "idle", "stopReason": "end_turn"}
+        assert about["capabilities"] == {}
+        assert bench.text(child) == "Working.Child is done."
+        assert bench.text(bench.session) == "Root is done."
+        kinds = {u["sessionUpdate"] for u in bench.updates(child)}
+        assert "tool_call_update" in kinds
+        if version == 2:
+            states = [u for u in bench.updates(child) if u["sessionUpdate"] == "state_update"]
+            assert [state["state"] for state in states] == ["running", "idle"]
+
+        mark = load(bench)
+        assert list(bench.children(since=mark)) == [child]
+        said = [u["content"] for u in bench.updates(child, mark) if "messageId" in u]
+        assert [content["text"] for content in said] == ["Working.", "Child is done."]
+
+
+def test_what_is_a_sub_agents_cannot_be_used_as_a_session() -> None:
+    with SubAgentBench(SCENES, 1, {"subagents": {}}) as bench:
+        bench.prompt(GO)
+        (child,) = bench.children()
+        block = {"type": "text", "text": "Hello."}
+        attacks: list[tuple[str, dict[str, Any]]] = [
+            ("session/prompt", {"prompt": [block]}),
+            ("session/load", bench.place),
+            ("session/resume", bench.place),
+            ("session/fork", bench.place),
+            ("session/close", {}),
+            ("session/delete", {}),
+            ("session/set_title", {"title": "Mine"}),
+            ("session/set_mode", {"modeId": "full-access"}),
+            ("session/set_config_option", {"configId": "mode", "value": "full-access"}),
+        ]
+        for method, params in attacks:
+            for name in (child, child.upper()):
+                error = bench.refused(method, {**params, "sessionId": name})
+                assert error["code"] in (-32602, -32002), (method, error)
+            error = bench.refused(method, {**params, "sessionId": child})
+            assert error["code"] == -32602, method
+            assert "can only be cancelled" in error["message"]
+        bench.adapter.send({"method": "session/cancel", "params": {"sessionId": child}})
+
+        load(bench)  # it is still there
+
+
+@pytest.mark.parametrize(("version", "capabilities"), NATIVE)
+def test_a_sub_agent_can_be_cancelled_alone(version: int, capabilities: dict[str, Any]) -> None:
+    with SubAgentBench(SCENES, version, capabilities) as bench:
+        bench.begin(LONG)
+        update = bench.wait(bench.session, lambda u: u.get("capabilities") == {"cancel": {}})
+        child = update["sessionId"]
+        bench.wait(child, lambda u: u["sessionUpdate"] == "agent_message_chunk")
+        bench.adapter.send({"method": "session/cancel", "params": {"sessionId": child}})
+
+        stopped = {"state": "idle", "stopReason": "cancelled"}
+        bench.wait(bench.session, lambda u: u.get("state") == stopped)
+        bench.model.open("go on")  # the agent above it does
+        assert bench.end() == "end_turn"
+        assert bench.children()[child]["capabilities"] == {}
+
+
+def test_a_session_that_is_closed_takes_its_sub_agents_with_it() -> None:
+    with SubAgentBench(SCENES, 2) as bench:
+        bench.begin(LONG)
+        update = bench.wait(bench.session, lambda u: u.get("capabilities") == {"cancel": {}})
+        child = update["sessionId"]
+        bench.wait(child, lambda u: u["sessionUpdate"] == "agent_message_chunk")
+        bench.ask("session/close", {"sessionId": bench.session})
+
+        stopped = {"state": "idle", "stopReason": "cancelled"}
+        assert bench.children()[child]["state"] == stopped
+        cancel = {"method": "session/cancel", "params": {"sessionId": child}}
+        bench.adapter.send(cancel)  # nobody's any more: ignored
+        assert bench.ask("session/list", {})["sessions"]
+
+
+def test_sub_agents_of_sub_agents_that_outlive_the_prompt_are_below_each_other() -> None:
+    with SubAgentBench(SCENES, 1, {"subagents": {}}, OLD_CONFIG) as bench:
+        bench.prompt(TOP)
+        ((middle, about),) = bench.children().items()
+        assert about["description"] == MIDDLE
+        assert about["state"]["state"] == "running"
+        bench.wait(middle, lambda u: u["sessionUpdate"] == "subagent_update")
+        ((below, of_below),) = bench.children(middle).items()
+        assert of_below["description"] == BELOW
+        bench.model.open("below")
+        bench.model.open("middle")
+        ended = {"state": "idle", "stopReason": "end_turn"}
+        bench.wait(middle, lambda u: u.get("state") == ended)
+
+        (task,) = [u for u in bench.updates(below) if u["sessionUpdate"] == "session_message"]
+        assert task["content"] == [{"type": "text", "text": BELOW}]
+        assert (task["senderSessionId"], task["recipientSessionId"]) == (middle, below)
+        assert bench.text(below) == "Grandchild is done."
+
+
+def test_a_client_without_such_sessions_reads_what_a_sub_agent_did_in_the_tool_call() -> None:
+    with SubAgentBench(SCENES, 1) as bench:
+        bench.prompt(GO)
+        live = _shown(bench, 0)
+        mark = load(bench)
+        loaded = _shown(bench, mark)
+
+        assert bench.children() == {}
+        for text in (live, loaded):
+            assert "What the sub-agent did:" in text
+            assert "- helper: said Working." in text
+            assert "- helper: echo in-child" in text
+            assert "- helper: said Child is done." in text
+        of_children = {m["params"]["sessionId"] for m in _updates(bench)}
+        assert of_children == {bench.session}
+
+
+def _shown(bench: SubAgentBench, since: int) -> str:
+    """The content of the tool call that started the sub-agent, as it was told last."""
+    calls = [u for u in bench.updates(since=since) if u.get("toolCallId") == "helper"]
+    told = [u["content"] for u in calls if u.get("content")]
+    return "\n".join(part["content"]["text"] for part in told[-1])
+
+
+def _updates(bench: SubAgentBench) -> list[dict[str, Any]]:
+    return [m for m in bench.adapter.messages if m.get("method") == "session/update"]
