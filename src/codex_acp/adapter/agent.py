@@ -15,6 +15,7 @@ from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
 from codex_acp.adapter.logins.logins import Logins
 from codex_acp.adapter.logins.ways import login_ways
+from codex_acp.adapter.providers import Providers
 from codex_acp.adapter.sessions.after_opening import LOAD_AFTER_SECONDS, AfterOpening
 from codex_acp.adapter.sessions.archive import SessionArchive
 from codex_acp.adapter.sessions.opener import SessionOpener, Setup
@@ -86,7 +87,8 @@ class CodexAgent:
         self._session_methods: SessionMethods | None = None
         self._services: SessionServices | None = None
         self._login_ways = login_ways(os.environ, app_server.options.codex)
-        self.logins = Logins(app_server, self.client, self._opener.login, spawn)
+        self.providers = Providers(self._opener, self._sessions)
+        self.logins = Logins(app_server, self.client, self._opener.login, spawn, self.providers)
         self.authenticate, self.logout = self.logins.authenticate, self.logins.logout
         self.auth_status = self.logins.status
         self.archive = SessionArchive(
@@ -140,6 +142,9 @@ class CodexAgent:
             "session/unarchive": self.archive.unarchive,
             "session/status": self.archive.status,
             "auth/status": self.auth_status,
+            "providers/list": self.providers.list,
+            "providers/set": self.providers.set,
+            "providers/disable": self.providers.disable,
         }
 
     def quick(self) -> Mapping[str, QuickHandler]:

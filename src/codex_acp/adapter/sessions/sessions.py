@@ -223,11 +223,17 @@ class Sessions:
     def is_live(self, session_id: str) -> bool:
         """Whether Codex has the session's thread loaded, and reports to us what happens in it."""
         opened = self._open[session_id]
+        busy = opened.session is not None and opened.session.prompts.busy
         return (
-            not opened.unloaded
+            (not opened.unloaded or busy)  # what runs goes on as it is
             and opened.connection is self._connection
             and not opened.connection.codex.closed
         )
+
+    def reopen_all(self) -> None:
+        """What threads are opened with has changed: each is resumed before its next turn."""
+        for opened in self._open.values():
+            opened.unloaded = True
 
     def move(self, session_id: str) -> None:
         """The session's thread was resumed on the newest connection."""
