@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import logging
+import ssl
+from contextlib import AsyncExitStack
 from itertools import count, repeat
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ from tests.attacks.raw_http import Http2, Raw
 from tests.attacks.test_network_attacks import TOKENS
 from tests.network.http_client import EVENTS, JSON, HttpClient
 from tests.network.served import ALICE, BOB, Served, served, several_tokens, until
+from tests.network.test_tls import CERTIFICATE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -175,7 +178,7 @@ async def test_bodies_of_one_owner_at_once(tmp_path: Path) -> None:
 
 
 async def test_heads_that_never_end(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codex_acp.adapter.network.websockets.HANDSHAKE_SECONDS", 0.3)
+    monkeypatch.setattr("codex_acp.adapter.network.newcomer.HANDSHAKE_SECONDS", 0.3)
     monkeypatch.setattr("codex_acp.adapter.network.http_sockets.STRANGER_SECONDS", 0.3)
     for begun in (
         "GET /acp HTTP/1.1\r\nHost:",
@@ -355,17 +358,23 @@ async def test_an_owner_has_a_share_of_tcp_connections(tmp_path: Path) -> None:
             assert (await bob.bare("DELETE")).status_code == 400
 
 
-async def test_strangers_that_say_nothing_push_out_their_own(tmp_path: Path) -> None:
-    async with served(tmp_path, scheme="http", limits=Limits(handshakes=3)) as server:
-        silent = [Raw(server.port) for _ in range(6)]
-        for each in silent:
-            await each.__aenter__()
+@pytest.mark.parametrize("scheme", ["http", "https", "wss"])
+async def test_strangers_that_say_nothing_push_out_their_own(tmp_path: Path, scheme: str) -> None:
+    certificate = None if scheme == "http" else CERTIFICATE
+    limits = Limits(handshakes=3)
+    running = served(tmp_path, scheme=scheme, limits=limits, certificate=certificate)
+    async with running as server, AsyncExitStack() as stack:
+        silent = [await stack.enter_async_context(Raw(server.port)) for _ in range(6)]
         for each in silent[:3]:
             await each.ended()
-        async with server.over_http() as client:
-            await still_works(server, client)
-        for each in silent:
-            each.writer.close()
+        trusting = {} if certificate is None else {"cafile": certificate}
+        if scheme == "wss":
+            trust = ssl.create_default_context(cafile=certificate)
+            async with server.connect(ssl=trust) as websocket:
+                assert await websocket.ask("session/list", {})
+        else:
+            async with server.over_http(**trusting) as client:
+                await still_works(server, client)
 
 
 async def test_what_a_stranger_sends_stands_in_no_log(

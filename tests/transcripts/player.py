@@ -81,6 +81,7 @@ def _still(clock: _Clock) -> Iterator[None]:
     messages, others, spoken = count(1), count(1), count(1)
     with (
         patch("codex_acp.adapter.sessions.session.monotonic", clock),
+        patch("codex_acp.adapter.sessions.shown_thread.monotonic", clock),
         patch("codex_acp.adapter.sessions.due_timer.monotonic", clock),
         patch(
             "codex_acp.adapter.prompts.prompts.uuid4",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import anyio
+import anyio.lowlevel
 import h2.config
 import h2.connection
 import h2.events
@@ -175,7 +176,7 @@ async def test_the_answer_of_a_load_comes_after_the_history_of_another_stream(
         await (await both.peer.stream()).send({"id": load, "result": {}})
         for _ in range(5):
             await stream.send(UPDATE)
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
         await both.outcome(load)
         assert both.received[-1]["id"] == load
         assert both.received.count(UPDATE) == 5

@@ -1,4 +1,4 @@
-"""What is asked of an agent by the methods of ACP v2, in the models of v1."""
+"""What is asked of an agent, whatever the version of ACP: `CodexAgent` is one, for one client."""
 
 from __future__ import annotations
 
@@ -27,6 +27,14 @@ class _Config(Protocol):
         """Those of one; none of a session that is not open."""
 
 
+class _Logins(Protocol):
+    """Whoever answers for the login: see `Logins`."""
+
+    async def authenticate(self, request: v1.AuthenticateRequest) -> object: ...
+    async def logout(self, request: v1.LogoutRequest) -> object: ...
+    async def status(self, request: v1.AuthStatusRequest) -> object: ...
+
+
 class _Archive(Protocol):
     """Whoever has the archive of sessions: see `SessionArchive`."""
 
@@ -43,23 +51,24 @@ class AgentMethods(Protocol):
         """The config options of its sessions."""
 
     @property
-    def archive(self) -> _Archive:
-        """The archive of its sessions."""
+    def logins(self) -> _Logins:
+        """The logins of its Codex."""
 
     @property
-    def spawn(self) -> Spawn:
-        """Starts a task that may outlive a request."""
+    def archive(self) -> _Archive:
+        """The archive of its sessions."""
 
     @property
     def providers(self) -> Providers:
         """Where the model is asked; not asked for where that is not offered."""
 
+    @property
+    def spawn(self) -> Spawn:
+        """Starts a task that may outlive a request."""
+
     def introduce(self, params: dict[str, JsonValue], version: int) -> LoginWays:
         """See `CodexAgent`, also for the others."""
 
-    async def authenticate(self, request: v1.AuthenticateRequest) -> object: ...
-    async def logout(self, request: v1.LogoutRequest) -> object: ...
-    async def auth_status(self, request: v1.AuthStatusRequest) -> object: ...
     async def new_session(self, request: v1.NewSessionRequest) -> v1.NewSessionResponse: ...
     async def load_session(self, request: v1.LoadSessionRequest) -> object: ...
     async def resume_session(self, request: v1.ResumeSessionRequest) -> object: ...

@@ -136,17 +136,17 @@ class AgentInV2:
 
     async def login(self, request: v2.LoginAuthRequest) -> v2.LoginAuthResponse:
         """See `Authentication.authenticate`."""
-        await self._agent.authenticate(_in_v1("AuthenticateRequest", request))
+        await self._agent.logins.authenticate(_in_v1("AuthenticateRequest", request))
         return cast("v2.LoginAuthResponse", _answer("LoginAuthResponse", {}))
 
     async def logout(self, request: v2.LogoutAuthRequest) -> v2.LogoutAuthResponse:
         """See `Authentication.logout`."""
-        await self._agent.logout(_in_v1("LogoutRequest", request))
+        await self._agent.logins.logout(_in_v1("LogoutRequest", request))
         return cast("v2.LogoutAuthResponse", _answer("LogoutAuthResponse", {}))
 
     async def auth_status(self, request: v2.AuthStatusRequest) -> v2.AuthStatusResponse:
         """See `Logins.status`."""
-        status = await self._agent.auth_status(_in_v1("AuthStatusRequest", request))
+        status = await self._agent.logins.status(_in_v1("AuthStatusRequest", request))
         return cast("v2.AuthStatusResponse", _answer("AuthStatusResponse", status))
 
     # Sessions.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from codex_acp.acp.v2 import AgentHandlers
+    from codex_acp.adapter.session_defaults import SessionDefaults
     from codex_acp.codex.connection.handshake import Hello
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.errors import LaunchError
@@ -105,13 +106,15 @@ def run_stdio(
     *,
     line_limit: int = DEFAULT_LINE_LIMIT,
     versions: Collection[int] = VERSIONS,
+    defaults: SessionDefaults | None = None,
     hello: Hello | None = None,
 ) -> int:
     """Serve on ``link`` until it ends or a signal comes; the exit code of the process.
 
-    ``versions`` are those of ACP that are offered; ``hello`` was said to the spawned Codex.
+    ``versions`` are those of ACP that are offered, ``defaults`` what each session is given;
+    ``hello`` was said to the spawned Codex.
     """
-    app_server = AppServer(options, spawned, hello=hello)
+    app_server = AppServer(options, spawned, defaults=defaults, hello=hello)
     return asyncio.run(_main(link, app_server, transcript, line_limit, versions))
 
 

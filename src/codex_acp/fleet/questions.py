@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from codex_acp.acp.as_v1.values import as_json
 from codex_acp.acp.types import (
     AcceptCreateElicitationResponse,
     CancelCreateElicitationResponse,
@@ -23,7 +24,6 @@ from codex_acp.errors import CodexAcpError
 from codex_acp.runtime import Permission, ToolCall
 from codex_acp.runtime.elicitations import ask_form, ask_url
 from codex_acp.runtime.permissions import Decision, decide
-from codex_acp.runtime.updates import as_json
 from codex_acp.wire.codec import decode
 
 if TYPE_CHECKING:

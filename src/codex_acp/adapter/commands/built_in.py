@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.adapter.commands.command import Says, StartsTurn
 from codex_acp.adapter.commands.goal import pursue
 from codex_acp.adapter.commands.working_tree import uncommitted
+from codex_acp.adapter.prompts.turn_calls import TurnCalls
 from codex_acp.codex._generated.models import (
     BaseBranchReviewTarget,
     CommitReviewTarget,
@@ -89,6 +90,8 @@ class CommandRuns:
             "status": lambda _: Says(self._status),
             "mcp": self._mcp,
             "skills": lambda _: Says(self._list_skills),
+            "ps": lambda _: Says(self._background),
+            "stop": self._stop,
             "rename": self._rename,
             "logout": self._logout,
         }
@@ -211,6 +214,27 @@ class CommandRuns:
 
     async def _reload(self) -> None:
         await self._codex().config_mcp_server_reload()
+
+    async def _background(self) -> str:
+        terminals = await self._turn_calls.background_terminals()
+        return reports.background_report(terminals)
+
+    def _stop(self, process: str) -> Says:
+        async def stop() -> str:
+            calls = self._turn_calls
+            running = await calls.background_terminals()
+            wanted = [t for t in running if process in ("", t.process_id)]
+            if process and not wanted:
+                message = f"/stop: no process {process!r} runs in the background; /ps lists them"
+                raise RpcError(INVALID_PARAMS, message)
+            left = [t for t in wanted if not await calls.terminate(t.process_id)]
+            return reports.stopped_report(len(wanted) - len(left), left)
+
+        return Says(stop)
+
+    @property
+    def _turn_calls(self) -> TurnCalls:
+        return TurnCalls(self._codex(), self._session_id)
 
     def _rename(self, name: str) -> Says:
         title = " ".join(name.split())

@@ -58,6 +58,7 @@ class _Methods:
         self.set_title = connection.set_title
         self.set_config_option = connection.set_config_option
         self.archive = connection.archive
+        self.logins = _NoLogins()
         self.cancel = connection.cancel
 
     @property
@@ -82,14 +83,18 @@ class _Methods:
         agent = self._of.shown(session_id).agent
         return await agent.run_prompt(session_id, blocks, when_inserted)
 
+
+class _NoLogins:
+    """The login of a server is the business of whoever runs it."""
+
     async def authenticate(self, request: v1.AuthenticateRequest) -> object:
         del request
         raise not_offered("auth/login")
 
-    async def auth_status(self, request: v1.AuthStatusRequest) -> object:
-        del request
-        raise not_offered("auth/status")
-
     async def logout(self, request: v1.LogoutRequest) -> object:
         del request
         raise not_offered("auth/logout")
+
+    async def status(self, request: v1.AuthStatusRequest) -> object:
+        del request
+        raise not_offered("auth/status")

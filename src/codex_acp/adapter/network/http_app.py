@@ -94,9 +94,11 @@ class HttpApp:
             exchange = Exchange(scope, receive, send)
             if exchange.socket.may_ask():
                 await self._serve(exchange)
-        elif scope["type"] == "websocket":
-            # One that is not the first of its connection: whoever is in front tries it on another.
+        elif scope["http_version"].startswith("1"):
+            # A websocket that is not the first of its connection: a proxy tries it on another.
             scope["state"]["socket"].cut()
+        else:
+            await send({"type": "websocket.close"})
 
     async def aclose(self) -> None:
         """End all connections; bounded."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from codex_acp.adapter.network.tokens import Tokens
+    from codex_acp.adapter.session_defaults import SessionDefaults
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.errors import LaunchError
     from codex_acp.transcript.log import Transcript
@@ -114,6 +115,8 @@ class NetworkOptions:
     """The file in which it stands whose sessions are."""
     versions: Collection[int] = VERSIONS
     """The versions of ACP that are offered."""
+    defaults: SessionDefaults | None = None
+    """What each session is given."""
     any_interface: bool = False
     """Whether it may listen where other machines can reach it."""
 
@@ -176,7 +179,8 @@ async def _main(
     lock = asyncio.Lock()
 
     def new_server() -> AppServer:
-        return AppServer(launch, first.pop() if first else None, lock=lock)
+        spawned = first.pop() if first else None
+        return AppServer(launch, spawned, lock=lock, defaults=options.defaults)
 
     with anyio.CancelScope() as scope:
         for number in END_SIGNALS:

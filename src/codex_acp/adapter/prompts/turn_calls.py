@@ -152,7 +152,7 @@ class TurnCalls:
         """
         ended: list[str] = []
         left: list[ThreadBackgroundTerminal] = []
-        for terminal in await self._background_terminals():
+        for terminal in await self.background_terminals():
             if terminal.item_id not in item_ids:
                 continue  # of an earlier turn: it was meant to live on
             try:
@@ -175,7 +175,8 @@ class TurnCalls:
         )
         return (await self.codex.thread_background_terminals_terminate(params)).terminated
 
-    async def _background_terminals(self) -> list[ThreadBackgroundTerminal]:
+    async def background_terminals(self) -> list[ThreadBackgroundTerminal]:
+        """The commands of the thread that outlive their turns. Raises CodexAcpError."""
         from codex_acp.codex._generated.models import ThreadBackgroundTerminalsListParams
 
         params = ThreadBackgroundTerminalsListParams(thread_id=self._thread_id)

@@ -28,7 +28,7 @@ __all__ = ["SessionArchive"]
 
 
 class SessionArchive:
-    """Of one agent. ``methods`` gives how a session is closed; ``ending`` and ``ended`` are called
+    """Of one agent. ``methods`` closes a session; ``ending`` and ``ended`` are called
     when an open session is about to be archived, and when it is open no more.
     """
 
@@ -36,7 +36,7 @@ class SessionArchive:
         self,
         sessions: Sessions,
         opener: SessionOpener,
-        methods: Callable[[], SessionMethods],
+        methods: SessionMethods,
         ending: Callable[[str], None],
         ended: Callable[[str], None],
     ) -> None:
@@ -52,12 +52,13 @@ class SessionArchive:
         Raises RpcError: -32002, -32603 with Codex's reason.
         """
         session_id = canonical_id(request.session_id)
+        self._sessions.not_below(session_id)
         self._ending(session_id)
         async with self._opener.lock(session_id):
             if session_id not in self._sessions:
                 await self._move(session_id, "thread/archive", archived=True)
                 return cast("v1.ArchiveSessionResponse", _answer("ArchiveSessionResponse"))
-            codex = await self._methods().stop(session_id)
+            codex = await self._methods.stop(session_id)
             self._ended(session_id)
             try:  # before Codex unloads it: what nobody has prompted yet would be gone
                 await self._move(session_id, "thread/archive", archived=True)
@@ -70,6 +71,7 @@ class SessionArchive:
     async def unarchive(self, request: v1.UnarchiveSessionRequest) -> v1.UnarchiveSessionResponse:
         """``session/unarchive``: it is not opened. Raises as `archive`."""
         session_id = canonical_id(request.session_id)
+        self._sessions.not_below(session_id)
         async with self._opener.lock(session_id):
             if session_id not in self._sessions:  # else it is in no archive
                 await self._move(session_id, "thread/unarchive", archived=False)

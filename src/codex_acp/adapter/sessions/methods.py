@@ -93,6 +93,7 @@ class SessionMethods:
 
         Raises RpcError: -32602, -32002, -32600 while a prompt runs in it, -32000, -32603.
         """
+        self._sessions.not_below(request.session_id)
         setup = await self._setup(request, audience, stored=True)
         return await self._opener.resume(request.session_id, setup, "load")
 
@@ -100,6 +101,7 @@ class SessionMethods:
         self, request: ResumeSessionRequest, audience: Audience | None = None
     ) -> OpeningResult:
         """``session/resume``: as `load`, but nothing of the history is sent."""
+        self._sessions.not_below(request.session_id)
         setup = await self._setup(request, audience, stored=True)
         return await self._opener.resume(request.session_id, setup, "resume")
 
@@ -107,6 +109,7 @@ class SessionMethods:
         self, request: ForkSessionRequest, audience: Audience | None = None
     ) -> OpeningResult:
         """``session/fork`` (unstable): a new session that knows what the old one knows."""
+        self._sessions.not_below(request.session_id)
         like = decode(ResumeSessionRequest, plain(request), "session/fork")
         setup = await self._setup(like, audience, stored=True)
         return await self._opener.fork(request.session_id, setup)
@@ -164,6 +167,7 @@ class SessionMethods:
 
         Raises RpcError -32002 for a session that is not open.
         """
+        self._sessions.not_below(request.session_id)
         if request.session_id not in self._sessions:
             raise unknown_session(request.session_id)
         await self.end(request.session_id)
@@ -174,6 +178,7 @@ class SessionMethods:
 
         One that is not there is as deleted as it can be. Raises RpcError -32603.
         """
+        self._sessions.not_below(request.session_id)
         session_id = request.session_id
         if session_id in self._sessions:
             await self.end(session_id)
@@ -191,6 +196,7 @@ class SessionMethods:
 
         Raises RpcError: -32602 for an empty title, -32002, -32603.
         """
+        self._sessions.not_below(request.session_id)
         title = " ".join(request.title.split())
         if not title:
             raise RpcError(INVALID_PARAMS, "title: is empty")

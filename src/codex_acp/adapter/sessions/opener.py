@@ -16,11 +16,6 @@ from codex_acp.adapter.logins.check import LoginCheck
 from codex_acp.adapter.sessions.directories import check_directories
 from codex_acp.adapter.sessions.model_route import ModelRoute, configuration
 from codex_acp.adapter.sessions.opening_errors import never_stored, session_error, unknown_session
-from codex_acp.adapter.sessions.stored_threads import (
-    ensure_stored,
-    must_be_usable,
-    surely_exists,
-)
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
 from codex_acp.codex.threads.opening import opening
 from codex_acp.codex.threads.trust import left_out_here
@@ -124,6 +119,8 @@ class SessionOpener:
         try:
             return await self._begin(codex, "fork", "thread/fork", setup, read, session_id)
         except RpcError as error:
+            from codex_acp.adapter.sessions.stored_threads import must_be_usable
+
             await must_be_usable(codex, session_id, error)
             raise
 
@@ -136,7 +133,7 @@ class SessionOpener:
         read: JsonValue,
         source: str | None = None,
     ) -> OpeningResult:
-        params, restore = dict(setup.params), None
+        params, restore = self._given(setup), None
         if source is None:
             params, restore = opening(params, read)
         else:
@@ -187,6 +184,8 @@ class SessionOpener:
                 result = await self._resume(codex, session_id, setup)
                 try:
                     state = await self._past(codex, session_id, result, held, how, setup.audience)
+                    if was_open is not None:
+                        state = await self._left_running(codex, session_id, state, how, setup)
                 except BaseException:
                     await self.let_go(codex, session_id)
                     raise
@@ -216,6 +215,8 @@ class SessionOpener:
             codex = await self.codex()
             logger.info("resuming the thread of session %s", session_id)
             if opened.codex is codex:  # it is loaded: otherwise what it is given counts for nothing
+                from codex_acp.adapter.sessions.stored_threads import ensure_stored
+
                 await ensure_stored(codex, session_id, str(opened.params["cwd"]))
                 await self.let_go(codex, session_id)
             with self._sessions.reopening(session_id) as held:
@@ -258,18 +259,27 @@ class SessionOpener:
         source: str | None = None,
         restore: dict[str, JsonValue] | None = None,
     ) -> OpeningResult:
+        defaults = self._app_server.defaults
+        begin = defaults.mode if defaults is not None and how == "new" else None
         try:
             answer = await self._config.open(
-                session_id, codex, result, how=how, place=place, source=source, restore=restore
-            )
+                session_id, codex, result, how=how, place=place, source=source, restore=restore,
+                begin=begin,
+            )  # fmt: skip
         except CodexAcpError as error:  # Codex has just ended: the first prompt finds out
             logger.warning("session %s: its settings are not known: %s", session_id, error)
             answer = {}
         unrestored = self._config.unrestored(session_id)
         if how == "new" and place.read is None:
             unrestored = "it does not tell what is configured"
-        said = (*setup.said, *_said_of(place, unrestored))
+        told = () if defaults is None else (*defaults.said, *self._config.began(session_id))
+        said = (*told, *setup.said, *_said_of(place, unrestored))
         return OpeningResult(session_id, how, answer, said)
+
+    def _given(self, setup: Setup) -> dict[str, JsonValue]:
+        """The params of a thread: the client's, and what each session is given here."""
+        params, defaults = dict(setup.params), self._app_server.defaults
+        return params if defaults is None else defaults.params(params)
 
     def _must_be_idle(self, session_id: str) -> None:
         session = self._sessions.known(session_id)
@@ -279,13 +289,17 @@ class SessionOpener:
 
     async def _resume(self, codex: AppServerConnection, session_id: str, setup: Setup) -> JsonValue:
         params: dict[str, JsonValue] = {
-            **setup.params, "threadId": session_id, "excludeTurns": True,
-        }  # fmt: skip
+            **self._given(setup),
+            "threadId": session_id,
+            "excludeTurns": True,
+        }
         try:
             return await self.route.open(codex, "thread/resume", params, session_id)
         except CodexAcpError as error:
             failure = session_error(error)
             if isinstance(error, ErrorReply):
+                from codex_acp.adapter.sessions.stored_threads import must_be_usable
+
                 await must_be_usable(codex, session_id, failure)
             raise failure from error
 
@@ -321,6 +335,21 @@ class SessionOpener:
         held.keep(("turn/started", {"threadId": session_id, "turn": turn}) for turn in turns)
         return known.turns[0].id if known.turns else None
 
+    async def _left_running(
+        self,
+        codex: AppServerConnection,
+        session_id: str,
+        state: SessionState | None,
+        how: How,
+        setup: Setup,
+    ) -> SessionState | None:
+        """The same memory, with what runs on in the background; v1 hears of it in a history."""
+        from codex_acp.adapter.sessions.left_running import left_running
+
+        audience = setup.audience or self._sessions.audience(None)
+        told = how == "load" or audience.features.agent_terminals
+        return await left_running(codex, session_id, state, audience, told=told)
+
     async def _past(
         self,
         codex: AppServerConnection,
@@ -338,6 +367,8 @@ class SessionOpener:
 
         history = Replay(audience or self._sessions.audience(None), session_id, result)
         await history.run(codex, running)
+        from codex_acp.adapter.sessions.stored_threads import surely_exists
+
         gone = "thread/deleted" in held.methods
         if gone or (history.missing and not await surely_exists(codex, session_id)):
             message = f"the session {session_id!r} was deleted while it was loaded"

@@ -306,15 +306,14 @@ class Session:
 
     def heard(self, method: str, params: JsonValue) -> None:
         """See `ThreadOwner`."""
-        about_turns = TURN_EVENTS.get(method)
-        if about_turns is not None:
-            about_turns(self.prompts, params)
+        TURN_EVENTS[method](self.prompts, params)
 
     def tell(self, told: events.SessionEvents) -> None:
         """See `ThreadOwner`."""
         for event in told:
             self._outflow.send(self.id, event)
-            self.sub_agents.told(event)
+            if self.sub_agents.outlets:
+                self.sub_agents.told(event)
 
     def may_show(self, method: str, params: JsonValue) -> bool:
         """See `ThreadOwner`: nothing of a turn whose prompt is answered or given up."""
@@ -331,7 +330,6 @@ class Session:
         """See `NotificationSink`."""
         self._thread.batch_ended()
         self.prompts.heard()
-        self._thread.set_timer()
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`: the thread is gone with its app-server."""

@@ -151,7 +151,6 @@ class ShownSubAgent:
     def on_batch_end(self) -> None:
         """See `NotificationSink`."""
         self._thread.batch_ended()
-        self._thread.set_timer()
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`: what ran in it is gone with its app-server."""

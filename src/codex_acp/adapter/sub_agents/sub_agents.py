@@ -56,7 +56,8 @@ class SubAgents:
         self._say = say
         self._may_note = may_note
         self._sinks: dict[str, SubAgentSink] = {}
-        self._outlets: dict[str, NotesOutlet] = {}
+        self.outlets: dict[str, NotesOutlet] = {}
+        """By tool call, where lines go; without any there is nothing to be `told`."""
         self._told_of_more = False
         self._changed = asyncio.Event()
         for agent in state.sub_agents.values():  # those of a history
@@ -79,7 +80,7 @@ class SubAgents:
 
     def told(self, event: SessionEvent) -> None:
         """The session tells its client something: a tool call that starts a sub-agent, perhaps."""
-        for outlet in self._outlets.values():
+        for outlet in self.outlets.values():
             outlet.notes.begun_with(event)
 
     def waiting(self, thread_id: str) -> AbstractContextManager[None]:
@@ -159,10 +160,10 @@ class SubAgents:
 
         while agent.parent_id in self._state.sub_agents:
             agent = self._state.sub_agents[agent.parent_id]
-        if agent.call_id not in self._outlets:
+        if agent.call_id not in self.outlets:
             notes = SubAgentNotes(agent.call_id)
-            self._outlets[agent.call_id] = NotesOutlet(notes, self._send_notes)
-        return self._outlets[agent.call_id]
+            self.outlets[agent.call_id] = NotesOutlet(notes, self._send_notes)
+        return self.outlets[agent.call_id]
 
     def _send_notes(self, notes: SubAgentNotes) -> bool:
         if not self._may_note():

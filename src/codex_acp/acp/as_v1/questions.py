@@ -9,10 +9,9 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from codex_acp.acp.as_v1.values import fitting
+from codex_acp.acp.as_v1.values import as_json, fitting
 from codex_acp.acp.types import RequestPermissionRequest
 from codex_acp.acp.v2 import UnknownVariant
-from codex_acp.runtime.updates import as_json
 
 if TYPE_CHECKING:
     from codex_acp.acp import v2
