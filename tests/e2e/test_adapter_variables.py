@@ -106,7 +106,7 @@ def test_a_login_by_a_page_is_asked_for_the_request_that_needs_it(version: int) 
         "DEFAULT_AUTH_REQUEST": '{"methodId": "chat-gpt"}',
         "CODEX_CONFIG": json.dumps(NEEDS_LOGIN),
     }
-    can = {"elicitation": {"url": {}}}
+    can: dict[str, Any] = {"elicitation": {"url": {}}}
     with EitherVersion(version, env=env, capabilities=can) as it:
         where = {"cwd": str(it.home.workspace), "mcpServers": []}
         request = it.adapter.start("session/new", where)
@@ -121,7 +121,7 @@ def test_a_login_by_a_page_is_asked_for_the_request_that_needs_it(version: int) 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_without_a_browser_no_login_is_offered_that_needs_one(version: int) -> None:
-    can = {"elicitation": {"url": {}}}
+    can: dict[str, Any] = {"elicitation": {"url": {}}}
     with EitherVersion(version, env={"NO_BROWSER": "1"}, capabilities=can) as it:
         key = "id" if version == 1 else "methodId"
         offered = [method[key] for method in it.introduction["authMethods"]]
