@@ -14,13 +14,7 @@ from __future__ import annotations
 from dataclasses import InitVar, dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, assert_never, final
 
-from codex_acp.acp._generated.v1.models import (
-    AcceptCreateElicitationResponse,
-    CancelCreateElicitationResponse,
-    DeclineCreateElicitationResponse,
-    SessionFormCreateElicitationRequest,
-    SessionUrlCreateElicitationRequest,
-)
+from codex_acp.acp._generated.v1 import models as acp
 from codex_acp.acp.form_answers import InvalidContent, validate
 from codex_acp.codex._generated.models import (
     McpFormElicitationParams,
@@ -200,22 +194,22 @@ def create_request(
     session_id: str,
     elicitation_id: str,
     sub_agent: str | None = None,
-) -> SessionFormCreateElicitationRequest | SessionUrlCreateElicitationRequest:
+) -> acp.SessionFormCreateElicitationRequest | acp.SessionUrlCreateElicitationRequest:
     """Params of ``elicitation/create``.
 
     ``elicitation_id`` must be unique on the client's connection; only the mode ``url`` has it.
     ``sub_agent`` names the child thread that asks, if it is not the session's own (contract 3.9).
     """
-    made: SessionFormCreateElicitationRequest | SessionUrlCreateElicitationRequest
+    made: acp.SessionFormCreateElicitationRequest | acp.SessionUrlCreateElicitationRequest
     match elicitation:
         case FormElicitation():
-            made = SessionFormCreateElicitationRequest(
+            made = acp.SessionFormCreateElicitationRequest(
                 session_id=session_id,
                 requested_schema=elicitation.form.schema,
                 message=_form_message(elicitation),
             )
         case UrlElicitation():
-            made = SessionUrlCreateElicitationRequest(
+            made = acp.SessionUrlCreateElicitationRequest(
                 session_id=session_id,
                 elicitation_id=elicitation_id,
                 url=elicitation.url.url,
@@ -257,11 +251,11 @@ def _url_message(elicitation: UrlElicitation) -> str:
 def reply_to(elicitation: Elicitation, response: CreateElicitationResponse) -> ElicitationReply:
     """What the client's answer becomes: accepted only if it says so and its content fits."""
     match response:
-        case AcceptCreateElicitationResponse():
+        case acp.AcceptCreateElicitationResponse():
             return _accepted(elicitation, response)
-        case DeclineCreateElicitationResponse():
+        case acp.DeclineCreateElicitationResponse():
             return _negative(elicitation, "declined", None)
-        case CancelCreateElicitationResponse():
+        case acp.CancelCreateElicitationResponse():
             return _negative(elicitation, "cancelled", None)
         case UnknownVariant():
             action = visible(shortened(str(response.wire().get("action")), _MAX_ACTION))
@@ -284,7 +278,7 @@ def cancelled(elicitation: Elicitation) -> ElicitationReply:
 
 
 def _accepted(
-    elicitation: Elicitation, response: AcceptCreateElicitationResponse
+    elicitation: Elicitation, response: acp.AcceptCreateElicitationResponse
 ) -> ElicitationReply:
     if isinstance(elicitation, UrlElicitation):
         # A page has no content: what a client adds is not what anybody asked for.
