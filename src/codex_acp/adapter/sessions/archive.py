@@ -52,11 +52,12 @@ class SessionArchive:
         Raises RpcError: -32002, -32603 with Codex's reason.
         """
         session_id = canonical_id(request.session_id)
+        self._sessions.not_below(session_id)
         self._ending(session_id)
         async with self._opener.lock(session_id):
             if session_id not in self._sessions:
                 await self._move(session_id, "thread/archive", archived=True)
-                return cast("v1.ArchiveSessionResponse", _answer("ArchiveSessionResponse"))
+                return cast("v1.ArchiveSessionResponse", _answer("ArchiveSessionResponse", {}))
             codex = await self._methods.stop(session_id)
             self._ended(session_id)
             try:  # before Codex unloads it: what nobody has prompted yet would be gone
@@ -65,21 +66,22 @@ class SessionArchive:
                 if codex is not None:
                     await self._opener.let_go(codex, session_id)
                 raise
-        return cast("v1.ArchiveSessionResponse", _answer("ArchiveSessionResponse"))
+        return cast("v1.ArchiveSessionResponse", _answer("ArchiveSessionResponse", {}))
 
     async def unarchive(self, request: v1.UnarchiveSessionRequest) -> v1.UnarchiveSessionResponse:
         """``session/unarchive``: it is not opened. Raises as `archive`."""
         session_id = canonical_id(request.session_id)
+        self._sessions.not_below(session_id)
         async with self._opener.lock(session_id):
             if session_id not in self._sessions:  # else it is in no archive
                 await self._move(session_id, "thread/unarchive", archived=False)
-        return cast("v1.UnarchiveSessionResponse", _answer("UnarchiveSessionResponse"))
+        return cast("v1.UnarchiveSessionResponse", _answer("UnarchiveSessionResponse", {}))
 
     async def status(self, request: v1.SessionStatusRequest) -> v1.SessionStatusResponse:
         """``session/status``: changes nothing. Raises RpcError: -32002, -32603."""
         session_id = canonical_id(request.session_id)
         if session_id in self._sessions:
-            return cast("v1.SessionStatusResponse", _answer("SessionStatusResponse", status="open"))
+            return cast("v1.SessionStatusResponse", _answer("SessionStatusResponse", {"status": "open"}))
         codex = await self._opener.codex()
         try:
             known = await exists(codex, session_id)
@@ -87,7 +89,7 @@ class SessionArchive:
             raise _failed("tell the status of the session", error) from error
         if not known:
             raise unknown_session(request.session_id)
-        return cast("v1.SessionStatusResponse", _answer("SessionStatusResponse", status="saved"))
+        return cast("v1.SessionStatusResponse", _answer("SessionStatusResponse", {"status": "saved"}))
 
     async def _move(self, session_id: str, method: str, *, archived: bool) -> None:
         """Have Codex move a thread. It refuses what is there already, with the same words."""
@@ -110,7 +112,7 @@ class SessionArchive:
             raise _failed(what, error) from error
 
 
-def _answer(name: str, **fields: JsonValue) -> object:
+def _answer(name: str, fields: dict[str, JsonValue]) -> object:
     """A result's model, which is loaded with the first request that needs it."""
     return MODELS.decode(name, fields, "the answer")
 
