@@ -1,4 +1,4 @@
-"""What a websocket adds to a delta, and what open sessions hold: ``python -m benchmarks.network``.
+"""What the network adds to a delta, and what open sessions hold: ``python -m benchmarks.network``.
 
 A stand-in for Codex writes deltas that say when they were written; the client, in a process of its
 own, notes when it has them. See README.md for what the numbers mean.
@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from websockets.sync.client import connect
 
+from benchmarks.http_client import Http1, Http2, HttpClient
 from benchmarks.report import as_json, table, write_json
 from benchmarks.stamping_codex import executable
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.testing import CodexHome, ScriptedModel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from benchmarks.report import Samples
 
@@ -39,6 +40,8 @@ SETTLE_SECONDS = 2.0
 """Before memory is read."""
 
 STDIO, WEBSOCKET = "stdio", "websocket"
+
+OVER_HTTP: Mapping[str, Callable[[str], Http1 | Http2]] = {"HTTP/1.1": Http1, "HTTP/2": Http2}
 
 LATENCY = "a delta, from Codex to the client, us"
 MEMORY = "USS of the adapter with {} idle sessions, MB"
@@ -86,11 +89,11 @@ class StdioClient:
         return found
 
 
-class WebSocketClient:
+class Listening:
     """An adapter that listens."""
 
-    def __init__(self, env: Mapping[str, str], cwd: Path) -> None:
-        listen = ("serve", "--listen", "ws://127.0.0.1:0/acp", "--no-token")
+    def __init__(self, env: Mapping[str, str], cwd: Path, scheme: str) -> None:
+        listen = ("serve", "--listen", f"{scheme}://127.0.0.1:0/acp", "--no-token")
         limits = ("--max-sessions", "100000")
         self.process = subprocess.Popen(
             [COMMAND, *listen, *limits], env=dict(env), cwd=cwd, stderr=subprocess.PIPE, text=True
@@ -101,18 +104,35 @@ class WebSocketClient:
             self.process.kill()
             message = "the adapter does not listen"
             raise RuntimeError(message)
-        self._opened = connect(found[1], proxy=None, max_size=None)
-        self._socket = self._opened.__enter__()
+        self.url = found[1]
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._opened.__exit__(None, None, None)
         self.process.terminate()
         self.process.wait(10)
         if self.process.stderr is not None:
             self.process.stderr.close()
+
+    def uss(self) -> float:
+        """What only the adapter's process holds, in MB."""
+        text = Path(f"/proc/{self.process.pid}/smaps_rollup").read_text()
+        private = re.findall(r"Private_(?:Clean|Dirty):\s+(\d+) kB", text)
+        return sum(map(int, private)) * 1024 / 1e6
+
+
+class WebSocketClient(Listening):
+    """A client of it."""
+
+    def __init__(self, env: Mapping[str, str], cwd: Path) -> None:
+        super().__init__(env, cwd, "ws")
+        self._opened = connect(self.url, proxy=None, max_size=None)
+        self._socket = self._opened.__enter__()
+
+    def __exit__(self, *exits: object) -> None:
+        self._opened.__exit__(None, None, None)
+        super().__exit__(*exits)
 
     def send(self, message: dict[str, Any]) -> None:
         """See `Client`."""
@@ -123,12 +143,6 @@ class WebSocketClient:
         found: dict[str, Any] = json.loads(self._socket.recv())
         return found
 
-    def uss(self) -> float:
-        """What only the adapter's process holds, in MB."""
-        text = Path(f"/proc/{self.process.pid}/smaps_rollup").read_text()
-        private = re.findall(r"Private_(?:Clean|Dirty):\s+(\d+) kB", text)
-        return sum(map(int, private)) * 1024 / 1e6
-
 
 def ask(client: Client, method: str, params: dict[str, Any]) -> list[dict[str, Any]]:
     """Everything up to the answer, which comes last, each with the time of its arrival."""
@@ -136,7 +150,7 @@ def ask(client: Client, method: str, params: dict[str, Any]) -> list[dict[str, A
     found = []
     while True:
         message = client.receive()
-        message["at"] = time.monotonic_ns()
+        message.setdefault("at", time.monotonic_ns())
         found.append(message)
         if "result" in message:
             return found
@@ -193,7 +207,7 @@ def memory(env: Mapping[str, str], cwd: Path, sessions: int) -> dict[str, float]
 
 def run(rounds: int, deltas: int, sessions: int) -> Samples:
     """Interleaved rounds."""
-    samples: Samples = {STDIO: {}, WEBSOCKET: {}}
+    samples: Samples = {STDIO: {}, WEBSOCKET: {}, **{name: {} for name in OVER_HTTP}}
 
     def note(name: str, found: dict[str, float]) -> None:
         for measure, value in found.items():
@@ -207,6 +221,10 @@ def run(rounds: int, deltas: int, sessions: int) -> Samples:
                 note(STDIO, {LATENCY: latency(stdio, Path(scratch), deltas)})
             with WebSocketClient(stand_in, Path(scratch)) as websocket:
                 note(WEBSOCKET, {LATENCY: latency(websocket, Path(scratch), deltas)})
+            for name, version in OVER_HTTP.items():
+                with Listening(stand_in, Path(scratch), "http") as adapter:
+                    client = HttpClient(version(adapter.url))
+                    note(name, {LATENCY: latency(client, Path(scratch), deltas)})
         with ScriptedModel([]) as model, CodexHome(model.base_url) as home:
             env = home.env | {"CODEX_PATH": find_codex().path}
             note(WEBSOCKET, memory(env, home.workspace, sessions))

@@ -23,6 +23,7 @@ ALL: Final = {
     "auth": {"terminal": True},
     "fs": {"readTextFile": True, "writeTextFile": True},
     "terminal": True,
+    "subagents": {},
     "_meta": {"terminal_output": True, "terminal-auth": True},
 }
 
@@ -86,6 +87,10 @@ class Talk:
 
 NEEDY: Final[list[tuple[str, Json]]] = [
     ("session.notices", {"sessionUpdate": "notice", "severity": "info", "title": "News"}),
+    (
+        "subagents",
+        {"sessionUpdate": "subagent_update", "sessionId": "child", "title": "Helper"},
+    ),
     (
         "session.compaction",
         {"sessionUpdate": "compaction_update", "compactionId": "k", "status": "in_progress"},
@@ -174,12 +179,12 @@ def test_an_option_that_is_a_switch_is_seen_in_answers_too() -> None:
     "update",
     [
         {"sessionUpdate": "plan_update", "plan": {"type": "items", "planId": "p", "entries": []}},
-        {"sessionUpdate": "subagent_update", "subagentId": "a"},
+        {"sessionUpdate": "plan_removed", "planId": "p"},
         {"sessionUpdate": "_vendor.example/news"},
     ],
 )
 def test_an_update_outside_the_stable_schema_is_wrong_for_everybody(update: Json) -> None:
-    talk = Talk({**ALL, "plan": {}, "subagents": {}})
+    talk = Talk({**ALL, "plan": {}})
     talk.session()
     talk.update(update)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import anyio
@@ -15,6 +15,7 @@ from codex_acp.acp.types import (
     AgentCapabilities,
     CancelNotification,
     ClientCapabilities,
+    DeleteSessionRequest,
     ListSessionsRequest,
     ListSessionsResponse,
     LoadSessionRequest,
@@ -29,21 +30,38 @@ from codex_acp.acp.types import (
     TextContentBlock,
 )
 from codex_acp.errors import ErrorReply, LaunchError, MisuseError
-from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
+from codex_acp.jsonrpc.message import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    RESOURCE_NOT_FOUND,
+)
 from codex_acp.transport.memory import memory_pair
 from codex_acp.wire.codec import plain
 
 WAIT = 60
 
 
+@pytest.fixture(params=[1, 2], ids=["v1", "v2"], autouse=True)
+def spoken(request: pytest.FixtureRequest) -> Iterator[int]:
+    """The version of ACP that is spoken: nothing of a test changes with it, but what it says."""
+    World.spoken = request.param
+    yield request.param
+    World.spoken = 1
+
+
 class World:
     """``async with World(answer) as world``: an agent of a few lines, and a client of a few."""
+
+    spoken = 1
 
     def __init__(
         self, answer: Callable[[PromptTurn], Awaitable[Any]], *, client: Any = None, **agent: Any
     ) -> None:
         self.heard: list[SessionNotification] = []
         self._answer, self._agent, self._client = answer, agent, client or {}
+        if self.spoken == 1:
+            self._client.setdefault("protocol_version", 1)
 
     async def __aenter__(self) -> World:
         near, far = memory_pair()
@@ -53,6 +71,7 @@ class World:
             near, name="test", notifications={"session/update": self.heard.append}, **self._client
         )
         await self.agent.__aenter__()
+        assert self.agent.initialized.protocol_version == self.agent.side.version
         opened = await self.agent.side.session_new(NewSessionRequest(cwd="/w", mcp_servers=[]))
         self.session_id = opened.session_id
         return self
@@ -146,7 +165,7 @@ async def test_a_tool_call_whose_body_fails_is_failed_and_so_is_the_prompt() -> 
         assert world.updates[-2]["content"][0]["content"]["text"] == "so far"
 
 
-async def test_a_cancelled_prompt_ends_as_cancelled_and_the_session_goes_on() -> None:
+async def test_a_cancelled_prompt_ends_as_cancelled_and_the_session_goes_on(spoken: int) -> None:
     started = anyio.Event()
 
     async def answer(turn: PromptTurn) -> None:
@@ -165,8 +184,9 @@ async def test_a_cancelled_prompt_ends_as_cancelled_and_the_session_goes_on() ->
         tasks.start_soon(prompt)
         with anyio.fail_after(WAIT):
             await started.wait()
-        busy = PromptRequest(session_id=world.session_id, prompt=[])
-        assert await refused(world.agent.side.session_prompt(busy)) == INVALID_REQUEST
+        if spoken == 1:  # in version 2 it would wait for its place
+            busy = PromptRequest(session_id=world.session_id, prompt=[])
+            assert await refused(world.agent.side.session_prompt(busy)) == INVALID_REQUEST
         world.agent.side.session_cancel(CancelNotification(session_id=world.session_id))
         world.agent.side.session_cancel(CancelNotification(session_id="no such"))
         with anyio.fail_after(WAIT):
@@ -175,7 +195,7 @@ async def test_a_cancelled_prompt_ends_as_cancelled_and_the_session_goes_on() ->
         assert await world.prompt("go on") == "end_turn"
 
 
-async def test_what_has_no_handler_is_refused_and_not_advertised() -> None:
+async def test_what_has_no_handler_is_refused_and_not_advertised(spoken: int) -> None:
     async def listed(request: ListSessionsRequest) -> ListSessionsResponse:
         del request
         return ListSessionsResponse(sessions=[])
@@ -183,22 +203,27 @@ async def test_what_has_no_handler_is_refused_and_not_advertised() -> None:
     given = AgentCapabilities(prompt_capabilities=PromptCapabilities(image=True))
     async with World(nothing, requests={"session/list": listed}, capabilities=given) as world:
         told: Any = plain(world.agent.initialized.agent_capabilities)
-        assert told["sessionCapabilities"] == {"list": {}}
-        assert told["promptCapabilities"] == {"image": True}
-        assert not told.get("loadSession")
+        baseline: dict[str, Any] = {} if spoken == 1 else {"resume": {}, "close": {}}
+        assert told["sessionCapabilities"] == {"list": {}, **baseline}
+        assert {name for name, can in told["promptCapabilities"].items() if can} == {"image"}
+        assert bool(told.get("loadSession")) is (spoken == 2)
         await world.agent.side.session_list(ListSessionsRequest())
         load = LoadSessionRequest(session_id="s", cwd="/w", mcp_servers=[])
-        assert await refused(world.agent.side.session_load(load)) == METHOD_NOT_FOUND
+        code = METHOD_NOT_FOUND if spoken == 1 else RESOURCE_NOT_FOUND
+        assert await refused(world.agent.side.session_load(load)) == code
+        delete = DeleteSessionRequest(session_id="s")
+        assert await refused(world.agent.side.session_delete(delete)) == METHOD_NOT_FOUND
 
 
-async def test_a_session_is_one_that_was_opened_here() -> None:
+async def test_a_session_is_one_that_was_opened_here(spoken: int) -> None:
     async def load(request: LoadSessionRequest) -> LoadSessionResponse:
         del request
         return LoadSessionResponse()
 
     async with World(nothing, requests={"session/load": load}) as world:
         unknown = PromptRequest(session_id="old", prompt=[])
-        assert await refused(world.agent.side.session_prompt(unknown)) == INVALID_PARAMS
+        code = INVALID_PARAMS if spoken == 1 else RESOURCE_NOT_FOUND
+        assert await refused(world.agent.side.session_prompt(unknown)) == code
         await world.agent.side.session_load(
             LoadSessionRequest(session_id="old", cwd="/w", mcp_servers=[])
         )

@@ -24,8 +24,6 @@ from tests.support.config_samples import (
 from tests.support.updates import wire
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events.session_events import SessionEvent
     from codex_acp.testing import Entry
@@ -107,17 +105,12 @@ class ConfigBench:
         await self.codex.connect()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc: Any) -> None:
         """Close everything."""
         await self.codex.aclose()
         self._tasks.cancel_scope.cancel()
-        await self._tasks.__aexit__(kind, error, trace)
-        await self.server.__aexit__(kind, error, trace)
+        await self._tasks.__aexit__(*exc)
+        await self.server.__aexit__(*exc)
 
     def _send(self, session_id: str, event: SessionEvent) -> None:
         (written,) = wire(event)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
-from codex_acp.mapping.config.options import config_options
+from codex_acp.mapping.config.options import options_of
 from codex_acp.testing import Expect, ScriptedAppServer
 from tests.adapter.config_bench import (
     FULL,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pytest
 
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.config.options import ConfigView
+    from codex_acp.mapping.config.options import ConfigView, Option
 
 
 async def test_a_new_session_has_all_options_and_codex_was_asked_to_change_nothing() -> None:
@@ -54,11 +54,11 @@ async def test_a_session_that_opens_computes_no_options_of_the_others(
 ) -> None:
     computed: list[ConfigView] = []
 
-    def counted(view: ConfigView) -> list[JsonValue]:
+    def counted(view: ConfigView) -> list[Option]:
         computed.append(view)
-        return config_options(view)
+        return options_of(view)
 
-    monkeypatch.setattr("codex_acp.adapter.config.config.config_options", counted)
+    monkeypatch.setattr("codex_acp.adapter.config.config.options_of", counted)
     again = Expect("permissionProfile/list", PROFILES)
     counts: list[int] = []
     async with ConfigBench(*LISTS, *([again] * 30)) as bench:

@@ -82,6 +82,7 @@ def test_the_tour_shows_each_thing_and_leaves_nothing_behind(
             "Show me around.",
             "  hello.py\n",
             f"  $ {ALLOWED}\n",
+            "| > to note the time\n",
             ") Allow once\n",
             f"  $ {REFUSED}\n",
             f"! {REFUSED} (rejected)\n",

@@ -218,6 +218,8 @@ async def test_7_3_questions_are_asked_one_after_the_other_each_whole() -> None:
     assert sorted([*asked_at, *prompts]) == [
         place for pair in zip(asked_at, prompts, strict=True) for place in pair
     ]
+    waiting = ["(2 more questions wait)", "(1 more question waits)"]
+    assert re.findall(r"\(\d more .*?\)", shown.getvalue()) == waiting
 
 
 def form(**properties: dict[str, Any]) -> SessionFormCreateElicitationRequest:

@@ -9,6 +9,7 @@ import pytest
 from codex_acp.acp.types import (
     ContentToolCallContent,
     DiffToolCallContent,
+    TerminalToolCallContent,
     TextContentBlock,
     ToolCallContent,
     ToolCallLocation,
@@ -57,6 +58,18 @@ def test_the_command_stands_first_and_once_and_nothing_is_left_out() -> None:
         "  | > May I?",
         "  | timeout: 5",
     ]
+
+
+@pytest.mark.parametrize(("title", "shown"), [("List files", ["ls -1", "a"]), ("ls -1", ["a"])])
+def test_a_terminal_is_shown_by_its_command_unless_the_title_is_that(
+    title: str, shown: list[str]
+) -> None:
+    content = (TerminalToolCallContent(terminal_id="t"), text("a"))
+    raw = {"command": "/bin/bash -lc 'ls -1'"}
+    call = ToolCall("t", title=title, kind="execute", content=content, raw_input=raw)
+    assert [line.text for line in outcome(call)] == shown
+    assert rows(call)[:1] == ["  $ ls -1"]
+    assert not any("terminal" in row for row in rows(call))
 
 
 def test_raw_json_is_for_those_who_ask_for_it() -> None:

@@ -20,8 +20,8 @@ from acp.schema import (  # type: ignore[import-not-found]  # likewise
     PromptResponse,
     ToolCallUpdate,
 )
-from hypercorn.asyncio import serve  # type: ignore[import-not-found]  # likewise
-from hypercorn.config import Config  # type: ignore[import-not-found]  # likewise
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
 
 
 class Agent:

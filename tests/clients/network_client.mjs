@@ -8,12 +8,15 @@ const [tree, url, token, cwd, choose, text, earlier] = process.argv.slice(2);
 const require = createRequire(pathToFileURL(`${tree}/package.json`));
 const load = (name) => import(pathToFileURL(require.resolve(name)));
 const acp = await load("@agentclientprotocol/sdk");
+const { createHttpStream } = await load("@agentclientprotocol/sdk/experimental/http-client");
 const { createWebSocketStream } = await load("@agentclientprotocol/sdk/experimental/ws-client");
 const ws = await load("ws");
 const WebSocket = ws.WebSocket ?? ws.default;
 
 const headers = { Authorization: `Bearer ${token}` };
-const stream = createWebSocketStream(url, { WebSocket, headers });
+const stream = url.startsWith("http")
+  ? createHttpStream(url, { headers })
+  : createWebSocketStream(url, { WebSocket, headers });
 const seen = { updates: [], asked: [] };
 
 const app = acp

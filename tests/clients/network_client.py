@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import acp  # type: ignore[import-not-found]  # installed by `nox -s clients` only
+from acp.http import create_http_stream  # type: ignore[import-not-found]  # likewise
 from acp.ws import create_websocket_stream  # type: ignore[import-not-found]  # likewise
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -21,7 +22,11 @@ from sdk_client import Client  # type: ignore[import-not-found]  # it runs as a 
 async def main(url: str, token: str, cwd: str, choose: str, text: str) -> None:
     """Run the prompt."""
     client = Client(choose)
-    stream = await create_websocket_stream(url, headers={"Authorization": f"Bearer {token}"})
+    headers = {"Authorization": f"Bearer {token}"}
+    if url.startswith("http"):
+        stream = create_http_stream(url, headers=headers)
+    else:
+        stream = await create_websocket_stream(url, headers=headers)
     agent = acp.connect_to_agent(client, stream)
     await agent.initialize(protocol_version=acp.PROTOCOL_VERSION)
     opened = await agent.new_session(cwd=cwd, mcp_servers=[])

@@ -1,4 +1,4 @@
-"""Our runtime with agents of the SDKs that listen on a websocket."""
+"""Our runtime with agents of the SDKs that listen, over both profiles."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ AGENTS = {
 }
 
 
+@pytest.mark.parametrize("scheme", ["ws", "http"])
 @pytest.mark.parametrize("sdk", AGENTS)
-async def test_a_turn_with_an_agent_that_listens(sdk: str, tmp_path: Path) -> None:
+async def test_turns_with_an_agent_that_listens(sdk: str, scheme: str, tmp_path: Path) -> None:
     def allow(permission: Permission) -> str:
         asked.append(permission)
         return permission.options[0].option_id
@@ -38,12 +39,13 @@ async def test_a_turn_with_an_agent_that_listens(sdk: str, tmp_path: Path) -> No
     try:
         assert agent.stdout is not None
         with anyio.fail_after(WAIT):
-            url = (await agent.stdout.receive()).decode().strip()
+            url = (await agent.stdout.receive()).decode().strip().replace("ws", scheme, 1)
             runtime = AgentRuntime(permissions=allow)
             async with runtime, runtime.open(url, cwd=tmp_path) as session:
-                result = await session.run("Go.")
-        assert (result.text, result.stop_reason) == ("yes", "end_turn")
-        assert len(asked) == 1
+                results = [await session.run("Go."), await session.run("Again.")]
+        for result in results:
+            assert (result.text, result.stop_reason) == ("yes", "end_turn")
+        assert len(asked) == 2
     finally:
         agent.kill()
         await agent.aclose()

@@ -1,4 +1,4 @@
-"""The SDKs' own clients over a websocket, with the real Codex behind ``serve --listen``."""
+"""The SDKs' own clients over both profiles, with the real Codex behind ``serve --listen``."""
 
 from __future__ import annotations
 
@@ -21,27 +21,32 @@ CHOICES = pytest.mark.parametrize(
     ("choose", "runs"), [("allow_once", True), ("reject_once", False)]
 )
 
+PROFILES = pytest.mark.parametrize("scheme", ["ws", "http"])
+
 
 @contextmanager
-def listening(tmp_path: Path) -> Iterator[tuple[Bench, ListeningAdapter]]:
+def listening(tmp_path: Path, scheme: str) -> Iterator[tuple[Bench, str]]:
     with (
         third_party_bench(command_and_answer("All done.")) as bench,
-        ListeningAdapter(bench.env, tmp_path, "--keep", "1h") as adapter,
+        ListeningAdapter(bench.env, tmp_path, "--keep", "1h", scheme="http") as adapter,
     ):
-        yield bench, adapter
+        yield bench, adapter.url.replace("http", scheme, 1)
 
 
-def npm(bench: Bench, adapter: ListeningAdapter, choose: str, earlier: str = "") -> Any:
+def npm(bench: Bench, url: str, choose: str, earlier: str = "") -> Any:
     """A run of the npm SDK's client."""
     cwd = str(bench.home.workspace)
-    arguments = (str(bench.tree), adapter.url, TOKEN, cwd, choose, "Go.", earlier)
+    arguments = (str(bench.tree), url, TOKEN, cwd, choose, "Go.", earlier)
     return bench.run(str(HERE / "network_client.mjs"), *arguments)
 
 
+@PROFILES
 @CHOICES
-def test_the_npm_sdks_client_gets_a_whole_turn(tmp_path: Path, choose: str, runs: bool) -> None:
-    with listening(tmp_path) as (bench, adapter):
-        done = npm(bench, adapter, choose)
+def test_the_npm_sdks_client_gets_a_whole_turn(
+    tmp_path: Path, scheme: str, choose: str, runs: bool
+) -> None:
+    with listening(tmp_path, scheme) as (bench, url):
+        done = npm(bench, url, choose)
         assert done.returncode == 0, done.stderr
         seen = json.loads(done.stdout.splitlines()[-1])
         assert seen["ended"]["stopReason"] == "end_turn"
@@ -52,22 +57,26 @@ def test_the_npm_sdks_client_gets_a_whole_turn(tmp_path: Path, choose: str, runs
         assert "error" not in done.stderr.lower(), "the SDK complains of what it cannot read"
 
 
-def test_the_npm_sdks_client_comes_back_to_a_question(tmp_path: Path) -> None:
-    with listening(tmp_path) as (bench, adapter):
-        left = npm(bench, adapter, "leave")
+@PROFILES
+def test_the_npm_sdks_client_comes_back_to_a_question(tmp_path: Path, scheme: str) -> None:
+    with listening(tmp_path, scheme) as (bench, url):
+        left = npm(bench, url, "leave")
         assert left.returncode == 9, left.stderr
-        done = npm(bench, adapter, "allow_once", left.stdout.strip())
+        done = npm(bench, url, "allow_once", left.stdout.strip())
         assert done.returncode == 0, done.stderr
         seen = json.loads(done.stdout.splitlines()[-1])
         assert len(seen["asked"]) == 1
         assert bench.command_ran
 
 
+@PROFILES
 @CHOICES
-def test_the_python_sdks_client_gets_a_whole_turn(tmp_path: Path, choose: str, runs: bool) -> None:
-    with listening(tmp_path) as (bench, adapter):
+def test_the_python_sdks_client_gets_a_whole_turn(
+    tmp_path: Path, scheme: str, choose: str, runs: bool
+) -> None:
+    with listening(tmp_path, scheme) as (bench, url):
         cwd = str(bench.home.workspace)
-        arguments = (adapter.url, TOKEN, cwd, choose, "Go.")
+        arguments = (url, TOKEN, cwd, choose, "Go.")
         done = bench.python(str(HERE / "network_client.py"), *arguments)
         assert done.returncode == 0, done.stderr
         seen = json.loads(done.stdout.splitlines()[-1])

@@ -10,7 +10,6 @@ from codex_acp.testing import CodexHome, ScriptedModel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     from codex_acp.codex import Thread
     from codex_acp.testing import ModelResponse, Step
@@ -47,14 +46,9 @@ class CodexBench:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc: Any) -> None:
         with self._outer:
-            await self._inner.__aexit__(kind, error, trace)
+            await self._inner.__aexit__(*exc)
 
     async def another_client(self, **settings: Any) -> CodexClient:
         """One more app-server, in the same home."""

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Final, Self
 from codex_acp.codex import find_codex
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from codex_acp.testing import CodexHome
 
 START_SECONDS: Final = 30
@@ -49,12 +47,7 @@ class ListeningServer:
         self._drain.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         self.kill()
 
     def kill(self) -> None:

@@ -22,8 +22,6 @@ from codex_acp.testing import (
 )
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from codex_acp.codex import ApprovalQuestion, Policy, RefusedRequest
     from codex_acp.codex.approvals.grants import Grant
     from codex_acp.testing import Entry
@@ -138,14 +136,9 @@ class PolicyBench:
         await self.start_turn()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc: Any) -> None:
         with anyio.fail_after(10):
-            await self._stack.__aexit__(kind, error, trace)
+            await self._stack.__aexit__(*exc)
 
     async def start_turn(self) -> None:
         params = TurnStartParams(thread_id="t", input=[TextUserInput(text="Go.")])

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 import pytest
 
 from codex_acp.codex import (
-    CodexClient,
-    LaunchOptions,
     NotificationStream,
     Once,
     allow_commands,
@@ -27,22 +24,20 @@ from codex_acp.codex.types import (
     TurnStartParams,
 )
 from codex_acp.testing import (
-    CodexHome,
     Delay,
     McpTool,
     ScriptedMcpServer,
-    ScriptedModel,
     Text,
     exec_command,
     form_elicitation,
     mcp_call,
     url_elicitation,
 )
+from tests.codex.codex_bench import CodexBench
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from codex_acp.codex import ApprovalQuestion, Policy
     from codex_acp.codex.approvals.grants import Grant
@@ -68,7 +63,7 @@ FORGED_PAGE = url_elicitation("Open it", "https://127.0.0.1/consent", meta=CLAIM
 FORM = form_elicitation("Fill in", {"color": {"type": "string"}})
 
 
-class Run:
+class Run(CodexBench):
     """``async with Run(policy, steps, ...) as run``: a client, a thread, a turn that has begun."""
 
     def __init__(
@@ -79,25 +74,18 @@ class Run:
         **home: Any,
     ) -> None:
         self.refused: list[str] = []
-        self._policy = policy
-        self._outer, self._inner = ExitStack(), AsyncExitStack()
         script = [step if isinstance(step, list) else [step] for step in steps]
-        self.model = ScriptedModel([*script, [Text("Done.")]])
-        self._home = {
-            "mcp_servers": {name: server.config for name, server in (servers or {}).items()},
-            **home,
-        }
-
-    async def __aenter__(self) -> Self:
-        self._outer.enter_context(self.model)
-        self.home = self._outer.enter_context(CodexHome(self.model.base_url, **self._home))
-        self.codex = CodexClient.start(
-            LaunchOptions(env=self.home.env, cwd=self.home.workspace),
-            policy=self._policy,
+        configs = {name: server.config for name, server in (servers or {}).items()}
+        super().__init__(
+            [*script, [Text("Done.")]],
+            {"mcp_servers": configs, **home},
+            policy=policy,
             on_refused=lambda told: self.refused.append(told.method),
         )
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
         try:
-            await self._inner.enter_async_context(self.codex)
             started = await self.codex.thread_start(ThreadStartParams(cwd=str(self.home.workspace)))
             self.thread_id = started.thread.id
             stream = NotificationStream(self.codex, self.thread_id)
@@ -108,15 +96,6 @@ class Run:
             await self.__aexit__(None, None, None)
             raise
         return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        with self._outer:
-            await self._inner.__aexit__(kind, error, trace)
 
     async def finish(self) -> str:
         """The status in which the turn ends."""

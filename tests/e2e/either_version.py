@@ -70,8 +70,10 @@ class EitherVersion:
         return self.said(session, before)
 
     def refused(self, session: str, text: str) -> Message:
-        """A prompt that is refused: its error."""
+        """A prompt that is refused: its error; in v2 that of the state, if it had its place."""
         answer = self.adapter.answer(self.adapter.start_prompt(session, text))
+        if self.version == 2 and "result" in answer:
+            answer = self.adapter.wait_for(_is_idle)["params"]["update"]
         assert "error" in answer, answer
         error: Message = answer["error"]
         return error

@@ -10,7 +10,6 @@ from tests.e2e.raw_adapter import RawAdapter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from types import TracebackType
 
     from codex_acp.testing import ModelResponse, Step
     from codex_acp.testing.codex_home import SandboxMode
@@ -55,13 +54,8 @@ class SessionBench:
         self.home = self._stack.enter_context(home)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+    def __exit__(self, *exc: Any) -> None:
+        self._stack.__exit__(*exc)
 
     @contextmanager
     def adapter(self, env: Mapping[str, str] | None = None) -> Iterator[RawAdapter]:

@@ -105,8 +105,11 @@ def test_archiving_ends_what_runs_and_keeps_what_nobody_has_prompted() -> None:
         assert code_of(gone) == NOT_FOUND
         assert not [m for m in a.messages if "was archived" in str(m)], "who did it knows it"
 
-        assert a.ask("session/archive", {"sessionId": silent})["result"] == {}
-        assert listed(a, archived="only") == {session: True, silent: True}
+        answer = a.ask("session/archive", {"sessionId": silent})
+        if "error" in answer:  # an older Codex stores a thread with its first turn
+            assert code_of(answer) == NOT_FOUND
+        else:
+            assert listed(a, archived="only") == {session: True, silent: True}
 
 
 @EVERY_VERSION

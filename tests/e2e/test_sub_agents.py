@@ -85,6 +85,9 @@ def test_what_is_a_sub_agents_cannot_be_used_as_a_session() -> None:
             ("session/fork", bench.place),
             ("session/close", {}),
             ("session/delete", {}),
+            ("session/archive", {}),
+            ("session/unarchive", {}),
+            ("_session/steering", {"prompt": [block]}),
             ("session/set_title", {"title": "Mine"}),
             ("session/set_mode", {"modeId": "full-access"}),
             ("session/set_config_option", {"configId": "mode", "value": "full-access"}),
@@ -115,6 +118,21 @@ def test_a_sub_agent_can_be_cancelled_alone(version: int, capabilities: dict[str
         bench.model.open("go on")  # the agent above it does
         assert bench.end() == "end_turn"
         assert bench.children()[child]["capabilities"] == {}
+
+
+def test_a_session_that_is_closed_takes_its_sub_agents_with_it() -> None:
+    with SubAgentBench(SCENES, 2) as bench:
+        bench.begin(LONG)
+        update = bench.wait(bench.session, lambda u: u.get("capabilities") == {"cancel": {}})
+        child = update["sessionId"]
+        bench.wait(child, lambda u: u["sessionUpdate"] == "agent_message_chunk")
+        bench.ask("session/close", {"sessionId": bench.session})
+
+        stopped = {"state": "idle", "stopReason": "cancelled"}
+        assert bench.children()[child]["state"] == stopped
+        cancel = {"method": "session/cancel", "params": {"sessionId": child}}
+        bench.adapter.send(cancel)  # nobody's any more: ignored
+        assert bench.ask("session/list", {})["sessions"]
 
 
 def test_sub_agents_of_sub_agents_that_outlive_the_prompt_are_below_each_other() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_acp.mapping.config.options import config_options, mode_state
+from codex_acp.mapping.config.options import mode_state, options_of, written
 from codex_acp.mapping.config.values import (
     Catalogue,
     Choice,
@@ -27,7 +27,7 @@ CATEGORIES = {"mode", "model", "model_config", "thought_level"}
 
 def shown(view: ConfigView) -> dict[str, Any]:
     """The options by id, as JSON."""
-    options: list[Any] = config_options(view)
+    options: list[Any] = [*map(written, options_of(view))]
     return {option["id"]: option for option in options}
 
 
@@ -162,7 +162,7 @@ def test_own_permission_profiles_make_groups() -> None:
 
 def test_modes_are_the_same_as_the_option_of_the_category_mode() -> None:
     for view in (view_of(), view_of(approvalPolicy="never")):
-        option, state = shown(view)["mode"], mode_state(view)
+        option, state = shown(view)["mode"], mode_state(options_of(view)[0])
         assert state["currentModeId"] == option["currentValue"]
         listed: Any = state["availableModes"]
         assert [mode["id"] for mode in listed] == values(option)
@@ -222,15 +222,15 @@ def test_whatever_is_in_force_is_shown_in_a_shape_that_the_schema_knows(
 ) -> None:
     effective = settings_of_thread(started(**result))
     view = view_of(catalogue)._replace(settings=effective, booleans=booleans)
-    options: list[Any] = config_options(view)
-    answer = {"sessionId": "s", "configOptions": options, "modes": mode_state(view)}
+    options: list[Any] = [*map(written, options_of(view))]
+    answer = {"sessionId": "s", "configOptions": options, "modes": mode_state(options_of(view)[0])}
 
     assert schema_problems(answer) == []
     for option in options:
         if option["type"] == "select":
             assert values(option).count(option["currentValue"]) == 1, option
             assert len(set(values(option))) == len(values(option)), option
-    assert mode_state(view)["currentModeId"] == shown(view)["mode"]["currentValue"]
+    assert mode_state(options_of(view)[0])["currentModeId"] == shown(view)["mode"]["currentValue"]
 
 
 @given(JSON)

@@ -11,18 +11,21 @@ from codex_acp.codex.types import (
     McpServerStatus,
     RateLimitSnapshot,
     SkillsListEntry,
+    ThreadBackgroundTerminal,
     ThreadGoal,
 )
 from codex_acp.mapping.prompt.reports import (
     DIFF_LIMIT,
     Fact,
     account_fact,
+    background_report,
     diff_report,
     goal_report,
     limit_facts,
     mcp_report,
     skills_report,
     status_report,
+    stopped_report,
 )
 from codex_acp.wire.codec import decode
 
@@ -128,3 +131,13 @@ def test_a_diff_that_is_cut_says_so() -> None:
     text = diff_report("x" * (DIFF_LIMIT + 5), [])
 
     assert text.endswith(f"5 of {DIFF_LIMIT + 5:,} characters are not shown.")
+
+
+def test_what_runs_in_the_background_is_shown_as_others_wrote_it() -> None:
+    wire = {"command": "sleep *9*\u202e", "cwd": "/w", "itemId": "i", "processId": "7"}
+    terminal = decode(ThreadBackgroundTerminal, wire)
+    listed = background_report([terminal, terminal])
+    assert listed.splitlines() == ["- **process 7**: `sleep *9*⟦U+202E⟧` in /w"] * 2
+    assert background_report([]) == stopped_report(0, []) == "Nothing runs in the background."
+    assert stopped_report(2, []) == "2 background commands ended."
+    assert stopped_report(0, [terminal]).endswith("it could not be ended")

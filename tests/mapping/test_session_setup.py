@@ -44,7 +44,7 @@ def test_a_relative_path_is_refused_by_its_place(
 
 def test_servers_are_part_of_the_configuration_and_can_be_read_back() -> None:
     params = thread_params("/w", [], SERVERS, stored=False)
-    assert params["config"] == {"mcp_servers": SERVERS}
+    assert params["config"] == {f"mcp_servers.{name}": table for name, table in SERVERS.items()}
     assert given_servers(params) == {"notes", "web"}
 
 
@@ -67,3 +67,10 @@ def test_configured_names_are_read_from_whatever_codex_answers(
     answer: Any, names: set[str]
 ) -> None:
     assert configured_servers(answer) == names
+
+
+def test_a_name_with_a_dot_is_no_path_and_the_tables_are_given_whole() -> None:
+    servers = {**SERVERS, "my.notes": {"command": "/run"}}
+    params = thread_params("/w", [], servers, stored=False)
+    assert params["config"] == {"mcp_servers": servers}
+    assert given_servers(params) == servers.keys()

@@ -20,6 +20,7 @@ def test_the_end_of_the_turn_forgets_its_items_and_keeps_what_was_said() -> None
         goal=state.goal,
         total_usage=state.total_usage,
         context_usage=state.context_usage,
+        rate_limits=state.rate_limits,
         turn_errors=state.turn_errors,
         announced=state.announced,
     )

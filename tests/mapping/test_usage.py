@@ -98,3 +98,57 @@ def test_a_turns_usage_always_fits_acps_schema(
 VALIDATOR = Draft202012Validator(
     {"$ref": "#/$defs/Usage", "$defs": json.loads(UNSTABLE.read_text("utf-8"))["$defs"]}
 )
+
+
+def limits(state: SessionState, **news: object) -> list[Json]:
+    params = {"rateLimits": {"limitId": "codex", **news}}
+    updates = step(state, "account/rateLimits/updated", params)
+    return [update for update in updates if update["sessionUpdate"] == "usage_update"]
+
+
+def told(update: Json) -> list[Json]:
+    found: list[Json] = update["_meta"]["codex-acp-sdk"]["rateLimits"]
+    return found
+
+
+def test_limits_are_told_once_the_context_is_known_and_what_is_not_said_stays() -> None:
+    state = SessionState()
+    window = {"usedPercent": 10, "windowDurationMins": 300, "resetsAt": 5}
+    assert limits(state, primary=window, planType="plus") == []
+    (first,) = updated(state, 1_000, 5_000, 272_000)
+    assert (first["used"], first["size"]) == (1_000, 272_000)
+    spans = [{"usedPercent": 10, "windowMinutes": 300, "resetsAt": 5}]
+    assert told(first) == [{"id": "codex", "planType": "plus", "windows": spans}]
+
+    assert limits(state, primary=window) == [], "that is known"
+    assert limits(state) == [], "nothing is said"
+    credit = {"hasCredits": True, "unlimited": False, "balance": "12.5"}
+    (second,) = limits(state, credits=credit, limitName="Codex")
+    assert (second["used"], second["size"]) == (1_000, 272_000)
+    assert told(second) == [
+        {
+            "id": "codex",
+            "planType": "plus",
+            "name": "Codex",
+            "windows": spans,
+            "credits": {"unlimited": False, "balance": "12.5"},
+        }
+    ]
+    (third,) = limits(state, limitId="other", primary={"usedPercent": 1})
+    assert [limit["id"] for limit in told(third)] == ["codex", "other"]
+
+
+def test_a_limit_counts_as_reached_only_where_that_was_said_last() -> None:
+    state = SessionState()
+    updated(state, 1_000, 5_000, 272_000)
+    (full,) = limits(state, rateLimitReachedType="rate_limit_reached")
+    assert told(full) == [{"id": "codex", "reached": "rate_limit_reached"}]
+    (again,) = limits(state, primary={"usedPercent": 3})
+    assert told(again) == [{"id": "codex", "windows": [{"usedPercent": 3}]}]
+
+
+def test_a_limit_of_which_nothing_is_known_is_none() -> None:
+    state = SessionState()
+    updated(state, 1_000, 5_000, 272_000)
+    assert limits(state) == []
+    assert "_meta" not in updated(state, 2_000, 6_000, 272_000)[0]

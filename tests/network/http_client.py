@@ -45,7 +45,7 @@ class HttpClient(JsonClient):
             headers=self._headers,
             timeout=WAIT,
             trust_env=False,
-            verify=ssl.create_default_context(cafile=cafile),
+            verify=False if cafile is None else ssl.create_default_context(cafile=cafile),
         )
         self._http = self._made()
         self.connection = ""
@@ -66,8 +66,12 @@ class HttpClient(JsonClient):
                 params["clientCapabilities"] = self._capabilities
             else:
                 params |= {"capabilities": {}, "info": {"name": "test", "version": "1"}}
-            self.initialized = await self.ask("initialize", params)
-            await self.listen()
+            try:
+                self.initialized = await self.ask("initialize", params)
+                await self.listen()
+            except BaseException:
+                await self.break_off()
+                raise
         return self
 
     async def __aexit__(self, *_: object) -> None:

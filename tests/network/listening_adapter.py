@@ -36,13 +36,18 @@ class ListeningAdapter:
     """
 
     def __init__(
-        self, env: Mapping[str, str], folder: Path, *options: str, tokens: str = TOKEN
+        self,
+        env: Mapping[str, str],
+        folder: Path,
+        *options: str,
+        tokens: str = TOKEN,
+        scheme: str = "ws",
     ) -> None:
         self._env = dict(env)
         self.token_file = folder / "tokens"
         self.token_file.write_text(tokens)
         self.token_file.chmod(0o600)
-        where = "ws://127.0.0.1:0/acp"
+        where = f"{scheme}://127.0.0.1:0/acp"
         self._command = [COMMAND, "serve", "--listen", where, *options]
         if "--no-token" not in options:
             self._command += ["--token-file", str(self.token_file)]

@@ -91,7 +91,7 @@ async def served(
     )
     launch = LaunchOptions(codex=str(codex.path))
     urls: asyncio.Queue[str] = asyncio.Queue()
-    lock = anyio.Lock()
+    lock = asyncio.Lock()
     async with anyio.create_task_group() as tasks:
 
         async def run() -> None:

@@ -108,6 +108,24 @@ async def test_the_answer_to_a_load_comes_behind_what_the_session_is_told() -> N
     assert await heard(everything) == [{"id": 3, "result": {}}]
 
 
+async def test_the_stream_of_a_session_that_is_closed_ends_and_can_be_opened_again() -> None:
+    linked = Linked()
+    linked.read()
+    for number in range(5):  # more than it may have at once
+        one = linked.read("one")
+        for method, answer in (("session/close", "error"), ("session/delete", "result")):
+            await linked.link.take(Request(number, method, {}), b"{}", "one")
+            error = {"code": -1, "message": "no"}
+            linked.write({"id": number, answer: error})
+            assert await heard(one) == [{"id": number, answer: error}]
+        assert await one.next(600) is None
+        linked.write(update("one"))
+        again = linked.read("one")
+        linked.link.leave("one", one)
+        assert await heard(again) == [update("one")]
+        linked.link.leave("one", again)
+
+
 async def test_questions_that_were_not_answered_are_asked_again() -> None:
     linked = Linked()
     one = linked.read("one")

@@ -8,6 +8,13 @@ import anyio
 import pytest
 
 from codex_acp.adapter.network.limits import Limits
+from codex_acp.transcript import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ElicitationAnswered,
+    ElicitationRequested,
+)
+from codex_acp.transcript.log import Transcript
 from tests.network.listening_adapter import WAIT
 from tests.network.served import ALICE, BOB, Served, served, several_tokens, until
 
@@ -93,6 +100,8 @@ async def test_a_late_answer_of_the_connection_before_settles_nothing(server: Se
         await two.choose(again, "reject_once")
         await two.choose(again, "allow_once")
         assert (await one.outcome(running))["result"]["stopReason"] == "end_turn"
+        # Over HTTP a client that is gone may look alive for a minute: who shows it is told, too.
+        await two.until(lambda: any("has ended: end_turn" in str(u) for u in two.updates))
         await two.ask("session/list", {})
         assert [("decline" in line, "accept" in line) for line in server.decisions()] == [
             (True, False)
@@ -154,6 +163,34 @@ async def test_a_form_waits_too_and_a_client_without_forms_declines_it(server: S
         await until(server.decisions)
         assert '"decline"' in server.decisions()[0]
         assert poor.asked == []
+
+
+@pytest.mark.parametrize("text", ["ask", "form"])
+async def test_the_record_names_the_question_that_was_answered(tmp_path: Path, text: str) -> None:
+    transcript = Transcript()
+    noted: list[Any] = []
+    transcript.subscribe(lambda entry: noted.append(entry.event))
+    limits = Limits(keep_seconds=600)
+    running = served(tmp_path, tokens=several_tokens(), limits=limits, transcript=transcript)
+    async with running as server:
+        session, first = await asked_and_cut_off(server, text, capabilities=FORMS)
+        async with server.connect(ALICE, capabilities=FORMS) as other:
+            made = await other.new_session(server.cwd)  # whose question has the first id there
+            await other.prompt(made, "ask")
+            await other.question()
+            await other.ask("session/load", where(server, session))
+            again = await other.question(2)
+            assert again["id"] != first["id"]
+            if text == "ask":
+                await other.choose(again, "reject_once")
+            else:
+                await other.reply(again, {"action": "cancel"})
+            await until(server.decisions)
+        settled = [e for e in noted if isinstance(e, ApprovalDecided | ElicitationAnswered)]
+        asked = [e for e in noted if isinstance(e, ApprovalRequested | ElicitationRequested)]
+        assert asked[0].ref.acp_request_id == first["id"]
+        assert settled[0].ref.acp_request_id == again["id"]
+        assert settled[0].ref.codex_request_id == asked[0].ref.codex_request_id
 
 
 async def test_two_questions_of_two_sessions_go_to_two_connections(server: Served) -> None:

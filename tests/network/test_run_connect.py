@@ -35,8 +35,9 @@ async def run(*arguments: str, token: str | None = None) -> subprocess.Completed
     )
 
 
-async def test_a_prompt_goes_to_an_agent_that_listens(tmp_path: Path) -> None:
-    async with served(tmp_path) as server:
+@pytest.mark.parametrize("scheme", ["ws", "http"])
+async def test_a_prompt_goes_to_an_agent_that_listens(tmp_path: Path, scheme: str) -> None:
+    async with served(tmp_path, scheme=scheme) as server:
         where = ("--connect", server.url, "--cwd", str(tmp_path))
         done = await run(*where, "--token-file", str(server.token_file), "hello")
         assert (done.returncode, done.stdout) == (0, "Hello.\n"), done.stderr
@@ -52,7 +53,7 @@ async def test_a_prompt_goes_to_an_agent_that_listens(tmp_path: Path) -> None:
     [
         (("--token-file", "x"), "is for --connect"),
         (("--connect", "ws://127.0.0.1:9/acp", "--token-file", "/no/such"), "cannot be read"),
-        (("--connect", "http://127.0.0.1:9/acp"), "no address"),
+        (("--connect", "ftp://127.0.0.1:9/acp"), "no address"),
         (("--connect", "ws://127.0.0.1:9/acp", "--trust", "/"), "--trust"),
         (("--connect", "ws://127.0.0.1:9/acp", "--agent", "codex"), "not allowed"),
     ],

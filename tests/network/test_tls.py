@@ -36,6 +36,19 @@ async def test_clients_come_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyP
             assert (await opened.run("hello")).text == "Hello."
 
 
+async def test_both_profiles_come_over_tls(tmp_path: Path) -> None:
+    trusting = ssl.create_default_context(cafile=CERTIFICATE)
+    async with served(tmp_path, scheme="https", certificate=CERTIFICATE) as server:
+        for http2 in (False, True):
+            async with server.over_http(http2=http2, cafile=CERTIFICATE) as client:
+                assert client.version == ("HTTP/2" if http2 else "HTTP/1.1")
+                session = await client.new_session(server.cwd)
+                ended = await client.outcome(await client.prompt(session, "hello"))
+                assert ended["result"]["stopReason"] == "end_turn"
+        async with server.connect(ssl=trusting) as websocket:
+            assert websocket.initialized["protocolVersion"] == 1
+
+
 def test_a_certificate_that_is_none_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "certificate"
     file.write_text("no certificate")

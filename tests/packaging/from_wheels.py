@@ -21,7 +21,7 @@ INITIALIZE = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolV
 TESTS = ("tests/docs/test_examples.py", "tests/examples")
 """They run every program of the pages and every example, as a user would."""
 
-NEEDS = ("codex-acp-sdk[codex,fleet,remote]", "hypothesis", "pytest>=9")
+NEEDS = ("codex-acp-sdk[codex,fleet,http]", "hypothesis", "pytest>=9")
 """What the examples say that they need, and what runs them."""
 
 
@@ -58,7 +58,7 @@ def _names_alone(place: Path, dist: Path) -> None:
 def _pages(place: Path, dist: Path) -> None:
     env, pip = _environment(place / "pages")
     python = str(env / "python")
-    _run([*pip, "--find-links", str(dist), "codex-acp-sdk[codex,remote]"])
+    _run([*pip, "--find-links", str(dist), "codex-acp-sdk[codex,http]"])
     _run([python, "-m", "tests.packaging.run_pages", str(dist)], cwd=ROOT, shown=True)
     _run([*pip, "--find-links", str(dist), *NEEDS])
     _run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS], cwd=ROOT, shown=True)

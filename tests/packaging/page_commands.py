@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tests.docs.pages import blocks
+from tests.docs.pages import shell_lines
 
 __all__ = ["CHOOSE_FIRST", "NOT_RUN", "QUESTION", "WAYS", "Way", "command_lines"]
 
@@ -53,8 +53,15 @@ WAYS = {
     "codex-acp-sdk doctor --turn": Way("ok       turn: "),
     "codex-acp-sdk doctor --editor zed": Way('"agent_servers"'),
     "codex-acp-sdk login": Way("https://auth.openai.com/", goes_on=True, exit_code=-2),
-    "codex-acp-sdk serve --listen ws://127.0.0.1:8765/acp --token-file tokens": Way(
+    "codex-acp-sdk serve --listen http://127.0.0.1:8765/acp --token-file tokens": Way(
         "listening at", goes_on=True
+    ),
+    'curl -i http://127.0.0.1:8765/acp -H "Authorization: Bearer $TOKEN"'
+    ' -H "Content-Type: application/json" -d \'{"jsonrpc":"2.0","id":1,"method":"initialize",'
+    '"params":{"protocolVersion":1,"clientCapabilities":{}}}\'': Way('"agentCapabilities"'),
+    'curl -N http://127.0.0.1:8765/acp -H "Authorization: Bearer $TOKEN"'
+    ' -H "Accept: text/event-stream" -H "Acp-Connection-Id: $CONNECTION"': Way(
+        goes_on=True, exit_code=-2
     ),
     "codex-acp-sdk run --connect ws://127.0.0.1:8765/acp --token-file tokens"
     ' --cwd /srv/project "Hello"': _ASKED,
@@ -102,9 +109,8 @@ NOT_RUN = {
 
 
 def command_lines() -> dict[str, list[str]]:
-    """Page → its lines of shell in order, without comments."""
+    """Page → its lines of shell in order."""
     found: dict[str, list[str]] = {}
-    for block in blocks("sh"):
-        lines = (line.split("  #")[0].rstrip() for line in block.text.splitlines())
-        found.setdefault(block.page, []).extend(line for line in lines if line)
+    for page, line in shell_lines():
+        found.setdefault(page, []).append(line)
     return found

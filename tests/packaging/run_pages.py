@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -70,7 +71,8 @@ class _Page:
         (agent,) = (b.text for b in blocks("python") if str(b) == "docs/tutorials/own-agent.md-0")
         (self._place / "my_agent.py").write_text(agent, encoding="utf-8")
         (self._place / "notes.txt").touch()
-        (self._place / "tokens").write_text(f"{secrets.token_urlsafe(32)}\n")
+        token = secrets.token_urlsafe(32)
+        (self._place / "tokens").write_text(f"{token}\n")
         (self._place / "tokens").chmod(0o600)
         programs = home.root / "programs"
         programs.mkdir()
@@ -82,6 +84,7 @@ class _Page:
             (programs / program).chmod(0o755)
         self._env = home.env | {
             "PATH": os.pathsep.join([str(BIN), str(programs), home.env["PATH"]]),
+            "TOKEN": token,
             "PIP_FIND_LINKS": dist,
             "PIP_QUIET": "1",
             "TERM": "xterm",
@@ -119,10 +122,13 @@ class _Page:
             )  # fmt: skip
             said, code = done.stdout + done.stderr, done.returncode
         _check(line, way, said, code)
+        connection = re.search(r"^acp-connection-id: *(\S+)", said, re.IGNORECASE | re.MULTILINE)
+        if connection:
+            self._env["CONNECTION"] = connection[1]
 
     def end(self) -> None:
-        """Ctrl-C for what still runs."""
-        for line, terminal, way in self._going_on:
+        """Ctrl-C for what still runs, from the last that was started."""
+        for line, terminal, way in reversed(self._going_on):
             terminal.process.send_signal(signal.SIGINT)
             said = terminal.screen + terminal.rest()
             _check(line, way, said, terminal.end()[0])

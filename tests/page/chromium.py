@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from websockets.sync.client import connect
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
 WAIT_SECONDS = 120
@@ -68,12 +67,7 @@ class Chromium:
             raise
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         self._end()
 
     def _end(self) -> None:

@@ -18,6 +18,7 @@ from codex_acp.runtime import AgentRuntime, AgentSpec, Permission, allow_kinds, 
 from codex_acp.testing import (
     CodexHome,
     Gate,
+    ModelRequest,
     ModelResponse,
     ScriptedModel,
     Text,
@@ -36,9 +37,18 @@ def _fetched() -> None:
         pytest.fail(f"{PLACE_VARIABLE} does not say where the agents are; use `nox -s agents`")
 
 
+def _wants_a_title(request: ModelRequest) -> bool:
+    """The official adapter asks for one beside the first turn, at any moment."""
+    return "generate a very short title" in request.last_user_text
+
+
+TITLE = ModelResponse(Text('{"title": "A title"}'), when=_wants_a_title, repeat=True)
+
+
 @pytest.fixture
 def home() -> Iterator[tuple[ScriptedModel, CodexHome]]:
     script = [
+        TITLE,
         ModelResponse(Text("Nothing ", "at all.")),
         ModelResponse(exec_command("echo made > made.txt", justification="to make it")),
         ModelResponse(Text("Done.")),
@@ -66,8 +76,10 @@ async def test_the_official_adapter_prompts_cancels_lists_and_loads(
     with anyio.fail_after(WAIT):
         async with AgentRuntime(permissions=policy) as runtime:
             async with runtime.open(spec, cwd=workspace) as session:
+                await session.options.mode.set("read-only")  # else the model is asked, too
                 assert (await session.run("What is here?")).text == "Nothing at all."
                 assert (await session.run("Make it.")).stop_reason == "end_turn"
+                assert (workspace / "made.txt").read_text() == "made\n"
                 async with session.prompt("Go.") as prompt:
                     async for update in prompt:
                         if kind_of(update) == "agent_message_chunk":
@@ -108,6 +120,7 @@ async def test_the_official_adapters_options_are_found_and_set(
 @pytest.mark.parametrize("version", [1, 2])
 async def test_the_official_adapter_asks_before_a_command(version: Literal[1, 2]) -> None:
     script = [
+        TITLE,
         ModelResponse(exec_command("echo made > made.txt", justification="to make it")),
         ModelResponse(Text("Done.")),
     ]

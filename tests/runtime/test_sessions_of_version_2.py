@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from codex_acp.acp import types, v2
-from codex_acp.acp.types import UnknownVariant
+from codex_acp.acp.types import ContentToolCallContent, TextContentBlock, UnknownVariant
 from codex_acp.errors import ErrorReply
 from codex_acp.runtime import AgentRuntime, AgentStartError, kind_of
 from tests.runtime.scripted_agent import ScriptedAgent
@@ -76,6 +76,26 @@ async def test_a_permission_is_asked_as_ever(subject: str, title: str, kind: str
     assert [option.option_id for option in permission.options] == ["y", "n"]
     assert permission.request.model_extra is not None
     assert permission.request.model_extra["title"] == "May it?"
+    assert "Because." in said(permission)[-1]
+
+
+def said(permission: Permission) -> list[str]:
+    """What the content of its tool call says."""
+    shown = (c for c in permission.tool_call.content if isinstance(c, ContentToolCallContent))
+    return [c.content.text for c in shown if isinstance(c.content, TextContentBlock)]
+
+
+@pytest.mark.parametrize("kind", ["command", "tool_call"])
+async def test_why_it_is_asked_stands_behind_what_was_shown(kind: str) -> None:
+    agent = ScriptedAgentV2()
+    seen: list[Permission] = []
+    shown = {"type": "content", "content": text("shown before")}
+    subject = {**(SUBJECTS[kind] or {}), "toolCallId": "t"}
+    async with AgentRuntime(permissions=seen.append) as runtime, runtime.open(agent.spec()):
+        agent.say({"sessionUpdate": "tool_call_update", "toolCallId": "t", "content": [shown]})
+        with anyio.fail_after(WAIT):
+            await asked(agent, subject if kind == "command" else SUBJECTS[kind])
+    assert said(seen[0]) == ["shown before", "Because."]
 
 
 @pytest.mark.parametrize("choice", ["e", None, "x"])

@@ -143,6 +143,7 @@ class World:
             lambda items: ServerRequestRunner(
                 lambda _: AsksInV1(self._side),
                 1,
+                items,
                 lambda _: RoutingContext(
                     items,
                     ClientFeatures(elicitation_form=True, elicitation_url=True),

@@ -30,9 +30,15 @@ UNSTABLE_METHODS: Final = frozenset(
         "session/unarchive",
         "session/status",
         "auth/status",
+        "providers/list",
+        "providers/set",
+        "providers/disable",
     }
 )
 """The methods outside the stable schema that our agent offers; any other is a mistake."""
+
+EXTENSIONS: Final = frozenset({"_session/steering"})
+"""The methods outside of every schema that our agent offers."""
 
 NOTHING: Final = "no client of ACP v1"
 """Stands for a capability that cannot be advertised."""
@@ -168,7 +174,7 @@ def _of_options(holder: Json) -> Iterator[Need]:
 def _of_result(asked: str | None, result: object) -> Iterator[Need]:
     if not isinstance(result, dict):
         return
-    if asked not in _stable_methods() | UNSTABLE_METHODS:
+    if asked not in _stable_methods() | UNSTABLE_METHODS | EXTENSIONS:
         yield Need(NOTHING, f"a result for {asked}")
     yield from _of_options(result)
     for method in result.get("authMethods") or ():

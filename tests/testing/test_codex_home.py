@@ -11,7 +11,7 @@ import pytest
 
 from codex_acp.errors import MisuseError
 from codex_acp.testing import CodexHome
-from codex_acp.testing import codex_home as module
+from codex_acp.testing import home_directories as module
 from codex_acp.testing.toml_writer import TomlValue
 
 

@@ -17,8 +17,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from unittest.mock import patch
 
+from codex_acp.mapping.session.sub_agents import named_by
 from tests.transcripts.codex import PlayedCodex
-from tests.transcripts.stage import Stage
+from tests.transcripts.stage import MAIN, Stage
 
 if TYPE_CHECKING:
     from tests.transcripts.transcript import Json, Transcript
@@ -80,6 +81,7 @@ def _still(clock: _Clock) -> Iterator[None]:
     messages, others, spoken = count(1), count(1), count(1)
     with (
         patch("codex_acp.adapter.sessions.session.monotonic", clock),
+        patch("codex_acp.adapter.sessions.shown_thread.monotonic", clock),
         patch("codex_acp.adapter.sessions.due_timer.monotonic", clock),
         patch(
             "codex_acp.adapter.prompts.prompts.uuid4",
@@ -130,8 +132,26 @@ async def _load(transcript: Transcript, cwd: Path, client: Json, version: int) -
     codex = PlayedCodex()
     history = _placed(transcript.history, cwd)
     codex.will_answer("thread/items/list", {"data": history, "nextCursor": None})
+    for entries in _below(transcript):
+        codex.will_answer("thread/items/list", {"data": entries, "nextCursor": None})
     async with Stage(codex.link, client, version) as stage:
         return await stage.load("thread-1", cwd)
+
+
+def _below(transcript: Transcript) -> list[list[Json]]:
+    """The histories of the sub-agents that the session's own names, in that order."""
+    heard = [step["codex"] for step in transcript.steps if "codex" in step]
+    ended = [each["params"] for each in heard if each.get("method") == "item/completed"]
+    agents = [
+        agent.thread_id
+        for entry in transcript.history
+        for agent in named_by(MAIN, entry["item"])
+        if agent.thread_id != MAIN
+    ]
+    return [
+        [{"turnId": p["turnId"], "item": p["item"]} for p in ended if p["threadId"] == agent]
+        for agent in dict.fromkeys(agents)
+    ]
 
 
 class _Player:

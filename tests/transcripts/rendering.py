@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from tests.transcripts.stage import told_in
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -83,7 +85,7 @@ def _line(line: Line) -> str:
 def _shown(message: Json) -> Json:
     """Without what is the same in all of them."""
     if message.get("method") == "session/update":
-        return _update(message["params"]["update"])
+        return _update(told_in(message["params"]))
     return {key: value for key, value in message.items() if key not in ("jsonrpc", "id")}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.support.stream_rules_v2 import SessionRules
+from tests.transcripts.stage import MAIN
 
 if TYPE_CHECKING:
     from tests.transcripts.player import Line
@@ -15,15 +16,16 @@ __all__ = ["problems"]
 
 def problems(lines: list[Line]) -> list[str]:
     """What is against the rules in what the adapter has said to the client."""
-    rules = SessionRules()
+    rules, below = SessionRules(), SessionRules()
     for line in lines:
         if line.to == "client":
-            _take(rules, line.message)
+            session = line.message.get("params", {}).get("sessionId", MAIN)
+            _take(rules if session == MAIN else below, line.message)
         elif line.by == "client" and "answer" in line.message:
             rules.settled()
     if rules.state != "idle":
         rules.problems.append(f"the session is left {rules.state}")
-    return rules.problems
+    return rules.problems + below.problems
 
 
 def _take(rules: SessionRules, message: Json) -> None:

@@ -7,7 +7,7 @@ the tap that is on every adapter of these tests watches both.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 
 import anyio
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import Link
     from tests.transcripts.transcript import Json
 
-__all__ = ["Stage"]
+__all__ = ["MAIN", "Stage", "told_in"]
 
 WAIT = 60.0
 """Seconds; offline all comes within milliseconds, a real turn takes a few on a busy machine."""
@@ -149,7 +149,7 @@ class Stage:
 
     def updates(self, kind: str | None = None) -> list[Json]:
         """The updates so far; of one kind."""
-        found = [m["params"]["update"] for m in self.messages if m.get("method") == _UPDATE]
+        found = [told_in(m["params"]) for m in self.messages if m.get("method") == _UPDATE]
         return [update for update in found if kind in (None, update["sessionUpdate"])]
 
     def act(self, session: str, action: Json) -> int | None:
@@ -183,6 +183,15 @@ class Stage:
 
 
 _UPDATE: Literal["session/update"] = "session/update"
+
+MAIN: Final = "thread-1"
+"""The session of every transcript; others are of its sub-agents."""
+
+
+def told_in(params: Json) -> Json:
+    """The update; one of a sub-agent's session names that."""
+    session, update = params["sessionId"], params["update"]
+    return update if session == MAIN else {"in": session, **update}
 
 
 def _result(asked: Json, answer: str | Json) -> Json:

@@ -293,6 +293,41 @@ async def test_what_was_read_before_comes_first() -> None:
     assert events.data == b"early, late"
 
 
+@pytest.mark.parametrize("holds", [False, True])
+async def test_what_it_asks_is_begun_before_the_end_is_read(holds: bool) -> None:
+    stdin, to_link = os.pipe()
+    from_link, stdout = os.pipe()
+    os.write(to_link, b"early")
+    early = read_now(stdin)
+    os.close(to_link)
+    order: list[str] = []
+
+    class Asked(Events):
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            asyncio.get_running_loop().call_soon(order.append, "begun")
+            if holds:
+                link.pause_reading()
+
+        def link_closed(self, error: TransportError | None) -> None:
+            order.append("ended")
+            super().link_closed(error)
+
+    events = Asked()
+    link = StdioLink(stdin, stdout, early=early)
+    link.start(events)
+    with anyio.fail_after(10):
+        await events.arrived.wait()
+        await anyio.wait_all_tasks_blocked()
+        if holds:
+            assert order == ["begun"]
+            link.resume_reading()
+        await events.closed.wait()
+    await link.aclose()
+    os.close(from_link)
+    assert order == ["begun", "ended"]
+
+
 def test_what_is_not_there_is_not_waited_for(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     assert read_now(reading) == b""

@@ -13,66 +13,26 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed as Closed
 from websockets.http11 import Request, Response
 
-from codex_acp.errors import ConnectionClosed, MisuseError, TransportError
+from codex_acp.errors import MisuseError
 from codex_acp.transport import websocket_messages as websocket
 from codex_acp.transport.message_link import HIGH_WATER_BYTES
 from codex_acp.transport.websocket import WebSocketLink
+from tests.transport.link_receiver import LinkReceiver
 
 WAIT_SECONDS = 60
 
 Serving = Callable[[ServerConnection], Awaitable[None]]
 
 
-class Receiver:
-    """Notes what the link tells, and wakes who waits for it."""
-
-    def __init__(self) -> None:
-        self.chunks: list[bytes] = []
-        self.ends: list[TransportError | None] = []
-        self.writing: list[str] = []
-        self._changed = anyio.Event()
-
-    def data_received(self, data: bytes) -> None:
-        self.chunks.append(data)
-        self._wake()
-
-    def link_closed(self, error: TransportError | None) -> None:
-        self.ends.append(error)
-        self._wake()
-
-    def pause_writing(self) -> None:
-        self.writing.append("pause")
-
-    def resume_writing(self) -> None:
-        self.writing.append("resume")
-        self._wake()
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        while not condition():
-            changed = self._changed
-            await changed.wait()
-
-    async def end(self) -> str:
-        """The words of the end."""
-        await self.until(lambda: bool(self.ends))
-        (error,) = self.ends
-        assert isinstance(error, ConnectionClosed)
-        return str(error)
-
-    def _wake(self) -> None:
-        changed, self._changed = self._changed, anyio.Event()
-        changed.set()
-
-
 @asynccontextmanager
 async def joined(
     serving: Serving, *, server_options: Any = None, **options: Any
-) -> AsyncIterator[tuple[WebSocketLink, Receiver]]:
+) -> AsyncIterator[tuple[WebSocketLink, LinkReceiver]]:
     """A started link to a server that does this for each connection."""
     async with serve(serving, "127.0.0.1", 0, **(server_options or {})) as server:
         port = next(iter(server.sockets)).getsockname()[1]
         link = WebSocketLink(f"ws://127.0.0.1:{port}", name="the server", **options)
-        receiver = Receiver()
+        receiver = LinkReceiver()
         link.start(receiver)
         assert receiver.ends == []
         try:

@@ -7,7 +7,7 @@ there is `codex_acp.runtime`; this is the protocol itself.
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from codex_acp.acp._generated.v1.methods import (
     CLIENT_NOTIFICATIONS,
@@ -22,7 +22,7 @@ from codex_acp.acp._generated.v1.models import (
     RequestPermissionResponse,
 )
 from codex_acp.acp.capabilities import PROTOCOL_VERSION
-from codex_acp.acp.client_side import ClientSide
+from codex_acp.acp.client_of_both_versions import ClientOfBothVersions
 from codex_acp.acp.conventions import acp_connection, check_known, spawn
 from codex_acp.acp.dialects import methods_of
 from codex_acp.acp.permission_options import outcome_of
@@ -31,9 +31,8 @@ from codex_acp.transport.remote_agent import is_agent_url, remote_agent_link
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
-    from types import TracebackType
-    from typing import Self
+    from collections.abc import Collection, Mapping, Sequence
+    from typing import Literal, Self
 
     from codex_acp.acp._generated.v1.handlers import (
         ClientNotificationHandlers,
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
         SomeClientRequestHandlers,
     )
     from codex_acp.acp._generated.v1.models import InitializeResponse, RequestPermissionRequest
+    from codex_acp.acp.client_side import ClientSide
     from codex_acp.transport.link import Link
     from codex_acp.transport.remote_address import Token
 
@@ -60,9 +60,9 @@ class ConnectedAgent:
     """An agent after ``initialize``. Made by `connect_agent`; ends the agent when it is left."""
 
     side: ClientSide
-    """The agent's methods: ``await agent.side.session_new(...)``."""
+    """The agent's methods, those of version 1: ``await agent.side.session_new(...)``."""
     initialized: InitializeResponse
-    """What the agent said of itself."""
+    """What the agent said of itself; ``protocol_version`` is what is spoken."""
 
     def __init__(
         self,
@@ -70,9 +70,12 @@ class ConnectedAgent:
         request: InitializeRequest,
         requests: ClientRequestHandlers,
         notifications: ClientNotificationHandlers,
+        versions: Collection[int],
     ) -> None:
         self._request = request
-        self.side = ClientSide(acp_connection(link, name="the agent"), requests, notifications)
+        self.side = self._client = ClientOfBothVersions(
+            acp_connection(link, name="the agent"), requests, notifications, versions
+        )
         self._stack = AsyncExitStack()
 
     def __repr__(self) -> str:
@@ -81,17 +84,12 @@ class ConnectedAgent:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.side)
-            self.initialized = await self.side.initialize(self._request)
+            self.initialized = await self._client.introduce(self._request)
             self._stack = stack.pop_all()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        return await self._stack.__aexit__(kind, error, trace)
+    async def __aexit__(self, *exc: Any) -> bool | None:
+        return await self._stack.__aexit__(*exc)
 
 
 def connect_agent(
@@ -105,6 +103,7 @@ def connect_agent(
     env: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
     token: Token | None = None,
+    protocol_version: Literal[1, 2] | None = None,
 ) -> ConnectedAgent:
     """Connect to an agent: ``async with connect_agent(["my-agent"], name="me") as agent:``.
 
@@ -114,6 +113,11 @@ def connect_agent(
     the handlers of methods, see `ClientSide`; one without a handler is answered -32601 and not
     advertised. Permissions are rejected unless there is a handler for them. ``capabilities`` says
     what cannot be seen from the handlers: which elicitations can be shown.
+
+    The highest version of ACP that the agent has is spoken, or ``protocol_version`` alone; the
+    methods, handlers and models are those of version 1 either way. An agent of version 2 has no
+    modes, and its updates of kinds that version 1 lacks are left out. Version 2 has no files or
+    terminals of the client: whoever has handlers for these speaks version 1.
 
     Raises MisuseError for a method that ACP does not have, LaunchError if the command cannot be
     started; entering it raises what ``initialize`` does.
@@ -138,7 +142,17 @@ def connect_agent(
         request,
         cast("ClientRequestHandlers", table),
         cast("ClientNotificationHandlers", told),
+        _versions(protocol_version, given),
     )
+
+
+def _versions(asked: int | None, rows: SomeClientRequestHandlers) -> tuple[int, ...]:
+    """Those that lose nothing of what the client offers."""
+    if asked is not None:
+        return (asked,)
+    offered = [method for method, handler in rows.items() if handler is not None]
+    lends = any(method.startswith(("fs/", "terminal/")) for method in offered)
+    return (1,) if lends else (1, 2)
 
 
 def _link(

@@ -6,7 +6,7 @@ Owns the handshake, the sessions' ids, and that a cancelled prompt turn ends as 
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import anyio
 
@@ -23,7 +23,7 @@ from codex_acp.acp._generated.v1.models import (
     PromptResponse,
     SessionCapabilities,
 )
-from codex_acp.acp.agent_side import AgentSide
+from codex_acp.acp.agent_of_both_versions import AgentOfBothVersions
 from codex_acp.acp.capabilities import negotiated_version
 from codex_acp.acp.conventions import acp_connection, check_known, stdio
 from codex_acp.acp.dialects import methods_of
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         PromptRequest,
         StopReason,
     )
+    from codex_acp.acp.agent_side import AgentSide
     from codex_acp.transport.link import Link
 
     Answer = Callable[[PromptTurn], Awaitable[StopReason | None]]
@@ -71,6 +72,7 @@ async def run_agent(
     capabilities: AgentCapabilities | None = None,
     auth_methods: Sequence[AuthMethod] = (),
     link: Link | None = None,
+    protocol_version: Literal[1, 2] | None = None,
 ) -> None:
     """Serve one client until it disconnects: on stdin and stdout, or on ``link``.
 
@@ -79,6 +81,11 @@ async def run_agent(
     ``notifications`` have the handlers of further methods, see `AgentSide`; a method without one is
     answered -32601 and not advertised. ``capabilities`` says what cannot be seen from them: the
     content of prompts, MCP transports. What is printed goes to stderr: stdout is the protocol's.
+
+    The highest version of ACP that the client has is spoken, or ``protocol_version`` alone; what
+    the agent is written with, `PromptTurn`, handlers and models, is version 1 either way. A client
+    of version 2 has no files or terminals to lend (such a call raises ErrorReply -32601), is told
+    of no modes, and may send a second prompt while one runs: it waits for its place.
 
     Raises MisuseError for a method that ACP does not have, TransportError if the connection broke.
     """
@@ -92,10 +99,11 @@ async def run_agent(
         "session/cancel": agent.cancel,
     }
     check_known("notification", heard, _HEARD)
-    side = agent.side = AgentSide(
+    side = agent.side = AgentOfBothVersions(
         acp_connection(stdio() if link is None else link, name="the client"),
         cast("AgentRequestHandlers", table),
         cast("AgentNotificationHandlers", heard),
+        (1, 2) if protocol_version is None else (protocol_version,),
     )
     await side.run()
 

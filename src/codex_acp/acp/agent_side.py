@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         UnstableAgentNotificationHandlers,
         UnstableAgentRequestHandlers,
     )
-    from codex_acp.acp.conventions import QuickHandler
+    from codex_acp.acp.conventions import ExtensionHandler, QuickHandler
     from codex_acp.acp.dialects import Dialect
     from codex_acp.acp.side import InvalidNotificationCallback
     from codex_acp.acp.v2_calls import ClientCallsV2
@@ -54,6 +54,8 @@ class AgentSide(Side, ClientCalls):
     first requests before the models are loaded, see `Side`; most agents do without. ``unstable``
     has the handlers of methods that the stable schema lacks, those that are offered; given, it also
     has the side read and send unstable fields and members. Without it they are unknown here.
+    ``extensions`` has methods that are in no schema, which begin with ``_``: an async function of
+    the params as plain JSON, which returns the result so, or raises RpcError.
 
     ``v2`` has the handlers for clients of version 2, a draft, or is a function that gives them when
     the first such client comes, so that nothing of that version is loaded before; then ``requests``
@@ -77,10 +79,12 @@ class AgentSide(Side, ClientCalls):
         unstable: UnstableAgentRequestHandlers | None = None,
         unstable_notifications: UnstableAgentNotificationHandlers | None = None,
         v2: AgentHandlers | Callable[[], AgentHandlers] | None = None,
+        extensions: Mapping[str, ExtensionHandler] | None = None,
     ) -> None:
         v1: Handlers | None = None
         if requests is not None and notifications is not None:
-            v1 = Handlers(requests, notifications, unstable, unstable_notifications, quick)
+            both = (unstable, unstable_notifications)
+            v1 = Handlers(requests, notifications, *both, quick, extensions)
 
         def complete(made: Dialect) -> Dialect:
             return made.with_initialize(self._or_reset, self._quick_or_reset)

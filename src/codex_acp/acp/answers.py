@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from codex_acp.errors import CodexAcpError, InvalidPayload, RpcError
+from codex_acp.jsonrpc.encode import encode_json
 from codex_acp.jsonrpc.message import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -19,7 +20,7 @@ from codex_acp.jsonrpc.message import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from codex_acp.jsonrpc.message import EncodedJson
+    from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.transport.connection import Responder
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "answer_rpc_error",
     "cancelled",
     "encoded_result",
+    "extension_result",
     "invalid_params",
     "not_offered",
 ]
@@ -44,6 +46,13 @@ class _EncodedResult(NamedTuple):
 async def encoded_result(run: Callable[[], Awaitable[EncodedJson]]) -> object:
     """What ``run`` returns, marked for `answer_result` as JSON to be sent as it is."""
     return _EncodedResult(await run())
+
+
+async def extension_result(
+    answer: Callable[[JsonValue], Awaitable[JsonValue]], params: JsonValue
+) -> object:
+    """The same of what ``answer`` returns for the params of a method that is in no schema."""
+    return _EncodedResult(encode_json(await answer(params)))
 
 
 def answer_result(responder: Responder, result: object) -> None:

@@ -22,8 +22,17 @@ if TYPE_CHECKING:
     from codex_acp.wire.registry import MethodInfo
 
     QuickHandler: TypeAlias = Callable[[JsonValue], Callable[[], Awaitable[EncodedJson]] | None]
+    ExtensionHandler: TypeAlias = Callable[[JsonValue], Awaitable[JsonValue]]
 
-__all__ = ["CANCEL_REQUEST", "acp_connection", "check_known", "check_rows", "spawn", "stdio"]
+__all__ = [
+    "CANCEL_REQUEST",
+    "acp_connection",
+    "check_extensions",
+    "check_known",
+    "check_rows",
+    "spawn",
+    "stdio",
+]
 
 CANCEL_REQUEST: Final = "$/cancel_request"
 """Either side may send it to give up a request of its own."""
@@ -67,6 +76,14 @@ def check_rows(what: str, rows: Mapping[str, object], methods: Mapping[str, Meth
         msg = f"the table of {what} handlers has no row for {', '.join(missing)}"
         raise MisuseError(msg)
     check_known(what, rows, methods)
+
+
+def check_extensions(rows: Mapping[str, object]) -> None:
+    """Raise MisuseError if ``rows`` has a method that a schema could have one day."""
+    wrong = [method for method in rows if not method.startswith("_")]
+    if wrong:
+        msg = f"a method that is in no schema has to begin with _, unlike {', '.join(wrong)}"
+        raise MisuseError(msg)
 
 
 def check_known(what: str, rows: Mapping[str, object], methods: Mapping[str, MethodInfo]) -> None:

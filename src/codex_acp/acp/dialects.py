@@ -11,13 +11,13 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
-from codex_acp.acp.conventions import check_known, check_rows
+from codex_acp.acp.conventions import check_extensions, check_known, check_rows
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from codex_acp.acp.conventions import QuickHandler
+    from codex_acp.acp.conventions import ExtensionHandler, QuickHandler
     from codex_acp.acp.v2_handlers import AgentHandlers, ClientHandlers
     from codex_acp.wire.registry import MethodInfo, ModelRegistry
 
@@ -37,6 +37,7 @@ class Handlers(NamedTuple):
     unstable: Mapping[str, object] | None = None
     unstable_notifications: Mapping[str, object] | None = None
     quick: Mapping[str, QuickHandler] | None = None
+    extensions: Mapping[str, ExtensionHandler] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class Dialect:
     requests: Mapping[str, RequestHandler | None]
     notifications: Mapping[str, NotificationHandler | None]
     quick: Mapping[str, QuickHandler]
+    extensions: Mapping[str, ExtensionHandler]
+    """Requests that are in no schema."""
     is_stable: bool
     """Whether what only the unstable schema has is to this side as if no schema had it."""
 
@@ -139,6 +142,7 @@ def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
     check_known("unstable request", requests, methods_of(handled, unstable=True))
     check_known("unstable notification", notifications, methods_of(heard, unstable=True))
     check_known("quick", handlers.quick or {}, handled)
+    check_extensions(handlers.extensions or {})
     return Dialect(
         version,
         tree.STABLE_MODELS if is_stable else tree.MODELS,
@@ -151,6 +155,7 @@ def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
             {**handlers.notifications, **notifications},
         ),
         handlers.quick or {},
+        handlers.extensions or {},
         is_stable,
     )
 

@@ -24,6 +24,7 @@ from codex_acp.acp.answers import (
     answer_rpc_error,
     cancelled,
     encoded_result,
+    extension_result,
     invalid_params,
     not_offered,
 )
@@ -279,6 +280,9 @@ class Side:
     def _accepted(self, request: Request) -> Callable[[], Awaitable[object]]:
         """What answers the request. Raises RpcError if nothing does."""
         method = request.method
+        extension = self._spoken.extensions.get(method)
+        if extension is not None:
+            return partial(extension_result, extension, request.params)
         handler = self._spoken.requests.get(method)
         if handler is None:
             raise not_offered(method)
@@ -311,7 +315,8 @@ class Side:
         entry.begins()
         try:
             result = await entry.run()
-            self._spoken.check_sent(method, self._spoken.handled[method], result)
+            if method not in self._spoken.extensions:
+                self._spoken.check_sent(method, self._spoken.handled[method], result)
             answer_result(responder, result)
         except Exception as error:  # noqa: BLE001 - logged and answered by the next line
             answer_failure(responder, error, was_cancelled=entry.cancelled)

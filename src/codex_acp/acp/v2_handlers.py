@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         UnstableClientNotificationHandlers,
         UnstableClientRequestHandlers,
     )
-    from codex_acp.acp.conventions import QuickHandler
+    from codex_acp.acp.conventions import ExtensionHandler, QuickHandler
 
 __all__ = ["AgentHandlers", "ClientHandlers"]
 
@@ -30,6 +30,7 @@ class AgentHandlers(NamedTuple):
     unstable: UnstableAgentRequestHandlers | None = None
     unstable_notifications: UnstableAgentNotificationHandlers | None = None
     quick: Mapping[str, QuickHandler] | None = None
+    extensions: Mapping[str, ExtensionHandler] | None = None
 
 
 class ClientHandlers(NamedTuple):

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import logging
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
-from codex_acp.adapter.logins.logins import Logins
 from codex_acp.adapter.logins.ways import login_ways
 from codex_acp.adapter.prompts.quick_prompts import QuickPrompts
 from codex_acp.adapter.sessions.after_opening import LOAD_AFTER_SECONDS, AfterOpening
-from codex_acp.adapter.sessions.archive import SessionArchive
 from codex_acp.adapter.sessions.opener import SessionOpener, Setup
-from codex_acp.adapter.sessions.opening_errors import sub_agent_session, unknown_session
+from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
 from codex_acp.adapter.sessions.session_transcript import SessionTranscript
 from codex_acp.adapter.sessions.sessions import Sessions
@@ -39,16 +38,18 @@ if TYPE_CHECKING:
     from codex_acp.acp.side import QuickHandler
     from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.load_ahead import LoadAhead
+    from codex_acp.adapter.logins.logins import Logins
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.prompts.host import PromptDone
+    from codex_acp.adapter.providers import Providers
     from codex_acp.adapter.server.app_server import AppServer
+    from codex_acp.adapter.sessions.archive import SessionArchive
     from codex_acp.adapter.sessions.methods import SessionMethods
     from codex_acp.adapter.sessions.opener import OpeningResult
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.sessions.session_services import SessionServices
     from codex_acp.adapter.sessions.sessions import OpenSession
     from codex_acp.adapter.side_tasks import Spawn
-    from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.mapping.agent.auth_methods import LoginWays
     from codex_acp.mapping.events.content import Block
@@ -88,24 +89,13 @@ class CodexAgent:
         self._session_methods: SessionMethods | None = None
         self._services: SessionServices | None = None
         self._login_ways = login_ways(os.environ, app_server.options.codex)
-        self.logins = Logins(app_server, self.client, self._opener.login, spawn)
-        self.authenticate, self.logout = self.logins.authenticate, self.logins.logout
-        self.auth_status = self.logins.status
-        self.archive = SessionArchive(
-            self._sessions,
-            self._opener,
-            lambda: self.methods,
-            self._preconditions.cancel,
-            lambda session_id: self._closed(session_id, "archived by the client"),
-        )
+        login = None if app_server.defaults is None else app_server.defaults.login
+        if login is not None:
+            self._opener.login.log_in = lambda: self.logins.by_default(login)
         self._sessions.when_known(self._known)
-        app_server.when_started(self._codex_started)
+        app_server.when_started(self._sessions.codex_started)
         app_server.when_refused(self._sessions.refused)
         self._after = AfterOpening(self._answered, when_loaded, ahead)
-
-    def _codex_started(self, codex: AppServerConnection) -> None:
-        self._sessions.codex_started(codex)
-        self.logins.codex_started(codex)
 
     @property
     def parts(self) -> tuple[Sessions, Config]:
@@ -116,8 +106,8 @@ class CodexAgent:
         """One row a method; None: not offered."""
         return {
             "initialize": self.initialize,
-            "authenticate": self.authenticate,
-            "logout": self.logout,
+            "authenticate": lambda request: self.logins.authenticate(request),  # noqa: PLW0108 - loads it
+            "logout": lambda request: self.logins.logout(request),  # noqa: PLW0108 - loads it
             "session/new": self.new_session,
             "session/load": self.load_session,
             "session/list": self.list_sessions,
@@ -138,10 +128,13 @@ class CodexAgent:
         return {
             "session/fork": self.fork_session,
             "session/set_title": self.set_title,
-            "session/archive": self.archive.archive,
-            "session/unarchive": self.archive.unarchive,
-            "session/status": self.archive.status,
-            "auth/status": self.auth_status,
+            "session/archive": lambda request: self.archive.archive(request),  # noqa: PLW0108 - loads it
+            "session/unarchive": lambda request: self.archive.unarchive(request),  # noqa: PLW0108 - loads it
+            "session/status": lambda request: self.archive.status(request),  # noqa: PLW0108 - loads it
+            "auth/status": lambda request: self.logins.status(request),  # noqa: PLW0108 - loads it
+            "providers/list": lambda request: self.providers.list(request),  # noqa: PLW0108 - loads it
+            "providers/set": lambda request: self.providers.set(request),  # noqa: PLW0108 - loads it
+            "providers/disable": lambda request: self.providers.disable(request),  # noqa: PLW0108 - loads it
         }
 
     def quick(self) -> Mapping[str, QuickHandler]:
@@ -194,6 +187,21 @@ class CodexAgent:
         self.spawn(self._app_server.warm_up)
         return self._login_ways
 
+    @cached_property
+    def logins(self) -> Logins:
+        """The logins of its Codex; loaded when they are asked for."""
+        from codex_acp.adapter.logins.logins import Logins
+
+        check = self._opener.login
+        return Logins(self._app_server, self.client, check, self.spawn, self.providers)
+
+    @cached_property
+    def providers(self) -> Providers:
+        """Where the model is asked; loaded when that is asked for."""
+        from codex_acp.adapter.providers import Providers
+
+        return Providers(self._opener, self._sessions)
+
     # Sessions.
 
     async def new_session(
@@ -229,7 +237,6 @@ class CodexAgent:
         self, request: v1.LoadSessionRequest, audience: Audience | None = None
     ) -> v1.LoadSessionResponse:
         """See `SessionMethods.load`."""
-        self.not_below(request.session_id)
         opened = await self.methods.load(request, audience)
         return cast("v1.LoadSessionResponse", self._answer("LoadSessionResponse", opened))
 
@@ -237,7 +244,6 @@ class CodexAgent:
         self, request: v1.ResumeSessionRequest, audience: Audience | None = None
     ) -> v1.ResumeSessionResponse:
         """See `SessionMethods.resume`."""
-        self.not_below(request.session_id)
         opened = await self.methods.resume(request, audience)
         return cast("v1.ResumeSessionResponse", self._answer("ResumeSessionResponse", opened))
 
@@ -245,7 +251,6 @@ class CodexAgent:
         self, request: v1.ForkSessionRequest, audience: Audience | None = None
     ) -> v1.ForkSessionResponse:
         """See `SessionMethods.fork`."""
-        self.not_below(request.session_id)
         opened = await self.methods.fork(request, audience)
         also: dict[str, JsonValue] = {"sessionId": opened.session_id}
         return cast("v1.ForkSessionResponse", self._answer("ForkSessionResponse", opened, also))
@@ -256,7 +261,6 @@ class CodexAgent:
 
     async def close_session(self, request: v1.CloseSessionRequest) -> v1.CloseSessionResponse:
         """See `SessionMethods.close`."""
-        self.not_below(request.session_id)
         self._preconditions.cancel(request.session_id)
         response = await self.methods.close(request)
         self._closed(request.session_id, "closed by the client")
@@ -264,7 +268,6 @@ class CodexAgent:
 
     async def delete_session(self, request: v1.DeleteSessionRequest) -> v1.DeleteSessionResponse:
         """See `SessionMethods.delete`."""
-        self.not_below(request.session_id)
         request.session_id = canonical_id(request.session_id)  # else an open one lived on
         self._preconditions.cancel(request.session_id)
         was_open = request.session_id in self._sessions
@@ -273,9 +276,19 @@ class CodexAgent:
             self._closed(request.session_id, "deleted by the client")
         return response
 
+    @cached_property
+    def archive(self) -> SessionArchive:
+        """The archive of its sessions; loaded when it is asked for."""
+        from codex_acp.adapter.sessions.archive import SessionArchive
+
+        def ended(session_id: str) -> None:
+            self._closed(session_id, "archived by the client")
+
+        ending = self._preconditions.cancel
+        return SessionArchive(self._sessions, self._opener, self.methods, ending, ended)
+
     async def set_title(self, request: v1.SetSessionTitleRequest) -> v1.SetSessionTitleResponse:
         """See `SessionMethods.set_title`."""
-        self.not_below(request.session_id)
         return await self.methods.set_title(request)
 
     async def set_mode(self, request: v1.SetSessionModeRequest) -> v1.SetSessionModeResponse:
@@ -358,13 +371,16 @@ class CodexAgent:
         blocks: Sequence[Block],
         when_inserted: Callable[[str], None] | None = None,
         *,
+        joins: bool = False,
         early: EarlyTurn | None = None,
     ) -> PromptDone:
         """See `Session.prompt`; -32002 for a session that is not open here."""
         session_id = self.session(session_id).id
         running = self._preconditions.run(
             session_id,
-            lambda: self.session(session_id).prompt(blocks, when_inserted, early),
+            lambda: self.session(session_id).prompt(
+                blocks, when_inserted, joins=joins, early=early
+            ),
             begun=early is not None,
         )
         return await self._transcript.prompt(session_id, running)
@@ -372,10 +388,9 @@ class CodexAgent:
     def cancel(self, notification: v1.CancelNotification) -> None:
         """See `Session.cancel`; one for an unknown session is only logged."""
         session_id = notification.session_id
-        session, above = self._sessions.known(session_id), self._sessions.root_of(session_id)
-        if above is not None:
-            self._sessions.cancel_sub_agent(above, session_id)
-        elif session is None:
+        if self._sessions.cancel_sub_agent(session_id):
+            return
+        if (session := self._sessions.known(session_id)) is None:
             logger.warning("session/cancel names the unknown session %s", session_id)
         else:
             self._preconditions.cancel(session.id)
@@ -383,16 +398,11 @@ class CodexAgent:
 
     def session(self, session_id: str) -> Session:
         """An open session. Raises RpcError: -32002; -32602 for a sub-agent's."""
-        self.not_below(session_id)
+        self._sessions.not_below(session_id)
         session = self._sessions.known(session_id)
         if session is None:
             raise unknown_session(session_id)
         return session
-
-    def not_below(self, session_id: str) -> None:
-        """Raises RpcError -32602 for a sub-agent's session: its work is the agent's to give."""
-        if self._sessions.root_of(canonical_id(session_id)) is not None:
-            raise sub_agent_session(session_id)
 
     def _closed(self, session_id: str, reason: str) -> None:
         if self._services is not None:

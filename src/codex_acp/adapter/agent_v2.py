@@ -9,12 +9,13 @@ first ``initialize`` and ``session/new`` are answered without a model, so those 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import anyio
 
 from codex_acp.acp._generated.v2.methods import MODELS
 from codex_acp.acp.v2_handlers import AgentHandlers
+from codex_acp.adapter.providers_v2 import ProvidersInV2
 from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.encode import encode_json
@@ -24,7 +25,7 @@ from codex_acp.mapping.v2 import handshake
 from codex_acp.mapping.v2.offers import command, option
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
     from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp._generated.v2 import models as v2
@@ -33,74 +34,18 @@ if TYPE_CHECKING:
         AgentRequestHandlers,
         UnstableAgentRequestHandlers,
     )
-    from codex_acp.adapter.sessions.session import Session
-    from codex_acp.adapter.side_tasks import Spawn
+    from codex_acp.acp.conventions import ExtensionHandler
+    from codex_acp.adapter.agent_methods import AgentMethods
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
-    from codex_acp.mapping.agent.auth_methods import LoginWays
-    from codex_acp.mapping.config.options import Option
     from codex_acp.mapping.events.content import Block
-    from codex_acp.mapping.events.session_events import Command
     from codex_acp.wire.model import WireModel
 
     _Json = dict[str, JsonValue]
 
-__all__ = ["AgentInV2", "AgentMethods"]
+__all__ = ["AgentInV2"]
 
 COMMANDS_SECONDS: Final = 0.1
 """How much longer an answer may take for the list of commands; what comes later is an update."""
-
-
-class _Config(Protocol):
-    """Whoever has the config options of open sessions."""
-
-    def options(self, session_id: str) -> Sequence[Option]:
-        """Those of one; none of a session that is not open."""
-
-
-class _Archive(Protocol):
-    """Whoever has the archive of sessions: see `SessionArchive`."""
-
-    async def archive(self, request: v1.ArchiveSessionRequest) -> object: ...
-    async def unarchive(self, request: v1.UnarchiveSessionRequest) -> object: ...
-    async def status(self, request: v1.SessionStatusRequest) -> v1.SessionStatusResponse: ...
-
-
-class AgentMethods(Protocol):
-    """What is asked of an agent here; `CodexAgent` is one, for one client."""
-
-    @property
-    def config(self) -> _Config:
-        """The config options of its sessions."""
-
-    @property
-    def archive(self) -> _Archive:
-        """The archive of its sessions."""
-
-    @property
-    def spawn(self) -> Spawn:
-        """Starts a task that may outlive a request."""
-
-    def introduce(self, params: dict[str, JsonValue], version: int) -> LoginWays:
-        """See `CodexAgent`, also for the others."""
-
-    async def authenticate(self, request: v1.AuthenticateRequest) -> object: ...
-    async def logout(self, request: v1.LogoutRequest) -> object: ...
-    async def auth_status(self, request: v1.AuthStatusRequest) -> object: ...
-    async def new_session(self, request: v1.NewSessionRequest) -> v1.NewSessionResponse: ...
-    async def load_session(self, request: v1.LoadSessionRequest) -> object: ...
-    async def resume_session(self, request: v1.ResumeSessionRequest) -> object: ...
-    async def fork_session(self, request: v1.ForkSessionRequest) -> v1.ForkSessionResponse: ...
-    async def list_sessions(self, request: v1.ListSessionsRequest) -> v1.ListSessionsResponse: ...
-    async def close_session(self, request: v1.CloseSessionRequest) -> object: ...
-    async def delete_session(self, request: v1.DeleteSessionRequest) -> object: ...
-    async def set_title(self, request: v1.SetSessionTitleRequest) -> v1.SetSessionTitleResponse: ...
-    async def set_config_option(self, request: v1.SetSessionConfigOptionRequest) -> object: ...
-    async def commands(self, session_id: str) -> Sequence[Command] | None: ...
-    def session(self, session_id: str) -> Session: ...
-    async def run_prompt(
-        self, session_id: str, blocks: Sequence[Block], when_inserted: Callable[[str], None]
-    ) -> object: ...
-    def cancel(self, notification: v1.CancelNotification) -> None: ...
 
 
 Start: TypeAlias = (
@@ -116,17 +61,19 @@ class AgentInV2:
 
     def __init__(self, agent: AgentMethods, start: Start | None = None) -> None:
         self._agent = agent
+        self._providers = ProvidersInV2(agent)
         self._begin = start
         self._unbegun: dict[str, list[anyio.CancelScope]] = {}
         """Prompts by session that came in one read with what follows them."""
 
-    def handlers(self) -> AgentHandlers:
+    def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> AgentHandlers:
         """What the connection is given."""
         return AgentHandlers(
             self.requests(),
             self.notifications(),
             self.unstable(),
             quick={"initialize": self._quick_initialize, "session/new": self._quick_new_session},
+            extensions=extensions,
         )
 
     def requests(self) -> AgentRequestHandlers:
@@ -159,6 +106,9 @@ class AgentInV2:
             "session/unarchive": self.unarchive_session,
             "session/status": self.session_status,
             "auth/status": self.auth_status,
+            "providers/list": self._providers.list,
+            "providers/set": self._providers.set,
+            "providers/disable": self._providers.disable,
         }
 
     # The connection.
@@ -187,17 +137,17 @@ class AgentInV2:
 
     async def login(self, request: v2.LoginAuthRequest) -> v2.LoginAuthResponse:
         """See `Authentication.authenticate`."""
-        await self._agent.authenticate(_in_v1("AuthenticateRequest", request))
+        await self._agent.logins.authenticate(_in_v1("AuthenticateRequest", request))
         return cast("v2.LoginAuthResponse", _answer("LoginAuthResponse", {}))
 
     async def logout(self, request: v2.LogoutAuthRequest) -> v2.LogoutAuthResponse:
         """See `Authentication.logout`."""
-        await self._agent.logout(_in_v1("LogoutRequest", request))
+        await self._agent.logins.logout(_in_v1("LogoutRequest", request))
         return cast("v2.LogoutAuthResponse", _answer("LogoutAuthResponse", {}))
 
     async def auth_status(self, request: v2.AuthStatusRequest) -> v2.AuthStatusResponse:
         """See `Logins.status`."""
-        status = await self._agent.auth_status(_in_v1("AuthStatusRequest", request))
+        status = await self._agent.logins.status(_in_v1("AuthStatusRequest", request))
         return cast("v2.AuthStatusResponse", _answer("AuthStatusResponse", status))
 
     # Sessions.
@@ -356,7 +306,8 @@ class AgentInV2:
         """See `CodexAgent.cancel`."""
         for scope in self._unbegun.pop(notification.session_id, ()):
             scope.cancel()
-        self._agent.cancel(_in_v1("CancelNotification", notification))
+        # The one field is the same: nothing of v1 is loaded for what may come in any turn.
+        self._agent.cancel(cast("v1.CancelNotification", notification))
 
     # One command.
 

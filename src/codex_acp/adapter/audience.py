@@ -45,17 +45,22 @@ class Outgoing(Protocol):
 
 
 class Asks(Protocol):
-    """Whoever can be asked something of a person. What these raise is a CodexAcpError."""
+    """Whoever can be asked something of a person. What these raise is a CodexAcpError.
+
+    ``asked`` is told the id of each request by which it is asked, where that may be several.
+    """
 
     @property
     def next_request_id(self) -> int | None:
         """The id that the next question will have; None while nobody is there to be asked."""
 
-    async def request_permission(self, question: PermissionQuestion) -> Selected | OutcomeCancelled:
+    async def request_permission(
+        self, question: PermissionQuestion, asked: Callable[[int | None], None]
+    ) -> Selected | OutcomeCancelled:
         """Ask whether one action may run."""
 
     async def elicitation_create(
-        self, params: CreateElicitationRequest
+        self, params: CreateElicitationRequest, asked: Callable[[int | None], None] | None = None
     ) -> CreateElicitationResponse:
         """Ask for input."""
 

@@ -21,9 +21,10 @@ from codex_acp.mapping.events.session_events import TextChunk, ThoughtChunk, Too
 from codex_acp.wire.codec import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Sequence
 
     from codex_acp.acp.agent_side import AgentSide
+    from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.mapping.events.session_events import SessionEvent
 
 __all__ = ["Outflow"]
@@ -107,7 +108,7 @@ class Outflow:
     def __init__(
         self,
         side: AgentSide,
-        spawn: Callable[[Callable[[], Coroutine[None, None, None]]], object],
+        spawn: Spawn,
         write: Write,
     ) -> None:
         self._side = side

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.conventions import acp_connection
 from codex_acp.adapter.agent import CodexAgent
+from codex_acp.adapter.extensions import extensions_of
 from codex_acp.adapter.load_ahead import LoadAhead
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.adapter.side_tasks import SideTasks
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from codex_acp.acp.v2 import AgentHandlers
+    from codex_acp.adapter.session_defaults import SessionDefaults
     from codex_acp.codex.connection.handshake import Hello
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.errors import LaunchError
@@ -76,6 +78,7 @@ async def serve_link(
             agent.notifications() if 1 in versions else None,
             quick=agent.quick(),
             unstable=agent.unstable(),
+            extensions=extensions_of(lambda _: agent, 1),
             v2=(lambda: _in_v2(agent)) if 2 in versions else None,
         )
         agent.join(side)
@@ -92,7 +95,7 @@ def _in_v2(agent: CodexAgent) -> AgentHandlers:
     """Loaded with the first client that speaks v2."""
     from codex_acp.adapter.agent_v2 import AgentInV2
 
-    return AgentInV2(agent, agent.start).handlers()
+    return AgentInV2(agent, agent.start).handlers(extensions_of(lambda _: agent, 2))
 
 
 def run_stdio(
@@ -103,13 +106,15 @@ def run_stdio(
     *,
     line_limit: int = DEFAULT_LINE_LIMIT,
     versions: Collection[int] = VERSIONS,
+    defaults: SessionDefaults | None = None,
     hello: Hello | None = None,
 ) -> int:
     """Serve on ``link`` until it ends or a signal comes; the exit code of the process.
 
-    ``versions`` are those of ACP that are offered; ``hello`` was said to the spawned Codex.
+    ``versions`` are those of ACP that are offered, ``defaults`` what each session is given;
+    ``hello`` was said to the spawned Codex.
     """
-    app_server = AppServer(options, spawned, hello=hello)
+    app_server = AppServer(options, spawned, defaults=defaults, hello=hello)
     return asyncio.run(_main(link, app_server, transcript, line_limit, versions))
 
 

@@ -197,6 +197,10 @@ class _Chat:
         which = [] if options.is_ours else ["--agent", options.agent]
         if options.command is not None:
             which = ["--command", "..."]
+        elif options.connect is not None:
+            which = ["--connect", options.connect]
+            if options.token_file is not None:
+                which += ["--token-file", options.token_file]
         return " ".join([*which, "--resume", visible(session.session_id)])
 
 

@@ -30,6 +30,15 @@ environment:
   CODEX_ACP_TRANSCRIPT  the transcript, where --transcript does not name one
   CODEX_ACP_TOKEN  the token of --listen, where --token-file does not name some
   CODEX_HOME     Codex's own: its configuration, login and sessions
+
+read as by @agentclientprotocol/codex-acp:
+  CODEX_CONFIG   a JSON object of settings for Codex; -c goes before it
+  MODEL_PROVIDER the model provider
+  INITIAL_AGENT_MODE  the mode in which a new session begins; what it is, is said
+  DEFAULT_AUTH_REQUEST  the login to make when Codex needs one, as params of authenticate
+  CODEX_API_KEY, OPENAI_API_KEY  the key of the login api-key, the first that is set
+  NO_BROWSER     if set, the login chat-gpt, which needs a browser here, is not offered
+  APP_SERVER_LOGS  a directory for the log, app-server.log, where --log-file names none
 """
 
 

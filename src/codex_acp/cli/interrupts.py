@@ -6,7 +6,7 @@ import signal
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from types import FrameType, TracebackType
+    from types import FrameType
     from typing import Self
 
 __all__ = ["EndSignals"]
@@ -31,12 +31,7 @@ class EndSignals:
             self._before[number] = signal.signal(number, self._end)
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         """Give them back."""
         for number in _SIGNALS:
             before = self._before.pop(number)

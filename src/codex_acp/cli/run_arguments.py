@@ -150,7 +150,7 @@ def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
         "--command", metavar="LINE", help="any agent: its command, split into words as a shell does"
     )
     which.add_argument(
-        "--connect", metavar="URL", help="one that listens, e.g. at ws://127.0.0.1:8765/acp"
+        "--connect", metavar="URL", help="one that listens, at ws://, wss://, http:// or https://"
     )
     parser.add_argument(
         "--token-file",

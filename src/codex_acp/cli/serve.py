@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.adapter.network.listen import NetworkOptions
+    from codex_acp.adapter.session_defaults import SessionDefaults
     from codex_acp.transcript.log import Transcript
     from codex_acp.transport.child import ChildProcess
 
@@ -35,6 +36,17 @@ BAD_ARGUMENTS = 2
 
 PROTOCOLS = {"auto": (1, 2), "v1": (1,), "v2": (2,)}
 """``--protocol`` → the versions of ACP that a client is offered."""
+
+ADAPTER_VARIABLES = frozenset(
+    {
+        "APP_SERVER_LOGS",
+        "CODEX_CONFIG",
+        "DEFAULT_AUTH_REQUEST",
+        "INITIAL_AGENT_MODE",
+        "MODEL_PROVIDER",
+    }
+)
+"""See `codex_acp.cli.adapter_variables`, which is loaded if one of them is set."""
 
 TRANSCRIPT_VARIABLE = "CODEX_ACP_TRANSCRIPT"
 """See `transcript_path`; looked for here, since without one nothing of a transcript is loaded."""
@@ -64,10 +76,20 @@ def serve(
     has it hold the messages of both protocols too. With ``network`` clients come over that, and a
     signal is the end. ``protocol`` is one of `PROTOCOLS`.
     """
+    defaults: SessionDefaults | None = None
     try:
+        if not ADAPTER_VARIABLES.isdisjoint(os.environ):
+            from codex_acp.cli.adapter_variables import read_variables
+
+            read = read_variables(os.environ)
+            args = (*read.arguments, *options.args)
+            options = LaunchOptions(options.codex, args, options.env, options.cwd)
+            defaults, log_file = read.defaults, log_file or read.log_file
+            for line in read.said:
+                complain(f"{PROGRAM}: {line}")
         level = chosen_level(log_level)
         log = None if log_file is None else LogFile(log_file)
-    except ValueError as error:
+    except (ValueError, MisuseError) as error:
         print(f"{PROGRAM}: error: {error}", file=sys.stderr)
         return BAD_ARGUMENTS
     own_codex = network is not None and not network.shared  # then each connection starts its own
@@ -79,10 +101,10 @@ def serve(
         if network is not None:
             from dataclasses import replace
 
-            network = replace(network, versions=PROTOCOLS[protocol])
+            network = replace(network, versions=PROTOCOLS[protocol], defaults=defaults)
             run = _network(network, options, spawned)
         else:
-            run = _stdio(options, spawned, line_limit, PROTOCOLS[protocol])
+            run = _stdio(options, spawned, line_limit, PROTOCOLS[protocol], defaults)
         return _recorded(run, transcript, transcript_wire)
     except MisuseError as error:
         _complain(str(error))
@@ -102,6 +124,7 @@ def _stdio(
     spawned: ChildProcess | LaunchError | None,
     line_limit: int | None,
     versions: tuple[int, ...],
+    defaults: SessionDefaults | None,
 ) -> Callable[[Transcript], int]:
     """Serve one client on standard input and output."""
     if os.isatty(0):
@@ -118,7 +141,14 @@ def _stdio(
     link = StdioLink(stdout_fd=claim_stdout(), early=early)
     limit = DEFAULT_LINE_LIMIT if line_limit is None else line_limit
     return lambda transcript: run_stdio(
-        link, options, spawned, transcript, line_limit=limit, versions=versions, hello=hello
+        link,
+        options,
+        spawned,
+        transcript,
+        line_limit=limit,
+        versions=versions,
+        defaults=defaults,
+        hello=hello,
     )
 
 

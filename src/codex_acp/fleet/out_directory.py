@@ -67,24 +67,15 @@ class OutDirectory:
                 by = lock.noted() or "another process"
                 msg = f"{folder} is in use by {by}; wait for it, or name another directory"
                 raise OutDirectoryInUse(msg)
+            with lock.released_on_error():
+                lock.note(f"process {os.getpid()} on {socket.gethostname()}")
+                fleet_id = _claim(folder, resume=resume)
+                make_private(folder / "tasks")
+                for left in (folder / "tasks").glob(f"{_UNFINISHED}*"):
+                    remove_tree(left)
         except OSError as error:
-            why = error.strerror or str(error)
-            msg_0 = f"{folder} cannot be used: {why}"
-            raise OutDirectoryError(msg_0) from error
-        try:
-            lock.note(f"process {os.getpid()} on {socket.gethostname()}")
-            fleet_id = _claim(folder, resume=resume)
-            make_private(folder / "tasks")
-            for left in (folder / "tasks").glob(f"{_UNFINISHED}*"):
-                remove_tree(left)
-        except OSError as error:
-            lock.release()
-            why = error.strerror or str(error)
-            msg_0 = f"{folder} cannot be used: {why}"
-            raise OutDirectoryError(msg_0) from error
-        except BaseException:
-            lock.release()
-            raise
+            msg = f"{folder} cannot be used: {error.strerror or error}"
+            raise OutDirectoryError(msg) from error
         return cls(folder, fleet_id, lock)
 
     def outcomes(self) -> Iterator[Outcome]:

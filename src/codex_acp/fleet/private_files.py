@@ -6,12 +6,12 @@ import fcntl
 import os
 import shutil
 import stat
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 __all__ = [
     "FileLock",
@@ -113,6 +113,15 @@ class FileLock:
         with suppress(OSError):
             return self._path.read_text(encoding="utf-8", errors="replace").strip()
         return ""
+
+    @contextmanager
+    def released_on_error(self) -> Iterator[None]:
+        """While what it is for is made."""
+        try:
+            yield
+        except BaseException:
+            self.release()
+            raise
 
     def release(self, *, remove: bool = False) -> None:
         """Give it back; ``remove``: with its file."""

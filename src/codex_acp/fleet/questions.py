@@ -7,26 +7,29 @@ worker, which takes no option that the agent did not offer.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from codex_acp.acp.as_v1.values import as_json
 from codex_acp.acp.types import (
     AcceptCreateElicitationResponse,
+    CancelCreateElicitationResponse,
     RequestPermissionRequest,
     SelectedRequestPermissionOutcome,
     SessionFormCreateElicitationRequest,
     SessionUrlCreateElicitationRequest,
     ToolCallUpdate,
+    WireModel,
 )
 from codex_acp.errors import CodexAcpError
 from codex_acp.runtime import Permission, ToolCall
 from codex_acp.runtime.elicitations import ask_form, ask_url
 from codex_acp.runtime.permissions import Decision, decide
-from codex_acp.runtime.updates import as_json
 from codex_acp.wire.codec import decode
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from codex_acp.acp.types import CreateElicitationResponse
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.runtime import Form, FormAnswer, UrlAnswer, UrlRequest
 
@@ -40,6 +43,9 @@ __all__ = [
     "answer_url",
     "permission_question",
 ]
+
+
+T = TypeVar("T", bound=WireModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,21 +111,27 @@ async def answer_form(
     callback: FleetFormCallback, task_id: str, question: Mapping[str, JsonValue]
 ) -> tuple[dict[str, JsonValue], bool]:
     """The answer as the protocol has it, and whether it accepts."""
-    try:
-        form = decode(SessionFormCreateElicitationRequest, question.get("request"), "a form")
-    except CodexAcpError:
-        return {"answer": {"action": "cancel"}}, False
-    answer = await ask_form(lambda same: callback(task_id, same), form)
-    return {"answer": as_json(answer)}, isinstance(answer, AcceptCreateElicitationResponse)
+    form = _asked(SessionFormCreateElicitationRequest, question)
+    return await _told(form, lambda asked: ask_form(lambda same: callback(task_id, same), asked))
 
 
 async def answer_url(
     callback: FleetUrlCallback, task_id: str, question: Mapping[str, JsonValue]
 ) -> tuple[dict[str, JsonValue], bool]:
     """The same for a URL."""
+    page = _asked(SessionUrlCreateElicitationRequest, question)
+    return await _told(page, lambda asked: ask_url(lambda same: callback(task_id, same), asked))
+
+
+def _asked(model: type[T], question: Mapping[str, JsonValue]) -> T | None:
     try:
-        request = decode(SessionUrlCreateElicitationRequest, question.get("request"), "a URL")
+        return decode(model, question.get("request"), "an elicitation")
     except CodexAcpError:
-        return {"answer": {"action": "cancel"}}, False
-    answer = await ask_url(lambda same: callback(task_id, same), request)
+        return None
+
+
+async def _told(
+    asked: T | None, ask: Callable[[T], Awaitable[CreateElicitationResponse]]
+) -> tuple[dict[str, JsonValue], bool]:
+    answer = CancelCreateElicitationResponse() if asked is None else await ask(asked)
     return {"answer": as_json(answer)}, isinstance(answer, AcceptCreateElicitationResponse)

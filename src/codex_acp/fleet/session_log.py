@@ -11,13 +11,13 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from codex_acp.acp.as_v1.values import as_json
 from codex_acp.acp.types import (
     AgentMessageChunkSessionUpdate,
     AgentThoughtChunkSessionUpdate,
     AvailableCommandsUpdateSessionUpdate,
     TextContentBlock,
 )
-from codex_acp.runtime.updates import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

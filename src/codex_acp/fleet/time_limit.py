@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
     from typing import Self
 
 __all__ = ["TimeLimit"]
@@ -30,13 +29,8 @@ class TimeLimit:
         await self._timeout.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self._timeout.__aexit__(exc_type, exc, traceback)
+    async def __aexit__(self, *exc: Any) -> None:
+        await self._timeout.__aexit__(*exc)
 
     @property
     def expired(self) -> bool:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from codex_acp.acp.as_v1.values import as_json
 from codex_acp.fleet.questions import permission_question
-from codex_acp.runtime.updates import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

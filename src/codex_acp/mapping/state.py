@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         TurnError,
     )
     from codex_acp.mapping.calls.open_calls import OpenCall
+    from codex_acp.mapping.events.session_events import RateLimit
     from codex_acp.mapping.session.sub_agents import SubAgent
     from codex_acp.mapping.streamed_text import SentThought
 
@@ -68,6 +69,9 @@ class SessionState:
 
     context_usage: tuple[int, int] | None = None
     """Tokens in the context and its size, as they were sent last."""
+
+    rate_limits: dict[str, RateLimit] = field(default_factory=dict)
+    """The account's limits by their ids, as far as they were told; see `session.rate_limits`."""
 
     goal: tuple[str, str] | None = None
     """The thread's goal and its status, as they were said last."""

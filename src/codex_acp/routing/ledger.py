@@ -12,7 +12,7 @@ commands 14 crossed, and none had begun when the interrupt came.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from codex_acp.codex.approvals.action_ids import SHARED_ID, ActionIds
@@ -151,13 +151,24 @@ class Ledger:
         entry = self._pending[key] = LedgerEntry(key, token, route, listed, acp_request_id)
         return entry
 
+    def asked(self, key: Key, acp_request_id: RequestId | None) -> None:
+        """A pending approval is asked by this permission request from now on."""
+        entry = self._pending.get(key)
+        if entry is not None:
+            self._pending[key] = replace(entry, acp_request_id=acp_request_id)
+
     def declined(self, request: ServerRequest) -> FailedClosed | None:
         """A request was declined without being entered: what shares its id fails closed as well."""
         collision = self._ids.declined(request)
         return None if collision is None else self._fail_closed(collision)
 
     def answered(
-        self, key: Key, token: str, answer: Answer, now: classify.Approval | None, running: bool
+        self,
+        key: Key,
+        token: str,
+        answer: Answer,
+        now: classify.ApprovalRequest | None,
+        running: bool,
     ) -> Settlement | None:
         """The client answered the permission request that was opened as ``token``.
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from codex_acp.acp import AgentFeatures
+    from codex_acp.acp.agent_of_v2 import AgentOfVersion2
     from codex_acp.acp.types import AuthMethod, SessionNotification
     from codex_acp.acp.v2 import ClientHandlers
     from codex_acp.errors import InvalidPayload
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from codex_acp.runtime.agent_spec import AgentSpec
     from codex_acp.runtime.services import Services
     from codex_acp.runtime.updates import Update
-    from codex_acp.runtime.v2_agent import AgentOfVersion2
     from codex_acp.transport.connection import Direction
     from codex_acp.transport.link import Link
 
@@ -272,7 +272,7 @@ class AgentProcess:
         requests, notifications = handlers.requests(), handlers.notifications()
 
         def version_2() -> ClientHandlers:
-            from codex_acp.runtime.v2_agent import AgentOfVersion2
+            from codex_acp.acp.agent_of_v2 import AgentOfVersion2
 
             self._agent = AgentOfVersion2(self._side, requests, notifications, self._give)
             return self._agent.handlers()

@@ -6,10 +6,11 @@ Owns what becomes of an update that does not fit the schema. Must not know who g
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
+from codex_acp.acp.as_v1.values import as_json
 from codex_acp.acp.stable_only import is_unstable
-from codex_acp.acp.types import SessionUpdate, TextContentBlock, UnknownVariant, WireModel
+from codex_acp.acp.types import SessionUpdate, TextContentBlock, UnknownVariant
 
 if TYPE_CHECKING:
     from codex_acp.acp.types import ContentBlock
@@ -60,8 +61,3 @@ def kind_of(update: Update) -> str:
 def text_of(content: ContentBlock) -> str:
     """The text of a block of text; nothing of any other."""
     return content.text if isinstance(content, TextContentBlock) else ""
-
-
-def as_json(model: WireModel) -> dict[str, Any]:
-    """A model as plain JSON data under its wire names: what was set, nothing else."""
-    return model.model_dump(mode="json", by_alias=True, exclude_unset=True, serialize_as_any=True)

@@ -25,7 +25,6 @@ from codex_acp.transport.memory import memory_pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
     from typing import Self
 
     from codex_acp.errors import TransportError
@@ -66,12 +65,7 @@ class ScriptedAppServer:
         self._receiver.run(self.player.start())
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_exc: object) -> None:
         """Close the server's end."""
         await self._end.aclose()
 

@@ -7,18 +7,14 @@ settings are those of Codex's ``config.toml``.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from codex_acp.errors import MisuseError
+from codex_acp.testing.home_directories import HomeDirectories
 from codex_acp.testing.toml_writer import TomlValue, toml_text
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from pathlib import Path
     from typing import Self
 
 __all__ = ["CodexHome", "ApprovalPolicy", "SandboxMode", "DEFAULT_MODEL"]
@@ -34,17 +30,13 @@ DEFAULT_MODEL = "gpt-5.5"
 NO_MODEL_URL = "http://127.0.0.1:9/v1"
 """The discard port: nothing listens there, so a turn fails at once and nothing else does."""
 
-REMOVE_TRIES = 20
-REMOVE_PAUSE_SECONDS = 0.1
-"""Codex may still write when the directory is removed: try again for two seconds."""
-
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "LD_LIBRARY_PATH", "CODEX_PATH")
 """What the child inherits. All else is left out: no key, no account, no proxy, and no CODEX_* but
 the one that names the binary."""
 
 
-class CodexHome:
-    """Three directories and an environment, removed at the end.
+class CodexHome(HomeDirectories):
+    """Four directories and an environment, removed at the end.
 
     ``with ScriptedModel(script) as model, CodexHome(model.base_url) as home:`` and then run
     ``codex app-server`` with ``env=home.env`` and threads in ``home.workspace``.
@@ -65,58 +57,17 @@ class CodexHome:
         config: Mapping[str, TomlValue] | None = None,
         parent: str | os.PathLike[str] | None = None,
     ) -> None:
+        super().__init__("codex-home-", parent)
         settings = _settings(base_url or NO_MODEL_URL, approval_policy, sandbox_mode, model)
         if mcp_servers:
             settings["mcp_servers"] = mcp_servers
         self.config: Mapping[str, TomlValue] = _merged(settings, config or {})
-        self._parent = parent
-        self._root: Path | None = None
-
-    def __repr__(self) -> str:
-        return f"CodexHome({None if self._root is None else str(self._root)!r})"
 
     def __enter__(self) -> Self:
         """Make the directories and write ``config.toml``."""
-        if self._root is not None:
-            raise MisuseError("this CodexHome is already in use; make a new one")
-        # Resolved: on macOS the temporary directory is a link and Codex reports real paths.
-        self._root = Path(tempfile.mkdtemp(prefix="codex-home-", dir=self._parent)).resolve()
-        for directory in (self.codex_home, self.home, self.workspace, self.temporary):
-            directory.mkdir()
+        super().__enter__()
         self.config_file.write_text(toml_text(self.config), encoding="utf-8")
         return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Remove everything."""
-        self.remove()
-
-    def remove(self) -> None:
-        """Remove the directories; never raises, and gives up after two seconds."""
-        if self._root is None:
-            return
-        root, self._root = self._root, None
-        for _ in range(REMOVE_TRIES):
-            shutil.rmtree(root, ignore_errors=True)
-            if not root.exists():
-                return
-            time.sleep(REMOVE_PAUSE_SECONDS)
-
-    @property
-    def root(self) -> Path:
-        """The directory that holds the other three. Raises MisuseError outside the ``with``."""
-        if self._root is None:
-            raise MisuseError("the CodexHome has no directories; use it in a with statement")
-        return self._root
-
-    @property
-    def codex_home(self) -> Path:
-        """``CODEX_HOME``: configuration, sessions, logs."""
-        return self.root / "codex"
 
     @property
     def config_file(self) -> Path:
@@ -124,27 +75,11 @@ class CodexHome:
         return self.codex_home / "config.toml"
 
     @property
-    def home(self) -> Path:
-        """A bare ``HOME``: Codex runs commands in a login shell, and a profile would slow it."""
-        return self.root / "home"
-
-    @property
-    def temporary(self) -> Path:
-        """What the process has as ``TMPDIR``."""
-        return self.root / "tmp"
-
-    @property
-    def workspace(self) -> Path:
-        """An empty directory for the threads to work in."""
-        return self.root / "workspace"
-
-    @property
     def env(self) -> dict[str, str]:
         """The whole environment of the Codex process, a new dict each time."""
         env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         env["CODEX_HOME"] = str(self.codex_home)
         env["HOME"] = str(self.home)
-        # Codex leaves files of its sandbox in the temporary directory.
         env["TMPDIR"] = str(self.temporary)
         env["NO_PROXY"] = env["no_proxy"] = "127.0.0.1,localhost"
         return env

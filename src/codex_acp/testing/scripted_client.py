@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codex_acp.acp import connect_agent
 from codex_acp.acp.permission_options import outcome_of
@@ -30,7 +30,6 @@ from codex_acp.acp.types import (
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
     from typing import Self
 
     from codex_acp.acp import ConnectedAgent
@@ -126,13 +125,8 @@ class ScriptedClient:
             self._stack = stack.pop_all()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        return await self._stack.__aexit__(kind, error, trace)
+    async def __aexit__(self, *exc: Any) -> bool | None:
+        return await self._stack.__aexit__(*exc)
 
     async def new_session(self) -> str:
         """Another session; its id. The first is made when the client is entered."""

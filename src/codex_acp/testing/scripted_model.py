@@ -20,7 +20,6 @@ from codex_acp.testing.sse import encode_response
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
     from typing import Self
 
     from codex_acp.testing.model_http import ModelServer
@@ -80,12 +79,7 @@ class ScriptedModel:
         self._server.start()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         """Stop to listen, cut what is still being streamed, and wait for the threads."""
         self.close()
 

@@ -13,7 +13,7 @@ from typing import TypeAlias, Union
 
 from codex_acp.errors import MisuseError
 
-__all__ = ["TomlValue", "toml_text"]
+__all__ = ["TomlValue", "toml_text", "toml_value"]
 
 TomlValue: TypeAlias = Union[  # noqa: UP007 - it is recursive
     str, int, float, bool, Sequence["TomlValue"], Mapping[str, "TomlValue"]
@@ -40,7 +40,7 @@ def _write_table(table: Mapping[str, TomlValue], path: tuple[str, ...], lines: l
     plain = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
     if path and (plain or len(plain) == len(table)):
         lines.append(f"[{'.'.join(map(_key, path))}]")
-    lines.extend(f"{_key(key)} = {_value(value)}" for key, value in plain.items())
+    lines.extend(f"{_key(key)} = {toml_value(value)}" for key, value in plain.items())
     for key, value in table.items():
         if isinstance(value, Mapping):
             _write_table(value, (*path, key), lines)
@@ -60,7 +60,8 @@ def _string(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _value(value: TomlValue) -> str:
+def toml_value(value: TomlValue) -> str:
+    """``value`` as TOML has it behind a key. Raises as `toml_text`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -70,10 +71,10 @@ def _value(value: TomlValue) -> str:
     if isinstance(value, float):
         return _float(value)
     if isinstance(value, Mapping):
-        pairs = (f"{_key(key)} = {_value(inner)}" for key, inner in value.items())
+        pairs = (f"{_key(key)} = {toml_value(inner)}" for key, inner in value.items())
         return "{" + ", ".join(pairs) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_value, value)) + "]"
+        return "[" + ", ".join(map(toml_value, value)) + "]"
     message = f"TOML cannot hold {type(value).__name__}: {value!r}"
     raise MisuseError(message)
 

@@ -16,7 +16,6 @@ from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
     from typing import Self
 
     from codex_acp.transcript.events import Entry
@@ -58,12 +57,7 @@ class EntryStream:
         """The stream itself."""
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_exc: object) -> None:
         """Close it."""
         await self.aclose()
 

@@ -20,7 +20,6 @@ from codex_acp.transcript.private_file import open_private
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
     from typing import Self
 
     from codex_acp.transcript.events import Entry
@@ -85,12 +84,7 @@ class TranscriptWriter:
         """The writer itself."""
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         """Close it."""
         self.close()
 

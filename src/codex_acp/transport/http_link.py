@@ -20,6 +20,7 @@ from codex_acp.transport.http_routes import HttpRoutes
 from codex_acp.transport.http_stream import GONE, PAUSES, HttpStream
 from codex_acp.transport.message_link import CLOSE_SECONDS, MessageLink
 from codex_acp.transport.remote_peer import RemotePeer
+from codex_acp.transport.streamable_http import CONNECTION_ID, SESSION_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["HttpLink"]
 
 logger = logging.getLogger(__name__)
-
-CONNECTION_ID: Final = "Acp-Connection-Id"
-SESSION_ID: Final = "Acp-Session-Id"
 
 OPEN_SECONDS: Final = 0.25
 """How long a message waits for the stream of its answer: some servers say that a stream is open

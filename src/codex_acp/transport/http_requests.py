@@ -18,6 +18,7 @@ from codex_acp._record import record
 from codex_acp.errors import ConnectionClosed
 from codex_acp.transport.remote_address import is_loopback
 from codex_acp.transport.remote_peer import CONNECT_SECONDS, RemotePeer
+from codex_acp.transport.streamable_http import EVENT_STREAM, JSON
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -35,7 +36,7 @@ SLOWEST_BYTES: Final = 64 * 1024
 WORDS_BYTES: Final = 8 * 1024
 """Read of an answer that only says what is wrong."""
 
-COOKIE_BYTES: Final = 64 * 1024
+COOKIE_BYTES: Final = 16 * 1024
 """Of all cookies together: each request carries them."""
 
 STREAMS_A_CLIENT: Final = 50
@@ -113,7 +114,7 @@ class HttpRequests:
 
     async def post(self, line: bytes, headers: Mapping[str, str]) -> HttpAnswer:
         """Send a message."""
-        headers = {**headers, "Content-Type": "application/json", "Accept": "application/json"}
+        headers = {**headers, "Content-Type": JSON, "Accept": JSON}
         return await self._ask("POST", headers, line)
 
     async def first_post(self, line: bytes) -> HttpAnswer:
@@ -140,7 +141,7 @@ class HttpRequests:
     @asynccontextmanager
     async def stream(self, headers: Mapping[str, str]) -> AsyncGenerator[AsyncIterator[bytes]]:
         """An event stream, as it arrives. Raises Refused."""
-        headers = {**headers, "Accept": "text/event-stream", "Cache-Control": "no-cache"}
+        headers = {**headers, "Accept": EVENT_STREAM, "Cache-Control": "no-cache"}
         place = object()
         client, places = self._room_for(place)
         try:
@@ -148,7 +149,7 @@ class HttpRequests:
                 if response.status_code != 200:
                     raise Refused(await self._whole(response))
                 kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-                if kind != "text/event-stream":
+                if kind != EVENT_STREAM:
                     what = self._peer.answered(200, f"{kind or 'nothing'} in place of a stream")
                     raise ConnectionClosed(what)
                 yield self._chunks(response)
@@ -206,14 +207,14 @@ class HttpRequests:
         """Raises ConnectionClosed for what this side does not take."""
         if response.has_redirect_location:
             where = response.headers.get("Location", "")
-            what = f"and points to {where!r}: connect there if you trust it"
-            raise ConnectionClosed(self._peer.answered(response.status_code, what))
+            raise ConnectionClosed(self._peer.answered(response.status_code, "", where))
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("", "identity"):
             what = f"{self._peer.name} compressed its answer ({encoding[:40]}), unasked"
             raise ConnectionClosed(what)
         cookies = self._poster.cookies.jar
         if sum(len(each.name) + len(each.value or "") for each in cookies) > COOKIE_BYTES:
+            cookies.clear()
             what = f"{self._peer.name} sets more than {COOKIE_BYTES} bytes of cookies"
             raise ConnectionClosed(what)
 

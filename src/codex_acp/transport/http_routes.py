@@ -12,13 +12,14 @@ from codex_acp._record import field, record
 from codex_acp.jsonrpc.encode import encode_error
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.transport.json_decoding import default_loads
+from codex_acp.transport.streamable_http import LOAD, session_named
 
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue, RequestId
 
 __all__ = ["Arrived", "HttpRoutes", "Outgoing"]
 
-REPLAYING: Final = frozenset({"session/load", "session/resume"})
+REPLAYING: Final = frozenset({LOAD, "session/resume"})
 """Their answers end what a session's stream replays, and may come on another one."""
 
 ENDING: Final = frozenset({"session/close", "session/delete"})
@@ -75,7 +76,7 @@ class HttpRoutes:
             # None of an error about a message whose id could not be read.
             session, _ = self._questions.pop(request_id, (None, 0))
             return Outgoing(line, None, None, session)
-        session = _session_of(message.get("params"))
+        session = session_named(message)
         if request_id is not None:
             self._asked[request_id] = _Asked(method, session)
         return Outgoing(line, method, request_id, session)
@@ -127,14 +128,10 @@ class HttpRoutes:
         asked = self._asked.pop(request_id, None)
         if asked is None or "result" not in message:
             return Arrived()
-        opens = _session_of(message["result"])
+        result = message["result"]
+        opens = result.get("sessionId") if isinstance(result, dict) else None
         return Arrived(
-            opens=opens,
+            opens=opens if isinstance(opens, str) else None,
             ends=asked.session if asked.method in ENDING else None,
             replayed=asked.session if asked.method in REPLAYING else None,
         )
-
-
-def _session_of(value: object) -> str | None:
-    found = value.get("sessionId") if isinstance(value, dict) else None
-    return found if isinstance(found, str) else None

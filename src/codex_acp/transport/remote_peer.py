@@ -24,9 +24,11 @@ class RemotePeer:
     kind: str = "app-server"
     token_hint: str = "see its --ws-auth"
 
-    def answered(self, status: int, said: str) -> str:
-        """It refused to talk."""
+    def answered(self, status: int, said: str, where: str | None = None) -> str:
+        """It refused to talk; ``where`` it points to, which this program does not follow."""
         what = f"{status} {said[:SAID].strip()}".strip()
+        if where is not None:
+            what += f" and points to {where[:SAID]!r}: connect there if you trust it"
         if status in (401, 403):
             return f"{self.name} refused the token: {what}; {self.token_hint}"
         return f"{self.name} is no {self.kind}: it answered {what}"

@@ -72,6 +72,8 @@ class StdioLink:
         self._reader: DescriptorReader | None = None
         self._writer: DescriptorWriter | None = None
         self._told = False
+        self._held = False
+        """Whether the receiver wants no more for now."""
         self._closing: Task[None] | None = None
 
     def __repr__(self) -> str:
@@ -103,8 +105,15 @@ class StdioLink:
             raise ConnectionClosed(msg) from error
         self._receiver = receiver
         if self._early:
-            loop.call_soon(receiver.data_received, self._early)  # before anything is read
-        self._reader.resume()
+            loop.call_soon(self._hand_over, receiver, self._reader)
+        else:
+            self._reader.resume()
+
+    def _hand_over(self, receiver: Receiver, reader: DescriptorReader) -> None:
+        """What was read early takes effect before anything else is read, be it the end."""
+        receiver.data_received(self._early)
+        if not self._held:
+            reader.resume()
 
     def write(self, data: bytes) -> None:
         """See `Link.write`."""
@@ -113,11 +122,13 @@ class StdioLink:
 
     def pause_reading(self) -> None:
         """See `Link.pause_reading`."""
+        self._held = True
         if self._reader is not None:
             self._reader.pause()
 
     def resume_reading(self) -> None:
         """See `Link.resume_reading`."""
+        self._held = False
         if self._reader is not None:
             self._reader.resume()
 

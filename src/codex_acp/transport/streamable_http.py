@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
+    "CLOSING",
     "CONNECTION_ID",
     "EVENT_STREAM",
     "INITIALIZE",
@@ -44,6 +45,9 @@ INITIALIZE: Final = "initialize"
 
 LOAD: Final = "session/load"
 """The one request of a session whose answer is the connection's."""
+
+CLOSING: Final = frozenset({"session/close", "session/delete"})
+"""Requests after which a session's stream has nothing more to tell."""
 
 NEED_SESSION: Final = frozenset(
     {

@@ -7,11 +7,13 @@ package ``websockets``, which is loaded then. Must not know what the messages ar
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from codex_acp.errors import MisuseError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
 from codex_acp.transport.message_link import CLOSE_SECONDS
+from codex_acp.transport.remote_address import is_loopback
 from codex_acp.transport.remote_peer import CONNECT_SECONDS, RemotePeer
 from codex_acp.transport.websocket_messages import WebSocketMessages
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
 
 __all__ = ["WebSocketLink"]
+
+PING_EVERY_SECONDS: Final = 20.0
+"""Between two pings."""
 
 
 class WebSocketLink(WebSocketMessages):
@@ -70,13 +75,22 @@ class WebSocketLink(WebSocketMessages):
             "max_size": self._message_limit,
             "open_timeout": CONNECT_SECONDS,
             "close_timeout": CLOSE_SECONDS,
+            "ping_interval": PING_EVERY_SECONDS,
             "ping_timeout": self._ping_seconds,
         }
         if self._unix_path is not None:
             return await unix_connect(self._unix_path, self._url, proxy=None, **options)
-        if self._url.startswith("ws:"):  # a proxy is for what is far away, and that is wss
+        # A proxy is for what is far away, and that is wss.
+        if self._url.startswith("ws:") or is_loopback(urlsplit(self._url).hostname or ""):
             options["proxy"] = None
-        return await connect(self._url, **options)
+
+        class Here(connect):
+            """Not where a redirect points: what is said would go there, maybe with the token."""
+
+            def process_redirect(self, exc: Exception) -> Exception | str:
+                return exc
+
+        return await Here(self._url, **options)
 
     def _why(self, failed: Exception) -> str:
         """Why there is no connection."""
@@ -84,8 +98,9 @@ class WebSocketLink(WebSocketMessages):
 
         if isinstance(failed, InvalidStatus):
             response = failed.response
-            said = (response.body or b"").decode(errors="replace").strip()
-            return self._peer.answered(response.status_code, said or response.reason_phrase)
+            said = (response.body or b"").decode(errors="replace").strip() or response.reason_phrase
+            where = response.headers.get("Location")
+            return self._peer.answered(response.status_code, said, where)
         if isinstance(failed, TimeoutError):
             return self._peer.silent()
         if isinstance(failed, OSError):

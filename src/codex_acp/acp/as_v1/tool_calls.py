@@ -80,7 +80,7 @@ class ToolCalls:
             made["kind"] = "other"
         if "content" in update:
             content[:] = update["content"] or ()
-            made["content"] = self._shown(call_id)
+            made["content"] = self.shown(call_id)
         if update.get("locations", ...) is None:
             made["locations"] = []
         return made
@@ -109,10 +109,11 @@ class ToolCalls:
         return {
             "sessionUpdate": "tool_call_update",
             "toolCallId": call_id,
-            "content": self._shown(call_id),
+            "content": self.shown(call_id),
         }
 
-    def _shown(self, call_id: str) -> list[Json]:
+    def shown(self, call_id: str) -> list[Json]:
+        """Its whole content, as far as version 1 has it."""
         shown: list[Json] = []
         for piece in self._content[call_id]:
             kind = piece.get("type")  # another than these three version 1 lacks

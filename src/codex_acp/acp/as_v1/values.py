@@ -14,11 +14,28 @@ from codex_acp.errors import InvalidPayload
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["auth_method", "command", "config_option", "each", "fitting", "mcp_server", "plan"]
+    from codex_acp.wire.model import WireModel
+
+__all__ = [
+    "agent_capabilities",
+    "as_json",
+    "auth_method",
+    "command",
+    "config_option",
+    "each",
+    "fitting",
+    "mcp_server",
+    "plan",
+]
 
 Json = dict[str, Any]
 
 _PLAN_STATUSES: Final = ("pending", "in_progress", "completed")
+
+
+def as_json(model: WireModel) -> Json:
+    """A model as plain JSON data under its wire names: what was set, nothing else."""
+    return model.model_dump(mode="json", by_alias=True, exclude_unset=True, serialize_as_any=True)
 
 
 def fitting(name: str, value: object) -> Any:
@@ -73,6 +90,29 @@ def auth_method(method: Json) -> Json | None:
         return None
     made["env"] = {each["name"]: each["value"] for each in method.get("env") or ()}
     return made
+
+
+def agent_capabilities(said: Json, *, has_logins: bool) -> Json:
+    """Those of an agent; what is baseline in version 2 is said in version 1."""
+    made: Json = {key: said[key] for key in ("_meta",) if key in said}
+    if has_logins:
+        made["auth"] = {"logout": {}}
+    session = said.get("session")
+    if not isinstance(session, dict):
+        return made
+    prompt, mcp = session.get("prompt") or {}, session.get("mcp") or {}
+    offered = [
+        name for name in ("delete", "additionalDirectories") if session.get(name) is not None
+    ]
+    return {
+        **made,
+        "loadSession": True,
+        "sessionCapabilities": {name: {} for name in ("list", "resume", "close", *offered)},
+        "promptCapabilities": {
+            name: prompt.get(name) is not None for name in ("image", "audio", "embeddedContext")
+        },
+        "mcpCapabilities": {"http": mcp.get("http") is not None, "sse": False},
+    }
 
 
 def mcp_server(server: Json) -> Json:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.adapter.commands.command import Says, StartsTurn
 from codex_acp.adapter.commands.goal import pursue
 from codex_acp.adapter.commands.working_tree import uncommitted
+from codex_acp.adapter.prompts.turn_calls import TurnCalls
 from codex_acp.codex._generated.models import (
     BaseBranchReviewTarget,
     CommitReviewTarget,
@@ -28,6 +29,7 @@ from codex_acp.codex._generated.models import (
     TurnStartParams,
     UncommittedChangesReviewTarget,
 )
+from codex_acp.codex.connection.pages import all_pages
 from codex_acp.errors import ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
 from codex_acp.mapping.prompt import reports
@@ -52,10 +54,8 @@ __all__ = ["CommandRuns"]
 
 logger = logging.getLogger(__name__)
 
+_PLAN_ON: Final = "Plan mode is on: Codex plans with you before it does the work."
 _PLAN_OFF: Final = "Plan mode is off: Codex does the work again."
-
-MAX_PAGES: Final = 50
-"""Of the list of MCP servers; a cursor that never ends must not hold a prompt for ever."""
 
 
 class CommandRuns:
@@ -91,6 +91,8 @@ class CommandRuns:
             "status": lambda _: Says(self._status),
             "mcp": self._mcp,
             "skills": lambda _: Says(self._list_skills),
+            "ps": lambda _: Says(self._background),
+            "stop": self._stop,
             "rename": self._rename,
             "logout": self._logout,
         }
@@ -171,7 +173,7 @@ class CommandRuns:
 
         async def toggle() -> str:
             on = await self._access.plan_mode(None)
-            return "Plan mode is on: Codex plans, and does nothing yet." if on else _PLAN_OFF
+            return _PLAN_ON if on else _PLAN_OFF
 
         return Says(toggle)
 
@@ -214,6 +216,27 @@ class CommandRuns:
     async def _reload(self) -> None:
         await self._codex().config_mcp_server_reload()
 
+    async def _background(self) -> str:
+        terminals = await self._turn_calls.background_terminals()
+        return reports.background_report(terminals)
+
+    def _stop(self, process: str) -> Says:
+        async def stop() -> str:
+            calls = self._turn_calls
+            running = await calls.background_terminals()
+            wanted = [t for t in running if process in ("", t.process_id)]
+            if process and not wanted:
+                message = f"/stop: no process {process!r} runs in the background; /ps lists them"
+                raise RpcError(INVALID_PARAMS, message)
+            left = [t for t in wanted if not await calls.terminate(t.process_id)]
+            return reports.stopped_report(len(wanted) - len(left), left)
+
+        return Says(stop)
+
+    @property
+    def _turn_calls(self) -> TurnCalls:
+        return TurnCalls(self._codex(), self._session_id)
+
     def _rename(self, name: str) -> Says:
         title = " ".join(name.split())
         if not title:
@@ -243,15 +266,8 @@ class CommandRuns:
             raise RpcError(INVALID_REQUEST, message)
 
     async def _servers(self) -> list[McpServerStatus]:
-        servers: list[McpServerStatus] = []
         params = ListMcpServerStatusParams(thread_id=self._session_id)
-        for _ in range(MAX_PAGES):
-            page = await self._codex().mcp_server_status_list(params)
-            servers += page.data
-            if page.next_cursor is None or page.next_cursor == params.cursor:
-                break
-            params.cursor = page.next_cursor
-        return servers
+        return await all_pages(self._codex().mcp_server_status_list, params)
 
     async def _list_skills(self) -> str:
         return reports.skills_report(await self._skills())

@@ -19,7 +19,7 @@ from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from codex_acp.mapping.config.changes import difference
 from codex_acp.mapping.config.choices import checked_mode, checked_value, choice_patch
-from codex_acp.mapping.config.modes import CONFIGURED
+from codex_acp.mapping.config.modes import CONFIGURED, described
 from codex_acp.mapping.config.options import (
     COLLABORATION,
     DEFAULT,
@@ -27,10 +27,10 @@ from codex_acp.mapping.config.options import (
     PLAN,
     TRUST,
     TRUSTED,
-    config_options,
     mode_of,
     mode_state,
     options_of,
+    written,
 )
 from codex_acp.mapping.config.values import object_of, text_of
 from codex_acp.mapping.events.session_events import ModeChanged, OptionsChanged
@@ -121,13 +121,15 @@ class Config:
         place: Place | None = None,
         source: str | None = None,
         restore: dict[str, JsonValue] | None = None,
+        begin: str | None = None,
     ) -> dict[str, JsonValue]:
         """``modes`` and ``configOptions`` for the answer, as plain JSON; loads no model.
 
         ``result`` is that of ``thread/start``, ``thread/resume`` or ``thread/fork``; ``place`` what
         `opening` gave. A fork takes over what its ``source`` has, if that is open. ``restore`` is
         what a new thread was not started with, see `codex.threads.opening`; `unrestored` says why
-        Codex refused it. Waits a little for lists that are late; they follow as an update.
+        Codex refused it. ``begin`` is the mode that it is to begin in, see `began`. Waits a little
+        for lists that are late; they follow as an update.
         """
         if place is None:
             place = self.opening(codex, text_of(object_of(result), "cwd") or "", how)
@@ -140,6 +142,8 @@ class Config:
         if restore is not None:
             await session.restore(restore)
         await self._take_over(session, earlier, source if how == "fork" else None)
+        if begin is not None:
+            session.began = await self._begin_in(session, begin)
         with suppress(TimeoutError):
             async with asyncio.timeout(NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS):
                 await catalogues.done.wait()
@@ -168,23 +172,36 @@ class Config:
         session = self._sessions.get(session_id)
         if session is None:
             return {}
-        view = self._view(session)
-        modes, options = mode_state(view), config_options(view)
-        session.told(options, modes)
-        return {"modes": modes, "configOptions": options}
+        options = session.told(options_of(self._view(session)))
+        return {"modes": mode_state(options[0]), "configOptions": [*map(written, options)]}
 
     def unrestored(self, session_id: str) -> str | None:
         """Why a session has not the sandbox that is configured; None: it has it."""
         session = self._sessions.get(session_id)
         return None if session is None else session.unrestored
 
-    def shown(self, session_id: str) -> list[JsonValue]:
-        """The config options of an open session as they are now; none for another."""
+    def began(self, session_id: str) -> tuple[str, ...]:
+        """What the person is to know of the mode that a session was put into by itself."""
         session = self._sessions.get(session_id)
-        return [] if session is None else config_options(self._view(session))
+        return () if session is None or session.began is None else (session.began,)
+
+    async def _begin_in(self, session: ConfigSession, mode: str) -> str:
+        """Put a new session into a mode that nobody chose in it; what is to be said of that."""
+        from codex_acp.adapter.session_defaults import MODE_VARIABLE
+
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CONFIGURED_WAIT_SECONDS):
+                await session.place.done.wait()
+        try:
+            await self._choose(session, MODE, lambda view: checked_mode(view, mode))
+        except RpcError as error:
+            logger.warning("session %s: %s", session.id, error.message)
+            return f"{MODE_VARIABLE}: {error.message}. This session is as configured."
+        how = described(session.settings.access)
+        return f"{MODE_VARIABLE} has put this session into the mode {mode}: {how}."
 
     def options(self, session_id: str) -> list[Option]:
-        """The same before they are written for a version of ACP."""
+        """The options of an open session as they are now; none for another."""
         session = self._sessions.get(session_id)
         return [] if session is None else options_of(self._view(session))
 
@@ -228,11 +245,11 @@ class Config:
             return checked_value(view, option_id, request.value)
 
         await self._choose(session, option_id, check)
-        session.told_options = config_options(self._view(session))
+        session.told_options = options = options_of(self._view(session))
         self._tell(session)
         response: SetSessionConfigOptionResponse = MODELS.decode(
             "SetSessionConfigOptionResponse",
-            {"configOptions": session.told_options},
+            {"configOptions": [*map(written, options)]},
             "the config options",
         )
         return response
@@ -324,11 +341,11 @@ class Config:
         """Send what differs from what the client has, if it has anything yet."""
         if session.told_options is None:
             return
-        view = self._view(session)
-        options, mode = config_options(view), mode_of(view)
+        options = options_of(self._view(session))
         if options != session.told_options:
             session.told_options = options
-            self._send(session.id, OptionsChanged(options_of(view)))
+            self._send(session.id, OptionsChanged(options))
+        mode = options[0].current
         if mode != session.told_mode and mode in session.told_modes:
             session.told_mode = mode
             self._send(session.id, ModeChanged(mode))

@@ -10,6 +10,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from codex_acp.adapter.refused_calls import refused_call
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
@@ -17,10 +18,8 @@ from codex_acp.mapping.config.changes import applied, meets
 from codex_acp.mapping.config.modes import configured_access
 from codex_acp.mapping.config.options import ConfigView
 from codex_acp.mapping.config.values import (
-    object_of,
     settings_of_thread,
     settings_of_update,
-    text_of,
 )
 
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.config.catalogues import Catalogues, Place
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.config.options import Option
     from codex_acp.mapping.config.values import Access, Settings
 
     JsonObject = dict[str, JsonValue]
@@ -74,7 +74,7 @@ class ConfigSession(NotificationSink):
         self.id = session_id
         self.place = place
         self.settings: Settings = settings_of_thread(result)
-        self.told_options: list[JsonValue] | None = None
+        self.told_options: list[Option] | None = None
         """The list as the client has it; None before it has one."""
         self.told_mode: str | None = None
         """The current mode as the client has it."""
@@ -88,6 +88,8 @@ class ConfigSession(NotificationSink):
         self._configured = self.settings.access if new else None
         self.unrestored: str | None = None
         """Why the thread has not the access that is configured; None: it has it."""
+        self.began: str | None = None
+        """What is to be said of the mode that it was put into by itself."""
         self.chosen: tuple[str, Access] | None = None
         """The mode that a person chose last, and what Codex made of it."""
         self._preset_effort = False
@@ -134,13 +136,12 @@ class ConfigSession(NotificationSink):
             self._configured = configured_access(config, place.cwd, place.project, self._roots)
         return self._configured
 
-    def told(self, options: list[JsonValue], modes: JsonObject) -> None:
-        """The client was given these: ``configOptions`` and ``modes``."""
-        entries = modes["availableModes"]
-        assert isinstance(entries, list)
-        known = [object_of(entry).get("id") for entry in entries]
-        self.told_options, self.told_mode = options, text_of(modes, "currentModeId")
-        self.told_modes = frozenset(mode for mode in known if isinstance(mode, str))
+    def told(self, options: list[Option]) -> list[Option]:
+        """The client is given these, as ``configOptions`` and as ``modes``."""
+        modes = options[0]
+        self.told_options, self.told_mode = options, modes.current
+        self.told_modes = frozenset(modes.values)
+        return options
 
     # Changes.
 
@@ -173,9 +174,7 @@ class ConfigSession(NotificationSink):
         try:
             await self._catalogues.codex.call_raw(method, params)
         except ErrorReply as error:
-            data = {"message": error.message, "code": error.code, "data": error.data}
-            message = f"Codex refused the change: {error.message}"
-            raise RpcError(INTERNAL_ERROR, message, data) from error
+            raise refused_call("Codex refused the change", error) from error
         except CodexAcpError as error:
             message = f"the change did not reach Codex: {error}"
             raise RpcError(INTERNAL_ERROR, message) from error

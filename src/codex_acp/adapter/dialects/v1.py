@@ -12,6 +12,8 @@ from codex_acp.mapping.v1.permissions import permission_request
 from codex_acp.routing.ledger import OutcomeCancelled, Selected
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from codex_acp.acp._generated.v1.models import (
         CompleteElicitationNotification,
         CreateElicitationRequest,
@@ -34,8 +36,11 @@ class AsksInV1:
         """See `Asks`."""
         return self._side.next_request_id
 
-    async def request_permission(self, question: PermissionQuestion) -> Selected | OutcomeCancelled:
-        """See `Asks`."""
+    async def request_permission(
+        self, question: PermissionQuestion, asked: Callable[[int | None], None]
+    ) -> Selected | OutcomeCancelled:
+        """See `Asks`. Asked once, by `next_request_id`."""
+        del asked
         response = await self._side.session_request_permission(permission_request(question))
         outcome = response.outcome
         match outcome:
@@ -47,9 +52,10 @@ class AsksInV1:
                 assert_never(outcome)
 
     async def elicitation_create(
-        self, params: CreateElicitationRequest
+        self, params: CreateElicitationRequest, asked: Callable[[int | None], None] | None = None
     ) -> CreateElicitationResponse:
         """See `Asks`."""
+        del asked
         return await self._side.elicitation_create(params)
 
     def elicitation_complete(self, params: CompleteElicitationNotification) -> None:

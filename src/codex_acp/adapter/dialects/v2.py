@@ -1,4 +1,4 @@
-"""A client that speaks ACP v2: what it is told, and how it is asked."""
+"""How a client that speaks ACP v2 is asked."""
 
 from __future__ import annotations
 
@@ -13,22 +13,17 @@ from codex_acp.acp._generated.v2.models import (
 )
 from codex_acp.errors import InvalidPayload
 from codex_acp.mapping.v2.permissions import permission_request
-from codex_acp.mapping.v2.updates import updates_of
 from codex_acp.routing.ledger import OutcomeCancelled, Selected
-from codex_acp.wire.codec import encode, plain
+from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.mapping.events.permissions import PermissionQuestion
-    from codex_acp.mapping.events.session_events import SessionEvent
 
-__all__ = ["AsksInV2", "written"]
-
-
-def written(event: SessionEvent) -> list[bytes]:
-    """The updates that tell of an event, as JSON."""
-    return [encode(update) for update in updates_of(event)]
+__all__ = ["AsksInV2"]
 
 
 class AsksInV2:
@@ -42,8 +37,11 @@ class AsksInV2:
         """See `Asks`."""
         return self._side.next_request_id
 
-    async def request_permission(self, question: PermissionQuestion) -> Selected | OutcomeCancelled:
+    async def request_permission(
+        self, question: PermissionQuestion, asked: Callable[[int | None], None]
+    ) -> Selected | OutcomeCancelled:
         """See `Asks`. Raises InvalidPayload for an outcome that is not known: it is no consent."""
+        del asked
         response = await self._side.v2.session_request_permission(permission_request(question))
         outcome = response.outcome
         if isinstance(outcome, SelectedRequestPermissionOutcome):
@@ -56,9 +54,10 @@ class AsksInV2:
         )
 
     async def elicitation_create(
-        self, params: v1.CreateElicitationRequest
+        self, params: v1.CreateElicitationRequest, asked: Callable[[int | None], None] | None = None
     ) -> v1.CreateElicitationResponse:
         """See `Asks`."""
+        del asked
         request = MODELS.decode("CreateElicitationRequest", plain(params), "an elicitation")
         response = await self._side.v2.elicitation_create(request)
         answer: v1.CreateElicitationResponse = MODELS_OF_V1.decode(

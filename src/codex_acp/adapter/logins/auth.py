@@ -132,7 +132,7 @@ class Authentication:
         if key is None and await _account(codex) == "apiKey":
             return
         if key is None:
-            found = (self._environment.get(name) for name in API_KEY_VARIABLES)
+            found = (self._environment.get(name, "").strip() for name in API_KEY_VARIABLES)
             key = next(filter(None, found), None)
         if not isinstance(key, str) or not key.strip():
             message = (

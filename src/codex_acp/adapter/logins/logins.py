@@ -6,27 +6,24 @@ Loads what answers it with the first request: most clients ask nothing of it.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any
 
-from codex_acp.errors import CodexAcpError
+from codex_acp.errors import CodexAcpError, RpcError
+from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED
 
 if TYPE_CHECKING:
     from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.adapter.client import Client
     from codex_acp.adapter.logins.auth import Authentication
     from codex_acp.adapter.logins.check import LoginCheck
+    from codex_acp.adapter.providers import Providers
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.side_tasks import Spawn
-    from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.errors import TransportError
-    from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.agent.auth_status import AuthStatus
 
 __all__ = ["Logins"]
 
 logger = logging.getLogger(__name__)
-
-ACCOUNT_UPDATED: Final = "account/updated"
 
 
 class Logins:
@@ -35,25 +32,51 @@ class Logins:
     """
 
     def __init__(
-        self, app_server: AppServer, client: Client, check: LoginCheck, spawn: Spawn
+        self,
+        app_server: AppServer,
+        client: Client,
+        check: LoginCheck,
+        spawn: Spawn,
+        providers: Providers,
     ) -> None:
         self._app_server = app_server
         self._client = client
         self._check = check
         self._spawn = spawn
+        self._providers = providers
         self._auth: Authentication | None = None
+        check.changed = self._changed
         self._told: AuthStatus | None = None
         """As the client has it; None: it has not asked, and is told nothing."""
 
     async def authenticate(self, request: v1.AuthenticateRequest) -> v1.AuthenticateResponse:
         """See `Authentication.authenticate`."""
+        from codex_acp.mapping.agent.auth_methods import GATEWAY
+
+        if request.method_id == GATEWAY:
+            from codex_acp.acp._generated.v1.models import AuthenticateResponse
+
+            await self._providers.log_in(request.meta)
+            return AuthenticateResponse()
         codex = await self._app_server.client()
         return await self._authentication.authenticate(request, codex)
+
+    async def by_default(self, login: dict[str, Any]) -> None:
+        """The login that whoever runs this agent has named. Raises RpcError."""
+        from codex_acp.acp._generated.v1.methods import MODELS
+
+        request = MODELS.decode("AuthenticateRequest", login, "DEFAULT_AUTH_REQUEST")
+        try:
+            await self.authenticate(request)
+        except RpcError as error:
+            message = f"the login of DEFAULT_AUTH_REQUEST: {error.message}"
+            raise RpcError(AUTHENTICATION_REQUIRED, message) from error
 
     async def logout(self, request: v1.LogoutRequest) -> v1.LogoutResponse:
         """See `Authentication.logout`."""
         response = await self._authentication.logout(request, await self._app_server.client())
         self._check.forget()
+        await self._providers.log_out()
         return response
 
     async def status(self, request: v1.AuthStatusRequest) -> v1.AuthStatusResponse:
@@ -72,6 +95,7 @@ class Logins:
 
         try:
             codex = await self._app_server.client()
+            self._check.follow(codex)
             return auth_status(await codex.account_read(GetAccountParams(refresh_token=False)))
         except CodexAcpError as error:
             logger.warning("Codex does not tell who is logged in: %s", error)
@@ -92,22 +116,7 @@ class Logins:
             self._auth = Authentication(lambda: client.asks, lambda: client.features)
         return self._auth
 
-    def codex_started(self, codex: AppServerConnection) -> None:
-        """A new connection to Codex: what it says of the account is heard."""
-        codex.subscribe_all(self, frozenset({ACCOUNT_UPDATED}))
-
-    # NotificationSink
-
-    def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`: somebody has logged in or out, here or elsewhere."""
-        del params
-        if method == ACCOUNT_UPDATED:
-            self._check.forget()
-            if self._told is not None:
-                self._spawn(self._tell)
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
-
-    def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink`."""
+    def _changed(self) -> None:
+        """Somebody has logged in or out, here or elsewhere."""
+        if self._told is not None:
+            self._spawn(self._tell)

@@ -155,6 +155,7 @@ class NetworkConnection:
         response.auth_methods = []
         if response.agent_capabilities is not None:
             response.agent_capabilities.auth = AgentAuthCapabilities()
+            response.agent_capabilities.providers = None
             response.agent_capabilities.meta = self._meta(response.agent_capabilities.meta)
         return response
 

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from codex_acp.acp.answers import not_offered
 from codex_acp.acp.v2 import AgentHandlers
 from codex_acp.adapter.agent_v2 import AgentInV2
+from codex_acp.adapter.extensions import extensions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.adapter.network.connection import NetworkConnection
+    from codex_acp.adapter.providers import Providers
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.jsonrpc.message import JsonValue
@@ -34,7 +36,9 @@ def handlers_of_v2(connection: NetworkConnection) -> AgentHandlers:
     requests["auth/login"] = requests["auth/logout"] = None
     unstable = agent.unstable()
     del unstable["auth/status"]
-    return AgentHandlers(requests, agent.notifications(), unstable)
+    del unstable["providers/list"], unstable["providers/set"], unstable["providers/disable"]
+    extensions = extensions_of(lambda session_id: connection.shown(session_id).agent, 2)
+    return AgentHandlers(requests, agent.notifications(), unstable, extensions=extensions)
 
 
 class _Methods:
@@ -54,7 +58,12 @@ class _Methods:
         self.set_title = connection.set_title
         self.set_config_option = connection.set_config_option
         self.archive = connection.archive
+        self.logins = _NoLogins()
         self.cancel = connection.cancel
+
+    @property
+    def providers(self) -> Providers:
+        raise not_offered("providers")
 
     def introduce(self, params: dict[str, JsonValue], version: int) -> LoginWays:
         return self._of.introduce(params, version)
@@ -74,14 +83,18 @@ class _Methods:
         agent = self._of.shown(session_id).agent
         return await agent.run_prompt(session_id, blocks, when_inserted)
 
+
+class _NoLogins:
+    """The login of a server is the business of whoever runs it."""
+
     async def authenticate(self, request: v1.AuthenticateRequest) -> object:
         del request
         raise not_offered("auth/login")
 
-    async def auth_status(self, request: v1.AuthStatusRequest) -> object:
-        del request
-        raise not_offered("auth/status")
-
     async def logout(self, request: v1.LogoutRequest) -> object:
         del request
         raise not_offered("auth/logout")
+
+    async def status(self, request: v1.AuthStatusRequest) -> object:
+        del request
+        raise not_offered("auth/status")

@@ -94,9 +94,11 @@ class HttpApp:
             exchange = Exchange(scope, receive, send)
             if exchange.socket.may_ask():
                 await self._serve(exchange)
-        elif scope["type"] == "websocket":
-            # One that is not the first of its connection: whoever is in front tries it on another.
+        elif scope["http_version"].startswith("1"):
+            # A websocket that is not the first of its connection: a proxy tries it on another.
             scope["state"]["socket"].cut()
+        else:
+            await send({"type": "websocket.close"})
 
     async def aclose(self) -> None:
         """End all connections; bounded."""
@@ -114,6 +116,10 @@ class HttpApp:
         try:
             if isinstance(found, Refusal):
                 raise NotTaken(found.status, found.reason)
+            if exchange.get_all("content-length") and exchange.get_all("transfer-encoding"):
+                # Who is in front may have read another request in it.
+                exchange.more_headers = [*exchange.more_headers, ("connection", "close")]
+                _refuse(HTTPStatus.BAD_REQUEST, "the body has two lengths")
             if not exchange.socket.let_in(found.owner):
                 _refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many TCP connections are open")
             if exchange.method == "POST":
@@ -127,9 +133,6 @@ class HttpApp:
                 _refuse(HTTPStatus.METHOD_NOT_ALLOWED, "the methods are GET, POST and DELETE")
         except NotTaken as error:
             await self._refused(exchange, error.refusal)
-        except TimeoutError:
-            refusal = Refusal(HTTPStatus.REQUEST_TIMEOUT, "the body comes too slowly")
-            await self._refused(exchange, refusal)
         except ConnectionError:
             logger.debug("a client was gone before it had sent its request")
 
@@ -224,14 +227,13 @@ class HttpApp:
         session = self._session(exchange)
         match message:
             case Request() | Notification():
-                params = message.params
-                named = session_named({"params": params})
+                named = session_named({"params": message.params})
                 if session is None and message.method in NEED_SESSION:
                     _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is missing")
-                if None not in (session, named) and canonical_id(named or "") != session:
-                    _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is not the message's sessionId")
-                if session is None and named is not None:
+                if named is not None and session is None:
                     connection.link.expect(canonical_id(named))
+                elif named is not None and session != canonical_id(named):
+                    _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is not the message's sessionId")
             case Response() | ErrorResponse():
                 if session not in (None, connection.link.asked_of(message) or session):
                     _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is not that of the question")

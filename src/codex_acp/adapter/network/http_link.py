@@ -24,7 +24,7 @@ from codex_acp.jsonrpc.message import (
     decode,
 )
 from codex_acp.transport.json_decoding import default_loads
-from codex_acp.transport.streamable_http import LOAD, as_event
+from codex_acp.transport.streamable_http import CLOSING, LOAD, as_event
 
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import Message, RequestId
@@ -55,6 +55,8 @@ class _Way(NamedTuple):
     session: str | None
     behind: str | None = None
     """The session whose stream has to be empty first."""
+    closes: bool = False
+    """Whether it is the last that the stream has to tell."""
 
 
 class _Question(NamedTuple):
@@ -151,7 +153,9 @@ class AcceptedHttpLink:
             msg = f"the connection to {self._name} has ended"
             raise ConnectionClosed(msg)
         if isinstance(message, Request):
-            way = _Way(None, session) if message.method == LOAD else _Way(session)
+            way = _Way(session, closes=message.method in CLOSING)
+            if message.method == LOAD:
+                way = _Way(None, behind=session)
             self._ways.setdefault(_key(message.id), way)
         elif isinstance(message, Response | ErrorResponse) and message.id is not None:
             self._questions.pop(_key(message.id), None)
@@ -202,6 +206,7 @@ class AcceptedHttpLink:
         if self._ended.is_set():
             return
         self._ended.set()
+        self._started.set()
         self._may_read.set()
         if self._idle is not None:
             self._idle.cancel()
@@ -235,7 +240,7 @@ class AcceptedHttpLink:
         message = decode(line, default_loads())
         match message:
             case Response() | ErrorResponse() | Malformed():
-                self._answer(message.id, line)
+                self._answer(message.id, line, well=isinstance(message, Response))
             case Request():
                 session = self._where(message)
                 event = as_event(line)
@@ -257,7 +262,7 @@ class AcceptedHttpLink:
             return None
         return session
 
-    def _answer(self, request_id: RequestId | None, line: bytes) -> None:
+    def _answer(self, request_id: RequestId | None, line: bytes, *, well: bool) -> None:
         key = None if request_id is None else _key(request_id)
         if self._first is not None and key == self._first[0]:
             if not self._first[1].done():
@@ -269,6 +274,9 @@ class AcceptedHttpLink:
             self._streams[way.behind].behind(lambda: stream.put(event))
         else:
             stream.put(event)
+            if way.closes and well and way.session is not None and stream.is_read:
+                del self._streams[way.session]
+                stream.end()
 
     def _stream(self, session: str | None) -> OutgoingStream:
         found = self._streams.get(session)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.adapter.network.http_app import HttpApp
 from codex_acp.adapter.network.http_sockets import HttpSockets
-from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
     from codex_acp.adapter.network.door import Door
@@ -38,20 +37,26 @@ POSTS_AT_ONCE: Final = 64
 
 
 class HttpServer:
-    """Raises MisuseError if hypercorn is not installed."""
+    """``strangers`` are the connections that have shown no token yet."""
 
     def __init__(self, hub: Hub, door: Door, strangers: Strangers) -> None:
-        try:
-            from hypercorn.app_wrappers import ASGIWrapper
-            from hypercorn.asyncio.tcp_server import TCPServer
-            from hypercorn.asyncio.worker_context import WorkerContext
-            from hypercorn.config import Config
-        except ImportError as error:
-            message = "hypercorn is not installed: pip install 'codex-acp-sdk[http]'"
-            raise MisuseError(message) from error
+        from hypercorn.app_wrappers import ASGIWrapper
+        from hypercorn.asyncio.tcp_server import TCPServer
+        from hypercorn.asyncio.worker_context import WorkerContext
+        from hypercorn.config import Config
+
+        _bound_buffers()
         self._app = HttpApp(hub, door)
         self._sockets = HttpSockets(door, strangers)
-        self._tcp_server = TCPServer
+
+        class Server(TCPServer):
+            """Hypercorn's, which keeps one that has ended as long as an idle one."""
+
+            async def _read_data(self) -> None:
+                await super()._read_data()
+                await self.idle_task.stop()
+
+        self._tcp_server = Server
         self._wrapped: Any = ASGIWrapper(self._app)
         self._context = WorkerContext(None)
         self._config = config = Config()
@@ -92,3 +97,24 @@ class HttpServer:
         finally:
             self._sockets.lost(made)
             transport.abort()
+
+
+def _bound_buffers() -> None:
+    """Have the buffer of a stream hold up who fills it.
+
+    Hypercorn's own (0.18) lets them go on when the client takes nothing at all: it looks at how
+    little has gone, and not at what is left.
+    """
+    from hypercorn.protocol import h2
+
+    class Bounded(h2.StreamBuffer):
+        """One that waits until what is left is little."""
+
+        async def push(self, data: bytes) -> None:
+            await super().push(data)
+            while len(self.buffer) >= h2.BUFFER_HIGH_WATER and not self._complete:
+                await self._paused.clear()
+                await self._paused.wait()
+
+    if h2.StreamBuffer.__module__ == h2.__name__:  # once in a process
+        h2.__dict__["StreamBuffer"] = Bounded

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.conventions import acp_connection
 from codex_acp.adapter.agent import CodexAgent
+from codex_acp.adapter.extensions import extensions_of
 from codex_acp.adapter.network.connection import NetworkConnection
 from codex_acp.adapter.network.registry import Registry
 from codex_acp.adapter.serve import VERSIONS
@@ -98,6 +99,7 @@ class Hub:
             ours.requests() if 1 in self._versions else None,
             ours.notifications() if 1 in self._versions else None,
             unstable=ours.unstable(),
+            extensions=extensions_of(lambda session_id: ours.shown(session_id).agent, 1),
             v2=(lambda: _in_v2(ours)) if 2 in self._versions else None,
         )
 

@@ -8,6 +8,7 @@ import ipaddress
 import socket
 import ssl
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -32,12 +33,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from codex_acp.adapter.network.tokens import Tokens
+    from codex_acp.adapter.session_defaults import SessionDefaults
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.errors import LaunchError
     from codex_acp.transcript.log import Transcript
     from codex_acp.transport.child import ChildProcess
 
 __all__ = ["Address", "NetworkOptions", "listen", "run_network"]
+
+_NEEDED: Final = (("websockets", "remote"), ("hypercorn", "http"))
+"""Packages, and the extras that have them; the second for HTTP."""
 
 BACKLOG: Final = 128
 """Connections that the kernel keeps until they are accepted."""
@@ -114,12 +119,21 @@ class NetworkOptions:
     """The file in which it stands whose sessions are."""
     versions: Collection[int] = VERSIONS
     """The versions of ACP that are offered."""
+    defaults: SessionDefaults | None = None
+    """What each session is given."""
     any_interface: bool = False
     """Whether it may listen where other machines can reach it."""
 
     def check(self) -> ssl.SSLContext | None:
-        """The TLS that it speaks, None for none. Raises MisuseError for what is not safe."""
+        """The TLS that it speaks, None for none.
+
+        Raises MisuseError for what is not safe, or cannot be done for want of a package.
+        """
         address = self.address
+        for package, extra in _NEEDED[: 1 + address.is_http]:
+            if find_spec(package) is None:
+                msg = f"{package} is not installed: pip install 'codex-acp-sdk[{extra}]'"
+                raise MisuseError(msg)
         if not address.is_loopback:
             if not self.any_interface:
                 msg = (
@@ -176,7 +190,8 @@ async def _main(
     lock = asyncio.Lock()
 
     def new_server() -> AppServer:
-        return AppServer(launch, first.pop() if first else None, lock=lock)
+        spawned = first.pop() if first else None
+        return AppServer(launch, spawned, lock=lock, defaults=options.defaults)
 
     with anyio.CancelScope() as scope:
         for number in END_SIGNALS:

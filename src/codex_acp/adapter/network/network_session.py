@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import anyio
@@ -74,6 +75,8 @@ class NetworkSession:
         self.questions = 0
         """How many wait for an answer."""
         self._last = client
+        self._displaced: list[Client] = []
+        """Connections that showed it before, and have yet to hear that what ran then ended."""
         self._silent = False
         """Whether its questions have to wait although somebody shows it."""
         self._over = False
@@ -121,6 +124,17 @@ class NetworkSession:
                 self._journal.add(event, turn, sent=client is not None)
         if client is not None:
             client.outflow.send(session_id, event)
+        if isinstance(event, StateChanged) and event.state == "idle":
+            self._tell_displaced(session_id, event)
+
+    def _tell_displaced(self, session_id: str, event: StateChanged) -> None:
+        """A client of ACP v2 learns by it that its prompt has ended; of v1, by the answer."""
+        if session_id == self.session_id:
+            displaced, self._displaced = self._displaced, []
+            for client in displaced:
+                if client is not self.client and not client.gone:
+                    client.outflow.send(session_id, event)
+                    client.outflow.flush()
 
     def flush(self) -> None:
         """See `Outgoing`; what was heard of a turn that is over need not be kept."""
@@ -141,23 +155,30 @@ class NetworkSession:
         """See `Asks`."""
         return None if self.client is None else self.client.asks.next_request_id
 
-    async def request_permission(self, question: PermissionQuestion) -> Selected | OutcomeCancelled:
+    async def request_permission(
+        self, question: PermissionQuestion, asked: Callable[[int | None], None]
+    ) -> Selected | OutcomeCancelled:
         """See `Asks`; asked again of each connection that shows the session next."""
-        return await self._ask(lambda asks: asks.request_permission(question))
+        return await self._ask(lambda asks: asks.request_permission(question, asked), asked)
 
     async def elicitation_create(
-        self, params: CreateElicitationRequest
+        self, params: CreateElicitationRequest, asked: Callable[[int | None], None] | None = None
     ) -> CreateElicitationResponse:
         """See `Asks`; a client that cannot show it is not asked, which declines it."""
         mode = "elicitation_url" if getattr(params, "url", None) else "elicitation_form"
-        return await self._ask(lambda asks: asks.elicitation_create(params), mode)
+        return await self._ask(lambda asks: asks.elicitation_create(params), asked, mode)
 
     def elicitation_complete(self, params: CompleteElicitationNotification) -> None:
         """See `Asks`."""
         if self.client is not None:
             self.client.asks.elicitation_complete(params)
 
-    async def _ask(self, ask: Callable[[Asks], Awaitable[T]], needed: str | None = None) -> T:
+    async def _ask(
+        self,
+        ask: Callable[[Asks], Awaitable[T]],
+        asked: Callable[[int | None], None] | None,
+        needed: str | None = None,
+    ) -> T:
         """The answer of the connection that was asked last."""
         self.questions += 1
         try:
@@ -168,6 +189,8 @@ class NetworkSession:
                     raise ConnectionClosed(msg)
                 with anyio.CancelScope() as scope:
                     self._asking.add(scope)
+                    if asked is not None:
+                        asked(client.asks.next_request_id)
                     try:
                         return await ask(client.asks)
                     except TransportError:
@@ -210,20 +233,20 @@ class NetworkSession:
         task = asyncio.ensure_future(run())
         self._prompts.add(task)
         task.add_done_callback(self._prompts.discard)
+        task.add_done_callback(partial(self._prompt_ended, client))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if client.gone:
-                task.add_done_callback(self._ended_unanswered)
-            else:
+            if not client.gone:
                 task.cancel()
                 await asyncio.wait({task})
                 _ = task.cancelled() or task.exception()
             raise
 
-    def _ended_unanswered(self, task: asyncio.Task[PromptResponse]) -> None:
-        """A prompt has ended that its own connection can no longer be told of."""
-        if task.cancelled() or self._over:
+    def _prompt_ended(self, client: Client, task: asyncio.Task[PromptResponse]) -> None:
+        """A prompt has ended: who shows the session now is told, if the answer is another's."""
+        elsewhere = client.gone or self.client not in (client, None)
+        if task.cancelled() or self._over or not elsewhere:
             return
         error = task.exception()
         if error is None:
@@ -261,6 +284,8 @@ class NetworkSession:
         if before is not None and before is not client:
             before.outflow.send(self.session_id, TAKEN_OVER)
             before.outflow.flush()
+            if self.busy:
+                self._displaced.append(before)
         self._withdraw()
         return before
 

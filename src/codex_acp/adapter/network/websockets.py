@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from anyio import CancelScope
 
 from codex_acp.adapter.network.door import Refusal
+from codex_acp.adapter.network.newcomer import HANDSHAKE_SECONDS, Newcomer
 from codex_acp.adapter.network.strangers import Strangers
-from codex_acp.errors import MisuseError
 from codex_acp.transport.streamable_http import CONNECTION_ID
 from codex_acp.transport.websocket_server import AcceptedLink
 
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["network_server"]
 
 logger = logging.getLogger(__name__)
-
-HANDSHAKE_SECONDS: Final = 10.0
-"""For the whole request of a handshake."""
 
 CLOSE_SECONDS: Final = 1.0
 """For the closing handshake; then the connection is cut."""
@@ -111,11 +108,8 @@ async def network_server(
 
     Websockets; with ``http`` what wants none is served by `HttpServer`.
     """
-    try:
-        from websockets.asyncio.server import serve
-    except ImportError as error:
-        message = "websockets is not installed: pip install 'codex-acp-sdk[remote]'"
-        raise MisuseError(message) from error
+    from websockets.asyncio.server import serve
+
     strangers = Strangers(door.limits.handshakes)
     server = WebSocketServer(hub, door, strangers)
     others = _http_server(hub, door, strangers) if http else None
@@ -126,11 +120,9 @@ async def network_server(
     async with serve(
         server.serve,
         sock=sock,
-        ssl=tls,
-        ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS,
         process_request=server.request,
         process_response=server.response,
-        create_connection=_accepted(server, strangers, others),
+        create_connection=_accepted(server, strangers, tls, others),
         compression=None,
         max_size=limits.message_bytes,
         open_timeout=HANDSHAKE_SECONDS,
@@ -150,56 +142,39 @@ async def network_server(
 
 
 def _accepted(
-    server: WebSocketServer, strangers: Strangers, others: HttpServer | None
+    server: WebSocketServer,
+    strangers: Strangers,
+    tls: ssl.SSLContext | None,
+    others: HttpServer | None,
 ) -> type[ServerConnection]:
     """What is made for each connection that comes."""
     from websockets.asyncio.server import ServerConnection
 
-    class Counted(ServerConnection):
-        """Strangers that say nothing are bounded in number as well as in time."""
-
-        _begun: bytes | None = None
-        """What it has sent, as long as nobody knows what it is."""
+    class Accepted(ServerConnection):
+        """One that may not become a websocket."""
 
         def connection_made(self, transport: Any) -> None:
-            strangers.come(transport)
-            if others is None:
-                super().connection_made(transport)
-                return
-            self._begun = b""
-            self._undecided = transport
-            self._limit = self.loop.call_later(HANDSHAKE_SECONDS, transport.abort)
+            Newcomer(strangers, tls, self.take).come(transport)
 
-        def data_received(self, data: bytes) -> None:
-            if self._begun is None:
-                super().data_received(data)
-                return
-            assert others is not None
-            self._begun += data
-            is_websocket = _wants_websocket(self._begun)
-            if is_websocket is None:
-                return
-            begun, self._begun = self._begun, None
-            self._limit.cancel()
-            if is_websocket:
-                super().connection_made(self._undecided)
-                super().data_received(begun)
-            else:
-                others.take(self._undecided, begun)
-
-        def eof_received(self) -> None:
-            if self._begun is None:
-                super().eof_received()
+        def take(self, transport: Any, begun: bytes) -> bool:
+            if others is not None:
+                is_websocket = _wants_websocket(begun)
+                if is_websocket is None:
+                    return False
+                if not is_websocket:
+                    others.take(transport, begun)
+                    return True
+            transport.set_protocol(self)
+            super().connection_made(transport)
+            if begun:
+                self.data_received(begun)
+            return True
 
         def connection_lost(self, exc: Exception | None) -> None:
-            if self._begun is None:
-                server.lost(self)
-                super().connection_lost(exc)
-            else:
-                self._limit.cancel()
-                strangers.known(self._undecided)
+            server.lost(self)
+            super().connection_lost(exc)
 
-    return Counted
+    return Accepted
 
 
 def _http_server(hub: Hub, door: Door, strangers: Strangers) -> HttpServer:

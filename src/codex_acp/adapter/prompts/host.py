@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptStop
 
-__all__ = ["NotTaken", "PromptAnswer", "PromptDone", "PromptHost", "Speech", "TurnWork"]
+__all__ = [
+    "NotTaken",
+    "NothingRuns",
+    "PromptAnswer",
+    "PromptDone",
+    "PromptHost",
+    "Speech",
+    "TurnWork",
+]
 
 
 class TurnWork(NamedTuple):
@@ -37,6 +45,10 @@ class Speech(NamedTuple):
 
 class NotTaken(RpcError):
     """A prompt that failed, and of which nothing has happened: it may be run once more."""
+
+
+class NothingRuns(RpcError):
+    """A message that was meant for a running turn alone, and there is none that could take it."""
 
 
 class PromptAnswer(NamedTuple):
@@ -73,8 +85,8 @@ class PromptHost(Protocol):
     def turn_begins(self) -> None:
         """A turn is about to be asked for."""
 
-    def works_by_itself(self) -> None:
-        """A turn has begun that no prompt has asked for."""
+    def works(self) -> None:
+        """A turn has begun, for a prompt or by itself."""
 
     def rests(self, end: PromptEnd) -> None:
         """It is over."""

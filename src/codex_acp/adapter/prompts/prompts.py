@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from codex_acp.adapter.cancel_scope import CancelScope
-from codex_acp.adapter.prompts.host import PromptAnswer, PromptHost, Speech, TurnWork
+from codex_acp.adapter.prompts.host import NothingRuns, PromptAnswer, PromptHost, Speech, TurnWork
 from codex_acp.adapter.prompts.queue import PromptQueue
 from codex_acp.adapter.prompts.run import PromptRun
 from codex_acp.adapter.prompts.turn_calls import codex_gone, start_refused
 from codex_acp.adapter.prompts.turn_end import TurnEnd
 from codex_acp.errors import CodexAcpError
-from codex_acp.jsonrpc.message import INTERNAL_ERROR
+from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_REQUEST
 from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop
 
 if TYPE_CHECKING:
@@ -101,16 +101,19 @@ class Prompts:
         self,
         prepare: Callable[[], Awaitable[TurnWork | Speech]],
         when_inserted: Callable[[str], None] | None = None,
+        *,
+        joins: bool = False,
         early: EarlyTurn | None = None,
     ) -> PromptAnswer:
         """Run one prompt to its end, behind those that came before it.
 
         Takes its place in the order before anything else. ``when_inserted`` is called once, with
-        the message's id, when Codex has taken it. One that `begin` has begun has its place.
-        Raises RpcError if too many wait, and what ``prepare`` and a `Speech` raise.
+        the message's id, when Codex has taken it. One that `begin` has begun has its place. Raises
+        RpcError if too many wait, and what ``prepare`` and a `Speech` raise; NothingRuns if it
+        ``joins`` a turn, and none takes it.
         """
         placed = None if early is None else early.taken()
-        prompt = placed or self._queue.enter(when_inserted)
+        prompt = placed or self._queue.enter(when_inserted, joins=joins)
         try:
             with prompt.scope:
                 work = await prepare()
@@ -158,6 +161,7 @@ class Prompts:
         prompt.scope = CancelScope()
         with prompt.scope:
             if isinstance(work, Speech):
+                self._must_join(prompt)
                 while not self._queue.is_next(prompt):
                     await self._queue.changed()
                 prompt.speaks = True
@@ -181,6 +185,7 @@ class Prompts:
         while not prompt.scope.cancel_called:
             run = self._run
             if self._queue.is_next(prompt):
+                self._must_join(prompt)
                 if run is None:
                     self._begin(prompt, work)
                     return
@@ -189,6 +194,13 @@ class Prompts:
                         return
                     continue
             await self._queue.changed()
+
+    def _must_join(self, prompt: QueuedPrompt) -> None:
+        """Raise NothingRuns if it is for a running turn, and there is none that could take it."""
+        run = self._run
+        takes = self._active is not None if run is None else run.steerable and not run.cancelled
+        if prompt.joins and not prompt.unread and not takes:
+            raise NothingRuns(INVALID_REQUEST, "no turn runs that could take the message")
 
     async def _wait(self, prompt: QueuedPrompt, run: PromptRun) -> PromptEnd:
         try:
@@ -338,12 +350,12 @@ class Prompts:
         self._active = turn_id
         if turn_id in self.stale:
             self._spawn(lambda: self._end.interrupt_again(turn_id))
-        elif self._run is not None:
-            self._run.turn_began(turn_id, root_id)
-            self._queue.wake()
-            self._end.turn_began(self._run)
         else:
-            self._host.works_by_itself()
+            self._host.works()  # before what it shows, also if the call is not answered yet
+            if self._run is not None:
+                self._run.turn_began(turn_id, root_id)
+                self._queue.wake()
+                self._end.turn_began(self._run)
 
     def turn_ended(self, turn_id: str, end: PromptEnd) -> None:
         """``turn/completed``, however it could be read."""

@@ -28,10 +28,14 @@ MAX_PROMPTS: Final = 32
 class QueuedPrompt:
     """One prompt that the client waits for."""
 
-    __slots__ = ("_when_inserted", "message_id", "run", "scope", "speaks", "unread")
+    __slots__ = ("_when_inserted", "joins", "message_id", "run", "scope", "speaks", "unread")
 
-    def __init__(self, when_inserted: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, when_inserted: Callable[[str], None] | None = None, *, joins: bool = False
+    ) -> None:
         self._when_inserted = when_inserted
+        self.joins = joins
+        """Whether it is for a turn that runs, and begins none."""
         self.message_id = ""
         """What its message is called, however often Codex is given it."""
         self.run: PromptRun | None = None
@@ -62,12 +66,14 @@ class PromptQueue:
         """Whether every prompt was answered."""
         return not self._prompts
 
-    def enter(self, when_inserted: Callable[[str], None] | None = None) -> QueuedPrompt:
+    def enter(
+        self, when_inserted: Callable[[str], None] | None = None, *, joins: bool = False
+    ) -> QueuedPrompt:
         """A place at the end. Raises RpcError -32600 if too many wait."""
         if len(self._prompts) >= MAX_PROMPTS:
             message = f"{MAX_PROMPTS} prompts of this session are not answered yet; wait for one"
             raise RpcError(INVALID_REQUEST, message)
-        prompt = QueuedPrompt(when_inserted)
+        prompt = QueuedPrompt(when_inserted, joins=joins)
         self._prompts.append(prompt)
         return prompt
 

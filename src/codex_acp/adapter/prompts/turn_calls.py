@@ -11,15 +11,16 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from codex_acp.adapter.refused_calls import refused_call
 from codex_acp.codex._generated.models import (
     TurnInterruptParams,
     TurnStartParams,
     TurnSteerParams,
 )
+from codex_acp.codex.connection.pages import all_pages
 from codex_acp.errors import CodexAcpError, ErrorReply, ProcessExited, RpcError, TransportError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS
 from codex_acp.mapping.session.stop_reasons import PromptFailure
-from codex_acp.routing.display import prose
 from codex_acp.transcript.secrets import scrub
 from codex_acp.transport.child import ChildProcess
 
@@ -44,9 +45,6 @@ LOOK_BACK: Final = 8
 
 WHOLE_TAIL: Final = 16 * 1024
 """Characters of an error with all that is kept of a process's stderr."""
-
-MAX_PAGES: Final = 20
-"""Of the list of background commands; a cursor that never ends must not hold a prompt."""
 
 
 class TurnCalls:
@@ -154,7 +152,7 @@ class TurnCalls:
         """
         ended: list[str] = []
         left: list[ThreadBackgroundTerminal] = []
-        for terminal in await self._background_terminals():
+        for terminal in await self.background_terminals():
             if terminal.item_id not in item_ids:
                 continue  # of an earlier turn: it was meant to live on
             try:
@@ -177,18 +175,12 @@ class TurnCalls:
         )
         return (await self.codex.thread_background_terminals_terminate(params)).terminated
 
-    async def _background_terminals(self) -> list[ThreadBackgroundTerminal]:
+    async def background_terminals(self) -> list[ThreadBackgroundTerminal]:
+        """The commands of the thread that outlive their turns. Raises CodexAcpError."""
         from codex_acp.codex._generated.models import ThreadBackgroundTerminalsListParams
 
         params = ThreadBackgroundTerminalsListParams(thread_id=self._thread_id)
-        found: list[ThreadBackgroundTerminal] = []
-        for _ in range(MAX_PAGES):
-            page = await self.codex.thread_background_terminals_list(params)
-            found += page.data
-            if page.next_cursor is None or page.next_cursor == params.cursor:
-                break
-            params.cursor = page.next_cursor
-        return found
+        return await all_pages(self.codex.thread_background_terminals_list, params)
 
 
 def start_refused(error: CodexAcpError) -> PromptFailure:
@@ -199,10 +191,8 @@ def start_refused(error: CodexAcpError) -> PromptFailure:
     if isinstance(error, TransportError):
         return codex_gone(error)
     if isinstance(error, ErrorReply):
-        message = prose(error.message)
-        data = {"message": message, "code": error.code, "data": error.data}
         code = INVALID_PARAMS if error.code == INVALID_PARAMS else INTERNAL_ERROR
-        return PromptFailure(code, f"Codex refused the turn: {message}", data)
+        return start_refused(refused_call("Codex refused the turn", error, code))
     return PromptFailure(INTERNAL_ERROR, f"Codex did not start the turn: {error}", {})
 
 

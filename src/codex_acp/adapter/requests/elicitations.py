@@ -36,7 +36,13 @@ class _Elicited:
 
     routed: Elicitation
     scope: anyio.CancelScope
+    acp_id: int | None
+    """The request that asks for it: the last, if it was asked of several clients."""
     by: ElicitationSettler = "person"
+
+    def asked(self, acp_id: int | None) -> None:
+        """It is asked by this request from now on."""
+        self.acp_id = acp_id
 
 
 class ElicitationRunner:
@@ -63,38 +69,43 @@ class ElicitationRunner:
             return None
         self._asked += 1
         elicitation_id = f"e{self._generation}-{self._asked}"
-        elicited = self._elicited[key] = _Elicited(routed, anyio.CancelScope())
         acp_id = self._asks(routed.session_id).next_request_id
+        elicited = self._elicited[key] = _Elicited(routed, anyio.CancelScope(), acp_id)
         self._transcript.record(records.elicitation_requested(routed, self._generation, acp_id))
         reply = cancelled(routed.asked)
         by: ElicitationSettler
         try:
             with elicited.scope, anyio.move_on_after(_time_limit(routed)) as limit:
-                reply = await self._answer(routed, elicitation_id)
+                reply = await self._answer(elicited, elicitation_id)
             if limit.cancelled_caught:
                 reply = declined(routed.asked, "nobody answered in the time that Codex waits")
         except BaseException:
             # Nobody waits any more, and no reply of ours is sent.
             by = elicited.by if elicited.by != "person" else "disconnected"
-            self._transcript.record(
-                records.elicitation_answered(routed, self._generation, reply, by, acp_id)
-            )
+            self._note(elicited, reply, by)
             raise
         finally:
             del self._elicited[key]
         by = "invalid_answer" if reply.problem is not None else elicited.by
-        self._transcript.record(
-            records.elicitation_answered(routed, self._generation, reply, by, acp_id)
-        )
+        self._note(elicited, reply, by)
         if reply.problem is not None:
             self._say(routed.session_id, f"An answer was not passed on: {reply.problem}.")
         return reply.result
 
-    async def _answer(self, routed: Elicitation, elicitation_id: str) -> ElicitationReply:
+    def _note(self, elicited: _Elicited, reply: ElicitationReply, by: ElicitationSettler) -> None:
+        self._transcript.record(
+            records.elicitation_answered(
+                elicited.routed, self._generation, reply, by, elicited.acp_id
+            )
+        )
+
+    async def _answer(self, elicited: _Elicited, elicitation_id: str) -> ElicitationReply:
+        routed = elicited.routed
         child = routed.thread_id if routed.thread_id != routed.session_id else None
         request = create_request(routed.asked, routed.session_id, elicitation_id, child)
         try:
-            response = await self._asks(routed.session_id).elicitation_create(request)
+            asks = self._asks(routed.session_id)
+            response = await asks.elicitation_create(request, elicited.asked)
         except CodexAcpError as error:
             return declined(routed.asked, f"the client gave no answer: {error}")
         return reply_to(routed.asked, response)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, assert_never
 
 import anyio
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.requests.session_protocol import SessionProtocol
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
+    from codex_acp.codex.approvals.running_items import Items
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.jsonrpc.message import RequestId
     from codex_acp.routing.ledger import Answer, LedgerEntry, Settlement
@@ -76,7 +78,7 @@ class _Asked:
 class ServerRequestRunner:
     """The requests of one app-server connection; ``generation`` tells it from earlier ones.
 
-    ``asks`` gives whom a session asks; ``context`` what is known now, for a request of a thread;
+    ``items`` is what runs on it. ``asks`` gives whom a session asks; ``context`` what is known now;
     ``session`` finds an open session by its id; ``interrupt`` begins to interrupt the turn that
     runs in a thread, given one that should.
     """
@@ -85,6 +87,7 @@ class ServerRequestRunner:
         self,
         asks: Callable[[str], Asks],
         generation: int,
+        items: Items,
         context: Callable[[str | None], RoutingContext],
         session: Callable[[str], SessionProtocol | None],
         transcript: Transcript,
@@ -93,6 +96,7 @@ class ServerRequestRunner:
         self._asks = asks
         self._interrupt = interrupt
         self._generation = generation
+        self._items = items
         self._context = context
         self._session = session
         self._transcript = transcript
@@ -191,7 +195,7 @@ class ServerRequestRunner:
         else:
             thread_id = records.thread_named(refused.params)
             context = self._context(thread_id)
-            root = None if thread_id is None else context.items.root_of(thread_id)
+            root = None if thread_id is None else self._items.root_of(thread_id)
             session_id = root if root in context.sessions else None
             event = records.request_refused(*refused, session_id, self._generation)
             self._transcript.record(event)
@@ -211,7 +215,7 @@ class ServerRequestRunner:
             return self._decline(Decline(routed.approval.request, SHARED_ID, routed.session_id))
         for decision in routed.offered.unknown:
             logger.warning("Codex offers %s, which is not known here and left out", decision)
-        running = self._context(routed.thread_id).items.get(routed.thread_id, routed.item_id)
+        running = self._items.get(routed.thread_id, routed.item_id)
         if running is not None:
             running.asked = True
         session = self._session(routed.session_id)
@@ -281,13 +285,12 @@ class ServerRequestRunner:
 
     def _answered(self, entry: LedgerEntry, answer: Answer) -> Settlement:
         routed = entry.route
-        items = self._context(routed.thread_id).items
         settlement = self._ledger.answered(
             entry.key,
             entry.token,
             answer,
-            refreshed(routed.approval, items),
-            items.is_running(routed.thread_id, routed.turn_id),
+            refreshed(routed.approval, self._items),
+            self._items.is_running(routed.thread_id, routed.turn_id),
         )
         assert settlement is not None, "an open question has a pending entry"
         self._record(settlement)
@@ -302,8 +305,9 @@ class ServerRequestRunner:
             reason=reason_shown(approval),
             command=command_of(approval),
         )
+        asked = partial(self._ledger.asked, entry.key)
         try:
-            return await self._asks(entry.route.session_id).request_permission(question)
+            return await self._asks(entry.route.session_id).request_permission(question, asked)
         except CodexAcpError as error:
             return Failed(f"the client gave no outcome: {error}")
 

@@ -22,6 +22,7 @@ from codex_acp.transport.restart_limit import Restarts
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from codex_acp.adapter.session_defaults import SessionDefaults
     from codex_acp.codex.connection.handshake import Hello
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.codex.connection.server_requests import RefusedRequest
@@ -40,8 +41,8 @@ class AppServer:
 
     ``spawned`` is the process that was started before anything was imported, or why it could not
     be; then the reason is told to whoever needs Codex, and not before. ``lock`` is shared by those
-    that start one at a time: in a new CODEX_HOME two that start at once fail. ``hello`` was said to
-    the spawned one.
+    that start one at a time: in a new CODEX_HOME two that start at once fail. ``defaults`` are
+    those of the sessions on it, ``hello`` was said to the spawned one.
     """
 
     def __init__(
@@ -50,9 +51,11 @@ class AppServer:
         spawned: ChildProcess | LaunchError | None = None,
         *,
         lock: asyncio.Lock | None = None,
+        defaults: SessionDefaults | None = None,
         hello: Hello | None = None,
     ) -> None:
         self.options = options
+        self.defaults = defaults
         self._spawned = spawned
         self._hello = hello
         self._client_info: dict[str, JsonValue] | None = None

@@ -41,7 +41,8 @@ class JoinedPieces:
             text = params["delta"]
             if isinstance(text, str):
                 if method != self._method or not self._goes_on(params):
-                    self.flush()
+                    if self._texts:
+                        self.flush()
                     self._method, self._params = method, params
                 self._texts.append(text)
                 return

@@ -19,11 +19,12 @@ from codex_acp.acp._generated.v1.models import (
     ResumeSessionRequest,
     SetSessionTitleResponse,
 )
+from codex_acp.adapter.refused_calls import refused_call
 from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.stored_threads import exists
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
-from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS
+from codex_acp.jsonrpc.message import INVALID_PARAMS
 from codex_acp.mapping.session.list import list_page, list_params, session_info, updated_at
 from codex_acp.mapping.session.mcp_servers import server_config, server_secrets
 from codex_acp.mapping.session.setup import (
@@ -32,6 +33,7 @@ from codex_acp.mapping.session.setup import (
     thread_params,
     without_clashes,
 )
+from codex_acp.mapping.session.system_prompt import INSTRUCTIONS, system_prompt_text
 from codex_acp.transcript.secrets import remember_secrets
 from codex_acp.wire.codec import decode, plain
 
@@ -89,6 +91,7 @@ class SessionMethods:
 
         Raises RpcError: -32602, -32002, -32600 while a prompt runs in it, -32000, -32603.
         """
+        self._sessions.not_below(request.session_id)
         setup = await self._setup(request, audience, stored=True)
         return await self._opener.resume(request.session_id, setup, "load")
 
@@ -96,6 +99,7 @@ class SessionMethods:
         self, request: ResumeSessionRequest, audience: Audience | None = None
     ) -> OpeningResult:
         """``session/resume``: as `load`, but nothing of the history is sent."""
+        self._sessions.not_below(request.session_id)
         setup = await self._setup(request, audience, stored=True)
         return await self._opener.resume(request.session_id, setup, "resume")
 
@@ -103,8 +107,9 @@ class SessionMethods:
         self, request: ForkSessionRequest, audience: Audience | None = None
     ) -> OpeningResult:
         """``session/fork`` (unstable): a new session that knows what the old one knows."""
-        stable = decode(ResumeSessionRequest, plain(request), "session/fork")
-        setup = await self._setup(stable, audience, stored=True)
+        self._sessions.not_below(request.session_id)
+        like = decode(ResumeSessionRequest, plain(request), "session/fork")
+        setup = await self._setup(like, audience, stored=True)
         return await self._opener.fork(request.session_id, setup)
 
     async def _setup(
@@ -112,6 +117,7 @@ class SessionMethods:
     ) -> Setup:
         cwd, directories = request.cwd, request.additional_directories
         thread_params(cwd, directories, {}, stored=stored)  # before Codex is asked anything
+        prompt = system_prompt_text(plain(request.system_prompt))
         servers = server_config(request.mcp_servers)
         remember_secrets(server_secrets(servers))
         kept: Mapping[str, Mapping[str, object]] = servers
@@ -120,6 +126,8 @@ class SessionMethods:
             codex = await self._opener.codex()
             kept, said = without_clashes(servers, await _configured(codex, cwd))
         params = thread_params(cwd, directories, kept, stored=stored)
+        if prompt is not None:
+            params[INSTRUCTIONS] = prompt
         return Setup(params, frozenset(kept), tuple(said), audience)
 
     # The others.
@@ -141,7 +149,7 @@ class SessionMethods:
         except ErrorReply as error:
             if request.cursor is not None:  # all else that is asked is our own
                 raise RpcError(INVALID_PARAMS, f"cursor: {error.message}") from error
-            raise _failed("list the sessions", error) from error
+            raise refused_call("Codex could not list the sessions", error) from error
         threads = result.get("data") if isinstance(result, dict) else None
         listed = threads if isinstance(threads, list) else []
         found = [_listed(thread, archived=page.archived) for thread in listed]
@@ -157,6 +165,7 @@ class SessionMethods:
 
         Raises RpcError -32002 for a session that is not open.
         """
+        self._sessions.not_below(request.session_id)
         if request.session_id not in self._sessions:
             raise unknown_session(request.session_id)
         await self.end(request.session_id)
@@ -167,6 +176,7 @@ class SessionMethods:
 
         One that is not there is as deleted as it can be. Raises RpcError -32603.
         """
+        self._sessions.not_below(request.session_id)
         session_id = request.session_id
         if session_id in self._sessions:
             await self.end(session_id)
@@ -175,7 +185,7 @@ class SessionMethods:
             await codex.call_raw("thread/delete", {"threadId": session_id})
         except ErrorReply as error:
             if await exists(codex, session_id):
-                raise _failed("delete the session", error) from error
+                raise refused_call("Codex could not delete the session", error) from error
             logger.info("session %s, to be deleted, is not there: %s", session_id, error.message)
         return DeleteSessionResponse()
 
@@ -184,6 +194,7 @@ class SessionMethods:
 
         Raises RpcError: -32602 for an empty title, -32002, -32603.
         """
+        self._sessions.not_below(request.session_id)
         title = " ".join(request.title.split())
         if not title:
             raise RpcError(INVALID_PARAMS, "title: is empty")
@@ -194,7 +205,7 @@ class SessionMethods:
         except ErrorReply as error:
             if not await exists(codex, session_id):
                 raise unknown_session(session_id, error.message) from error
-            raise _failed("name the session", error) from error
+            raise refused_call("Codex could not name the session", error) from error
         return SetSessionTitleResponse(title=title)
 
     async def end(self, session_id: str) -> None:
@@ -216,11 +227,13 @@ class SessionMethods:
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_SECONDS):
                 await session.stop()
+        below = session.sub_agents.threads
         self._sessions.close(session_id)
         self._config.closed(session_id)
         if codex.closed:
             return None
-        await _clean(codex, session_id)
+        await asyncio.gather(*(_clean(codex, thread) for thread in (session_id, *below)))
+        await asyncio.gather(*(self._opener.let_go(codex, thread) for thread in below))
         return codex
 
 
@@ -247,8 +260,3 @@ def _listed(thread: JsonValue, *, archived: bool) -> SessionInfo | None:
         with suppress(ValueError, OverflowError, OSError):  # a date that no calendar has
             when = datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
     return session_info(thread, when, archived=archived)
-
-
-def _failed(what: str, error: ErrorReply) -> RpcError:
-    data = {"message": error.message, "code": error.code, "data": error.data}
-    return RpcError(INTERNAL_ERROR, f"Codex could not {what}: {error.message}", data)

@@ -14,10 +14,10 @@ from weakref import WeakValueDictionary
 
 from codex_acp.adapter.logins.check import LoginCheck
 from codex_acp.adapter.sessions.directories import check_directories
+from codex_acp.adapter.sessions.model_route import ModelRoute, configuration
 from codex_acp.adapter.sessions.opening_errors import never_stored, session_error, unknown_session
-from codex_acp.adapter.sessions.stored_threads import must_be_usable, surely_exists
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
-from codex_acp.codex.threads.opening import opening, read_params
+from codex_acp.codex.threads.opening import opening
 from codex_acp.codex.threads.trust import left_out_here
 from codex_acp.errors import CodexAcpError, ErrorReply, InvalidPayload, RpcError, TransportError
 from codex_acp.jsonrpc.message import INVALID_REQUEST, RESOURCE_NOT_FOUND
@@ -81,6 +81,8 @@ class SessionOpener:
         self._config = config
         self.login = LoginCheck()
         """Whether somebody has to log in first."""
+        self.route = ModelRoute()
+        """Where the model is asked."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def codex(self) -> AppServerConnection:
@@ -95,8 +97,10 @@ class SessionOpener:
         """
         codex = await self.codex()
         await check_directories(codex, setup.params)
-        reading = _configuration(codex, setup.cwd)
+        reading = configuration(codex, setup.cwd)
         try:  # both at once
+            if self.route.gateway is not None:  # which has a login of its own, if any
+                return codex, await reading
             _, read = await asyncio.gather(self.login.check(codex), reading)
         except (ErrorReply, TransportError) as error:
             raise session_error(error) from error
@@ -105,14 +109,18 @@ class SessionOpener:
     async def start(self, setup: Setup) -> OpeningResult:
         """A new thread. Raises RpcError: -32000, or -32603 when Codex cannot."""
         codex, read = await self._ready_for(setup)
+        setup = _instructed(setup, read)
         return await self._begin(codex, "new", "thread/start", setup, read)
 
     async def fork(self, session_id: str, setup: Setup) -> OpeningResult:
         """A copy of a stored thread. Raises RpcError: -32002, -32000, -32603."""
         codex, read = await self._ready_for(setup)
+        setup = _instructed(setup, read)
         try:
             return await self._begin(codex, "fork", "thread/fork", setup, read, session_id)
         except RpcError as error:
+            from codex_acp.adapter.sessions.stored_threads import must_be_usable
+
             await must_be_usable(codex, session_id, error)
             raise
 
@@ -125,7 +133,7 @@ class SessionOpener:
         read: JsonValue,
         source: str | None = None,
     ) -> OpeningResult:
-        params, restore = dict(setup.params), None
+        params, restore = self._given(setup), None
         if source is None:
             params, restore = opening(params, read)
         else:
@@ -133,7 +141,7 @@ class SessionOpener:
         place = self._config.opening(codex, setup.cwd, how, read)
         with self._sessions.opening():
             try:
-                result = await codex.call_raw(method, params)
+                result = await self.route.open(codex, method, params, source)
                 thread_id = started_thread(result)
                 if thread_id is None:  # what is wrong with it, the model says
                     what = f"the result of {method}"
@@ -163,6 +171,7 @@ class SessionOpener:
             raise unknown_session(session_id)
         async with self.lock(session_id):
             codex, read = await self._ready_for(setup)
+            setup = _instructed(setup, read)
             self._must_be_idle(session_id)
             place = self._config.opening(codex, setup.cwd, how, read)
             was_open = self._sessions.open_session(session_id)
@@ -175,6 +184,8 @@ class SessionOpener:
                 result = await self._resume(codex, session_id, setup)
                 try:
                     state = await self._past(codex, session_id, result, held, how, setup.audience)
+                    if was_open is not None:
+                        state = await self._left_running(codex, session_id, state, how, setup)
                 except BaseException:
                     await self.let_go(codex, session_id)
                     raise
@@ -203,6 +214,11 @@ class SessionOpener:
                 return
             codex = await self.codex()
             logger.info("resuming the thread of session %s", session_id)
+            if opened.codex is codex:  # it is loaded: otherwise what it is given counts for nothing
+                from codex_acp.adapter.sessions.stored_threads import ensure_stored
+
+                await ensure_stored(codex, session_id, str(opened.params["cwd"]))
+                await self.let_go(codex, session_id)
             with self._sessions.reopening(session_id) as held:
                 try:
                     result = await self._resume(codex, session_id, Setup(opened.params))
@@ -220,10 +236,9 @@ class SessionOpener:
 
     async def let_go(self, codex: AppServerConnection, session_id: str) -> None:
         """Tell Codex that nobody here follows the thread; bounded, and never fails."""
-        import anyio  # not before: `session/new` does without
-
-        with suppress(CodexAcpError), anyio.move_on_after(LEAVE_SECONDS, shield=True):
-            await codex.call_raw("thread/unsubscribe", {"threadId": session_id})
+        with suppress(CodexAcpError, TimeoutError):
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await codex.call_raw("thread/unsubscribe", {"threadId": session_id})
 
     def lock(self, session_id: str) -> asyncio.Lock:
         """Held while a stored session is opened, and while it is moved to the archive or back."""
@@ -243,18 +258,27 @@ class SessionOpener:
         source: str | None = None,
         restore: dict[str, JsonValue] | None = None,
     ) -> OpeningResult:
+        defaults = self._app_server.defaults
+        begin = defaults.mode if defaults is not None and how == "new" else None
         try:
             answer = await self._config.open(
-                session_id, codex, result, how=how, place=place, source=source, restore=restore
-            )
+                session_id, codex, result, how=how, place=place, source=source, restore=restore,
+                begin=begin,
+            )  # fmt: skip
         except CodexAcpError as error:  # Codex has just ended: the first prompt finds out
             logger.warning("session %s: its settings are not known: %s", session_id, error)
             answer = {}
         unrestored = self._config.unrestored(session_id)
         if how == "new" and place.read is None:
             unrestored = "it does not tell what is configured"
-        said = (*setup.said, *_said_of(place, unrestored))
+        told = () if defaults is None else (*defaults.said, *self._config.began(session_id))
+        said = (*told, *setup.said, *_said_of(place, unrestored))
         return OpeningResult(session_id, how, answer, said)
+
+    def _given(self, setup: Setup) -> dict[str, JsonValue]:
+        """The params of a thread: the client's, and what each session is given here."""
+        params, defaults = dict(setup.params), self._app_server.defaults
+        return params if defaults is None else defaults.params(params)
 
     def _must_be_idle(self, session_id: str) -> None:
         session = self._sessions.known(session_id)
@@ -264,13 +288,17 @@ class SessionOpener:
 
     async def _resume(self, codex: AppServerConnection, session_id: str, setup: Setup) -> JsonValue:
         params: dict[str, JsonValue] = {
-            **setup.params, "threadId": session_id, "excludeTurns": True,
-        }  # fmt: skip
+            **self._given(setup),
+            "threadId": session_id,
+            "excludeTurns": True,
+        }
         try:
-            return await codex.call_raw("thread/resume", params)
+            return await self.route.open(codex, "thread/resume", params, session_id)
         except CodexAcpError as error:
             failure = session_error(error)
             if isinstance(error, ErrorReply):
+                from codex_acp.adapter.sessions.stored_threads import must_be_usable
+
                 await must_be_usable(codex, session_id, failure)
             raise failure from error
 
@@ -306,6 +334,21 @@ class SessionOpener:
         held.keep(("turn/started", {"threadId": session_id, "turn": turn}) for turn in turns)
         return known.turns[0].id if known.turns else None
 
+    async def _left_running(
+        self,
+        codex: AppServerConnection,
+        session_id: str,
+        state: SessionState | None,
+        how: How,
+        setup: Setup,
+    ) -> SessionState | None:
+        """The same memory, with what runs on in the background; v1 hears of it in a history."""
+        from codex_acp.adapter.sessions.left_running import left_running
+
+        audience = setup.audience or self._sessions.audience(None)
+        told = how == "load" or audience.features.agent_terminals
+        return await left_running(codex, session_id, state, audience, told=told)
+
     async def _past(
         self,
         codex: AppServerConnection,
@@ -323,6 +366,8 @@ class SessionOpener:
 
         history = Replay(audience or self._sessions.audience(None), session_id, result)
         await history.run(codex, running)
+        from codex_acp.adapter.sessions.stored_threads import surely_exists
+
         gone = "thread/deleted" in held.methods
         if gone or (history.missing and not await surely_exists(codex, session_id)):
             message = f"the session {session_id!r} was deleted while it was loaded"
@@ -330,12 +375,13 @@ class SessionOpener:
         return history.end(running)
 
 
-async def _configuration(codex: AppServerConnection, cwd: str) -> JsonValue:
-    try:
-        return await codex.call_raw("config/read", read_params(cwd))
-    except ErrorReply as error:  # a broken one is told by what needs it
-        logger.warning("the configuration is not known: %s", error)
-        return None
+def _instructed(setup: Setup, read: JsonValue) -> Setup:
+    """With the configured instructions before those of the client, if it gave some."""
+    if "developerInstructions" not in setup.params:
+        return setup
+    from codex_acp.mapping.session.system_prompt import behind_configured
+
+    return setup._replace(params=behind_configured(setup.params, read))
 
 
 def _said_of(place: Place, unrestored: str | None) -> list[str]:

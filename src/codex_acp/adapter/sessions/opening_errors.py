@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
-
+from codex_acp.adapter.refused_calls import refused_call
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError, TransportError
 from codex_acp.jsonrpc.message import (
     AUTHENTICATION_REQUIRED,
@@ -12,10 +11,7 @@ from codex_acp.jsonrpc.message import (
     INVALID_REQUEST,
     RESOURCE_NOT_FOUND,
 )
-from codex_acp.transcript.secrets import scrub, scrub_json
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.transcript.secrets import scrub
 
 __all__ = [
     "archived_session",
@@ -55,11 +51,8 @@ def session_error(error: CodexAcpError) -> RpcError:
     if isinstance(error, RpcError):
         return error
     if isinstance(error, ErrorReply):
-        said = scrub(error.message)  # it may quote what an MCP server was given
-        details = scrub_json(cast("JsonValue", error.data))
-        data = {"message": said, "code": error.code, "data": details}
         code = AUTHENTICATION_REQUIRED if _asks_for_login(error) else INTERNAL_ERROR
-        return RpcError(code, f"Codex could not start the session: {said}", data)
+        return refused_call("Codex could not start the session", error, code)
     if isinstance(error, TransportError):
         return RpcError(INTERNAL_ERROR, scrub(str(error)))
     return RpcError(INTERNAL_ERROR, f"Codex could not start the session: {error}")

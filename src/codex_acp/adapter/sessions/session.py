@@ -99,6 +99,8 @@ class Session:
         self,
         prompt: Sequence[Block],
         when_inserted: Callable[[str], None] | None = None,
+        *,
+        joins: bool = False,
         early: EarlyTurn | None = None,
     ) -> PromptDone:
         """Run one prompt and return how it ended; all of its updates are sent before.
@@ -107,7 +109,9 @@ class Session:
         has begun it.
 
         While another one runs it is steered into that one's turn, where Codex allows it, and ends
-        with it; else it waits. Raises RpcError: -32602 for content that cannot be sent, -32600
+        with it; else it waits, unless it ``joins`` (NothingRuns).
+
+        Raises RpcError: -32602 for content that cannot be sent, -32600
         when too many wait, -32603 when the turn failed or Codex is gone; NotTaken if that was so
         before it had read anything of the prompt.
         """
@@ -116,7 +120,8 @@ class Session:
         end, usage, untaken = await self.prompts.run(
             lambda: self._work(prompt),
             lambda taken: self._inserted(taken, prompt, when_inserted),
-            early,
+            joins=joins,
+            early=early,
         )
         self._outflow.flush()
         if isinstance(end, PromptFailure):
@@ -126,6 +131,8 @@ class Session:
     def cancel(self) -> None:
         """End the running prompt and those that wait: interrupt the turn, and wait only so long."""
         self.prompts.cancel()
+        if self.prompts.turn is None:  # a sub-agent may have outlived the prompt
+            self.prompt_cancelled()
 
     async def stop_command(self, call_id: str) -> bool:
         """See `stop_command`."""
@@ -142,9 +149,10 @@ class Session:
         self.sub_agents.shown_to_another()
 
     async def stop(self) -> None:
-        """As `cancel`, and wait until every prompt is answered; bounded as a cancel is."""
+        """As `cancel`, and wait until every prompt is answered, and no sub-agent works."""
         self.cancel()
         await self.prompts.settled()
+        await self.sub_agents.settled()
 
     def detach(self) -> None:
         """Hear and send nothing more of the thread."""
@@ -228,7 +236,7 @@ class Session:
         activity.background = list(self._state.background)
         self._outflow.send(self.id, activity)
 
-    def works_by_itself(self) -> None:
+    def works(self) -> None:
         """See `PromptHost`."""
         self.activity.begins()
 
@@ -306,15 +314,14 @@ class Session:
 
     def heard(self, method: str, params: JsonValue) -> None:
         """See `ThreadOwner`."""
-        about_turns = TURN_EVENTS.get(method)
-        if about_turns is not None:
-            about_turns(self.prompts, params)
+        TURN_EVENTS[method](self.prompts, params)
 
     def tell(self, told: events.SessionEvents) -> None:
         """See `ThreadOwner`."""
         for event in told:
             self._outflow.send(self.id, event)
-            self.sub_agents.told(event)
+            if self.sub_agents.outlets:
+                self.sub_agents.told(event)
 
     def may_show(self, method: str, params: JsonValue) -> bool:
         """See `ThreadOwner`: nothing of a turn whose prompt is answered or given up."""
@@ -331,7 +338,6 @@ class Session:
         """See `NotificationSink`."""
         self._thread.batch_ended()
         self.prompts.heard()
-        self._thread.set_timer()
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`: the thread is gone with its app-server."""

@@ -175,7 +175,7 @@ class SessionServices(NotificationSink):
         from codex_acp.mapping.prompt.reports import Fact, setting_facts
         from codex_acp.routing.display import inline
 
-        facts = setting_facts(self._config.shown(session_id))
+        facts = setting_facts(self._config.options(session_id))
         session = self._sessions.known(session_id)
         remarks = () if session is None else session.remarks
         return [*facts, *(Fact("Codex remarks", inline(remark)) for remark in remarks)]

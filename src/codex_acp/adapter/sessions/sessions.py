@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from codex_acp.adapter.server.held_notifications import HeldNotifications
 from codex_acp.adapter.server.threadless_notifications import ThreadlessNotifications
+from codex_acp.adapter.sessions.opening_errors import sub_agent_session
+from codex_acp.mapping.session.ids import canonical_id
 from codex_acp.mapping.session.setup import given_servers
 
 if TYPE_CHECKING:
@@ -239,11 +241,17 @@ class Sessions:
     def is_live(self, session_id: str) -> bool:
         """Whether Codex has the session's thread loaded, and reports to us what happens in it."""
         opened = self._open[session_id]
+        busy = opened.session is not None and opened.session.prompts.busy
         return (
-            not opened.unloaded
+            (not opened.unloaded or busy)  # what runs goes on as it is
             and opened.connection is self._connection
             and not opened.connection.codex.closed
         )
+
+    def reopen_all(self) -> None:
+        """What threads are opened with has changed: each is resumed before its next turn."""
+        for opened in self._open.values():
+            opened.unloaded = True
 
     def move(self, session_id: str) -> None:
         """The session's thread was resumed on the newest connection."""
@@ -290,13 +298,21 @@ class Sessions:
 
         return cancelled
 
-    def root_of(self, thread_id: str) -> Session | None:
+    def not_below(self, session_id: str) -> None:
+        """Raises RpcError -32602 for a sub-agent's session: its work is the agent's to give."""
+        if self._root_of(canonical_id(session_id)) is not None:
+            raise sub_agent_session(session_id)
+
+    def _root_of(self, thread_id: str) -> Session | None:
         """The open session below which a sub-agent's thread is; None if it is none's."""
         sessions = [each.session for each in self._open.values() if each.session is not None]
         return next((each for each in sessions if thread_id in each.sub_agents), None)
 
-    def cancel_sub_agent(self, root: Session, thread_id: str) -> None:
-        """Interrupt a sub-agent and those below it, and settle what they ask."""
+    def cancel_sub_agent(self, thread_id: str) -> bool:
+        """Interrupt a sub-agent and those below it, and settle what they ask; whether it is one."""
+        root = self._root_of(thread_id)
+        if root is None:
+            return False
         connection = self._open[root.id].connection
         items = connection.events.items
         below = items.running_below(thread_id)
@@ -304,6 +320,7 @@ class Sessions:
         for each in below if turn_id is None else [(thread_id, turn_id), *below]:
             self._interrupt(connection.codex, *each)
         connection.events.sub_agents_cancelled(frozenset([thread_id, *(t for t, _ in below)]))
+        return True
 
     def _interrupt(self, codex: AppServerConnection, thread_id: str, turn_id: str) -> None:
         from codex_acp.adapter.prompts.turn_calls import TurnCalls
@@ -342,6 +359,7 @@ class Sessions:
         return ServerRequestRunner(
             lambda session_id: self.audience(session_id).asks,
             generation,
+            items,
             context,
             self.known,
             self._transcript,

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from codex_acp.adapter.ordered_steps import OrderedSteps
+from codex_acp.adapter.prompts.turn_events import TURN_EVENTS
 from codex_acp.adapter.sessions.due_timer import DueTimer
 from codex_acp.adapter.sessions.joined_pieces import JoinedPieces
 from codex_acp.adapter.sessions.notification_rows import QUOTES_SECRETS, ROWS, SHOW_FILES
@@ -39,7 +40,7 @@ class ThreadOwner(Protocol):
     """Whoever shows a thread."""
 
     def heard(self, method: str, params: JsonValue) -> None:
-        """Note what a notification means for turns, whether it is shown or not."""
+        """Note what one of `TURN_EVENTS` means for turns, whether it is shown or not."""
 
     def may_show(self, method: str, params: JsonValue) -> bool:
         """Whether anything of it is to be shown now."""
@@ -73,9 +74,6 @@ class ShownThread:
     def batch_ended(self) -> None:
         """All of one read came: updates were sent as it came, some may have to wait."""
         self._pieces.flush()
-
-    def set_timer(self) -> None:
-        """Something may have to wait from now on."""
         if self.state.open_calls:
             self._timer.set()
 
@@ -108,7 +106,8 @@ class ShownThread:
 
     def _take(self, method: str, params: JsonValue) -> None:
         """Show what the table says, and have noted what it means for turns."""
-        self._owner.heard(method, params)
+        if method in TURN_EVENTS:
+            self._owner.heard(method, params)
         row = ROWS.get(method)
         if row is None or not self._owner.may_show(method, params):
             return

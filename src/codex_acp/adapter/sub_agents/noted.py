@@ -57,7 +57,7 @@ class NotesOutlet:
 
 
 class NotedSubAgent:
-    """``agent`` on ``codex``, a sink of its thread. ``names`` learns of those that it starts."""
+    """``agent`` on ``codex``, a sink of its thread; see `ShownSubAgent`."""
 
     def __init__(
         self,
@@ -66,12 +66,14 @@ class NotedSubAgent:
         outlet: NotesOutlet,
         state: SessionState,
         names: Names,
+        ended: Callable[[], None],
     ) -> None:
         self._agent = agent
         self._codex = codex
         self._outlet = outlet
         self._state = state
         self._names = names
+        self._ended = ended
         codex.subscribe(agent.thread_id, self)
 
     def announce(self) -> None:
@@ -94,8 +96,7 @@ class NotedSubAgent:
         if method == "turn/started":
             self._agent.turn_id = turn_of(params)
         elif method == "turn/completed":
-            self._agent.turn_id = None
-            self._outlet.flush()
+            self._over()
         elif method == "item/completed":
             event = self._codex.decode_notification(method, params)
             if isinstance(event, ItemCompletedEvent):
@@ -109,5 +110,9 @@ class NotedSubAgent:
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`: the session at the top says it."""
         del error
+        self._over()
+
+    def _over(self) -> None:
         self._agent.turn_id = None
         self._outlet.flush()
+        self._ended()

@@ -53,7 +53,10 @@ class SubAgentSink(Protocol):
 
 
 class ShownSubAgent:
-    """``agent`` on ``codex``, a sink of its thread. ``names`` learns of those that it starts."""
+    """``agent`` on ``codex``, a sink of its thread.
+
+    ``names`` learns of those that it starts, ``ended`` is called when a turn of it is over.
+    """
 
     def __init__(
         self,
@@ -62,10 +65,12 @@ class ShownSubAgent:
         outflow: Outgoing,
         state: SessionState,
         names: Names,
+        ended: Callable[[], None],
     ) -> None:
         self._agent = agent
         self._outflow = outflow
         self._names = names
+        self._ended = ended
         self._thread = ShownThread(codex, state, self)
         self._activity = SessionActivity(self._tell_activity)
         codex.subscribe(agent.thread_id, self)
@@ -102,6 +107,7 @@ class ShownSubAgent:
         self._agent.turn_id = None
         self._activity.ends(end)
         self._outflow.flush()
+        self._ended()
 
     # ThreadOwner
 
@@ -145,7 +151,6 @@ class ShownSubAgent:
     def on_batch_end(self) -> None:
         """See `NotificationSink`."""
         self._thread.batch_ended()
-        self._thread.set_timer()
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`: what ran in it is gone with its app-server."""

@@ -8,7 +8,7 @@ are interrupted with the session, goes by Codex's own word for who is below whom
 
 from __future__ import annotations
 
-import logging
+import asyncio
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.session.sub_agents import SubAgent
 
 __all__ = ["MAX_SHOWN", "SubAgents"]
-
-logger = logging.getLogger(__name__)
 
 MAX_SHOWN: Final = 64
 """Of one session: Codex runs a handful at a time; a model that starts hundreds fills no client."""
@@ -58,13 +56,20 @@ class SubAgents:
         self._say = say
         self._may_note = may_note
         self._sinks: dict[str, SubAgentSink] = {}
-        self._outlets: dict[str, NotesOutlet] = {}
+        self.outlets: dict[str, NotesOutlet] = {}
+        """By tool call, where lines go; without any there is nothing to be `told`."""
         self._told_of_more = False
+        self._changed = asyncio.Event()
         for agent in state.sub_agents.values():  # those of a history
             self._follow(agent)
 
     def __contains__(self, thread_id: object) -> bool:
         return thread_id in self._state.sub_agents
+
+    @property
+    def threads(self) -> tuple[str, ...]:
+        """Their threads."""
+        return tuple(self._state.sub_agents)
 
     def hear(self, thread_id: str, method: str, params: JsonValue) -> None:
         """Something was said of the session's thread, or of one below: it may name another one."""
@@ -75,7 +80,7 @@ class SubAgents:
 
     def told(self, event: SessionEvent) -> None:
         """The session tells its client something: a tool call that starts a sub-agent, perhaps."""
-        for outlet in self._outlets.values():
+        for outlet in self.outlets.values():
             outlet.notes.begun_with(event)
 
     def waiting(self, thread_id: str) -> AbstractContextManager[None]:
@@ -97,6 +102,15 @@ class SubAgents:
         for agent in self._state.sub_agents.values():
             agent.turn_id = None
             self._follow(agent)
+
+    async def settled(self) -> None:
+        """Wait until nothing runs in any of them."""
+        while any(agent.turn_id is not None for agent in self._state.sub_agents.values()):
+            await self._changed.wait()
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
     def detach(self) -> None:
         """Hear and send nothing more of them."""
@@ -129,12 +143,14 @@ class SubAgents:
         if client.subagents:
             from codex_acp.adapter.sub_agents.shown_session import ShownSubAgent
 
-            sink: SubAgentSink = ShownSubAgent(agent, self._codex, self._outflow, state, self.hear)
+            sink: SubAgentSink = ShownSubAgent(
+                agent, self._codex, self._outflow, state, self.hear, self._wake
+            )
         else:
             from codex_acp.adapter.sub_agents.noted import NotedSubAgent
 
             outlet = self._outlet(agent)
-            sink = NotedSubAgent(agent, self._codex, outlet, state, self.hear)
+            sink = NotedSubAgent(agent, self._codex, outlet, state, self.hear, self._wake)
         self._sinks[agent.thread_id] = sink
 
     def _outlet(self, agent: SubAgent) -> NotesOutlet:
@@ -144,10 +160,10 @@ class SubAgents:
 
         while agent.parent_id in self._state.sub_agents:
             agent = self._state.sub_agents[agent.parent_id]
-        if agent.call_id not in self._outlets:
+        if agent.call_id not in self.outlets:
             notes = SubAgentNotes(agent.call_id)
-            self._outlets[agent.call_id] = NotesOutlet(notes, self._send_notes)
-        return self._outlets[agent.call_id]
+            self.outlets[agent.call_id] = NotesOutlet(notes, self._send_notes)
+        return self.outlets[agent.call_id]
 
     def _send_notes(self, notes: SubAgentNotes) -> bool:
         if not self._may_note():

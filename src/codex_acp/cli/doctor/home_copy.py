@@ -7,17 +7,15 @@ login is never copied for longer than the question about it takes, and nothing c
 from __future__ import annotations
 
 import os
-import shutil
 import stat
-import tempfile
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from codex_acp.testing.home_directories import HomeDirectories
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
-    from typing import Self
+    from pathlib import Path
 
 __all__ = ["MAX_CONFIG", "HomeCopy", "read_regular"]
 
@@ -38,18 +36,12 @@ NOWHERE: Final = "http://127.0.0.1:9"
 """The discard port: nothing listens there."""
 
 
-class HomeCopy:
+class HomeCopy(HomeDirectories):
     """``with HomeCopy(home) as copy:`` `fill` makes it in ``copy.codex_home``; of None, nothing."""
 
     def __init__(self, source: Path | None) -> None:
+        super().__init__("codex-doctor-")
         self._source = source
-
-    def __enter__(self) -> Self:
-        self.root = Path(tempfile.mkdtemp(prefix="codex-doctor-")).resolve()
-        self.codex_home.mkdir()
-        self.workspace.mkdir()
-        self.temporary.mkdir()
-        return self
 
     def fill(self) -> None:
         """Copy what there is; what cannot be read is left out."""
@@ -60,29 +52,6 @@ class HomeCopy:
                 target = self.codex_home / path.relative_to(source)
                 target.parent.mkdir(exist_ok=True)
                 target.write_bytes(read_regular(path))
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        shutil.rmtree(self.root, ignore_errors=True)
-
-    @property
-    def codex_home(self) -> Path:
-        """What Codex has as its home."""
-        return self.root / "codex"
-
-    @property
-    def workspace(self) -> Path:
-        """An empty directory, which no configuration trusts."""
-        return self.root / "workspace"
-
-    @property
-    def temporary(self) -> Path:
-        """What Codex has as ``TMPDIR``: its sandbox leaves files there."""
-        return self.root / "tmp"
 
     @property
     def env(self) -> dict[str, str]:

@@ -49,6 +49,10 @@ _TOO_LONG: Final = Line("Too long to be shown whole, so it can only be rejected.
 _MOST_REJECTING: Final = 5
 """Choices that are offered for what is too long: an agent may have sent any number."""
 
+TOGETHER_SECONDS: Final = 0.05
+"""Questions that an agent asks at once come within it: of a session that was come back to, all that
+wait."""
+
 KIND_WORDS: Final = {
     "allow_once": "allow once",
     "allow_always": "allow always",
@@ -104,6 +108,8 @@ class Questions:
         self._agent = agent
         self._alone = alone
         self._one_at_a_time = asyncio.Lock()
+        self._waiting = 0
+        """Questions behind the one that is open."""
 
     async def permission(self, permission: Permission) -> PermissionOption | None:
         """The option that the person chose; None rejects."""
@@ -171,9 +177,11 @@ class Questions:
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[None]:
-        async with self._one_at_a_time, self._alone():
+        async with self._turn(), self._alone():
             with self._screen.held(), self._reader.noticing_changes():
                 await self._screen.until_seen()
+                if not self._waiting:
+                    await asyncio.sleep(TOGETHER_SECONDS)
                 self._screen.ask("\n")
                 try:
                     yield
@@ -181,6 +189,25 @@ class Questions:
                     self._screen.ask("\n")
                     self._screen.note("the question was withdrawn")
                     raise
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """When those before it are answered."""
+        self._waiting += 1
+        try:
+            await self._one_at_a_time.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._one_at_a_time.release()
+
+    def _behind(self) -> Iterator[Line]:
+        """How many wait, of which nothing else is seen until this one is answered."""
+        if self._waiting:
+            more = "question waits" if self._waiting == 1 else "questions wait"
+            yield Line(f"({self._waiting} more {more})", "  ", "dim")
 
     async def _choose(
         self, lines: Callable[[], Iterable[Line]], choices: Sequence[_Choice], otherwise: str
@@ -199,7 +226,7 @@ class Questions:
         ]
         while True:
             try:
-                seen = await self._shown(lines(), [Line(""), *rows], prompt)
+                seen = await self._shown(chain(lines(), self._behind()), [Line(""), *rows], prompt)
                 if seen == "left":
                     return None
                 offered = list(range(len(choices)))

@@ -18,6 +18,7 @@ from codex_acp.acp.types import (
     DiffToolCallContent,
     ResourceContentBlock,
     ResourceLinkContentBlock,
+    TerminalToolCallContent,
     TextContentBlock,
 )
 from codex_acp.cli.screen.changes import counted, diff_lines
@@ -138,6 +139,8 @@ def described(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
         if isinstance(content, DiffToolCallContent):
             yield from _diff(content)
             continue
+        if isinstance(content, TerminalToolCallContent):
+            continue  # its command is the one that is asked about
         text = _text_of(content)
         said.append(text)
         lines = list(_unfenced(text))
@@ -163,7 +166,8 @@ def outcome(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
                     break
                 yield Line(line if verbose else shortened(line, LINE_LIMIT), "  ", style)
         else:
-            text = _text_of(content)
+            is_terminal = isinstance(content, TerminalToolCallContent)
+            text = _beside_title(call) if is_terminal else _text_of(content)
             if not (text == "Exit code: 0" and call.status == "completed"):
                 limit = len(text) if verbose else LINE_LIMIT
                 output = [line for line in _unfenced(text) if line]
@@ -234,9 +238,15 @@ def _beside(title: str, command: str) -> str:
     return title.rpartition("`")[2].strip() if is_cut else title
 
 
+def _beside_title(call: ToolCall) -> str:
+    """The command of a terminal, unless the title is just that."""
+    script = _script_of(_command_of(call)[1] or "")
+    return "" if script in title_of(call) else script
+
+
 def _text_of(content: ToolCallContent) -> str:
     if not isinstance(content, ContentToolCallContent):
-        return f"terminal {getattr(content, 'terminal_id', '')}"
+        return f"content of type {content.type}"
     block = content.content
     if isinstance(block, TextContentBlock):
         return block.text

@@ -14,7 +14,6 @@ from codex_acp.errors import ErrorReply, MisuseError, TransportError
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
-    from types import TracebackType
     from typing import Any, Final, Self
 
     from codex_acp.codex._generated.methods import ServerNotificationMethod
@@ -100,12 +99,7 @@ class AppServerConnection(NotificationApi, CodexCalls):
         await self.connect()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_exc: object) -> None:
         """See `aclose`."""
         await self.aclose()
 

@@ -21,7 +21,6 @@ from codex_acp.transport.child import ChildProcess
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-    from types import TracebackType
     from typing import Self, Unpack
 
     from codex_acp.codex._generated.models import Thread as ThreadInfo
@@ -98,12 +97,7 @@ class Codex(LoopCalls):
             raise
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         """See `close`."""
         self.close()
 

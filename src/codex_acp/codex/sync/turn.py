@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
     from typing import Self
 
     from codex_acp.codex._generated.notifications import ServerNotification
@@ -53,12 +52,7 @@ class Turn(Generic[T]):
         self._entered = True
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         """Leave the turn: interrupt it unless it has ended or was detached."""
         self._codex.call(self.turn.aclose)
 

@@ -14,7 +14,6 @@ import anyio
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
     from codex_acp.codex._generated.notifications import ServerNotification
@@ -69,12 +68,7 @@ class NotificationStream:
         """The stream itself."""
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_exc: object) -> None:
         """Close it."""
         await self.aclose()
 

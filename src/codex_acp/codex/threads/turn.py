@@ -23,7 +23,6 @@ from codex_acp.errors import CodexAcpError, ConnectionClosed, ErrorReply, Misuse
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from types import TracebackType
     from typing import Self
 
     from codex_acp.codex._generated.notifications import ServerNotification
@@ -111,12 +110,7 @@ class Turn(Generic[T]):
             raise
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_exc: object) -> None:
         """See `aclose`."""
         await self.aclose()
 

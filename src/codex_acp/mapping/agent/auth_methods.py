@@ -17,6 +17,7 @@ __all__ = [
     "CHATGPT",
     "DEVICE_CODE",
     "DEVICE_CODE_ARGS",
+    "GATEWAY",
     "LOGIN_ARGS",
     "LoginWays",
     "TERMINAL",
@@ -31,6 +32,9 @@ DEVICE_CODE: Final = "chat-gpt-device-code"
 
 API_KEY: Final = "api-key"
 """A key of the OpenAI platform, from ``_meta["api-key"].apiKey`` or the environment."""
+
+GATEWAY: Final = "gateway"
+"""A gateway of the client, from ``_meta.gateway``; for clients that say that they have one."""
 
 TERMINAL: Final = "codex-login"
 """``codex login`` in a terminal that the client runs, where `CHATGPT` is shown in another way."""
@@ -58,13 +62,16 @@ class LoginWays(NamedTuple):
     """What starts this agent, for clients that do not add to the command line that they know."""
     offered: bool = True
     """Whether its clients may log in at all."""
+    no_browser: bool = False
+    """Whether it was told that no browser reaches this machine, where a login's page comes back."""
 
 
 def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
     """The methods for a client with these ``clientCapabilities``.
 
     A login is offered to every client that can show it in any way: as a page, in a browser of this
-    machine, in a terminal. One that can do nothing of it is not offered what would end there.
+    machine, in a terminal. One that can do nothing of it is not offered what would end there, and
+    nobody a page that comes back to this machine where no browser reaches it.
     """
     if not ways.offered:
         return []
@@ -76,7 +83,7 @@ def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
         return (_typed(args) if by_type else {}) | (_told(ways.command, args) if by_meta else {})
 
     methods: list[JsonValue] = []
-    if pages or browser or in_terminal:
+    if not ways.no_browser and (pages or browser or in_terminal):
         chat_gpt: dict[str, JsonValue] = {
             "id": CHATGPT,
             "name": "Log in with ChatGPT",
@@ -104,7 +111,22 @@ def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
             "description": "Runs Codex's own login in a terminal",
         }
         methods.append(codex_login | run(LOGIN_ARGS))
+    if _says_true(capabilities, "auth", "_meta", GATEWAY):
+        protocol: JsonValue = {"protocol": "openai", "restartRequired": "false"}
+        gateway: dict[str, JsonValue] = {
+            "id": GATEWAY,
+            "name": "Use a gateway of your client",
+            "description": "Asks the model where your client says",
+            "_meta": {GATEWAY: protocol},
+        }
+        methods.append(gateway)
     return methods
+
+
+def _says_true(said: JsonValue, *path: str) -> bool:
+    for name in path:
+        said = said.get(name) if isinstance(said, dict) else None
+    return said is True
 
 
 def _typed(args: tuple[str, ...]) -> dict[str, JsonValue]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["AGENT_CAPABILITIES", "META_KEY", "agent_info"]
+__all__ = ["AGENT_CAPABILITIES", "EXTENSIONS", "META_KEY", "agent_info"]
 
 META_KEY: Final = "codex-acp-sdk"
 """What is below this key of a ``_meta`` is this agent's own."""
@@ -29,17 +29,26 @@ AGENT_CAPABILITIES: Final[dict[str, JsonValue]] = {
         "archive": {},
         "status": {},
         "title": {},
+        "systemPrompt": {},
     },
+    "providers": {},
     "auth": {"logout": {}, "status": {}},
     "_meta": {META_KEY: {"concurrentPrompts": "steer"}},
 }
 """What ``mapping.prompt.message`` and ``mapping.session.mcp_servers`` can map, and nothing more.
 
-``fork``, ``title``, ``archive`` and both ``status`` are of the unstable schema. Text, resource
+``fork``, ``title``, ``archive``, ``systemPrompt``, ``providers`` and both ``status`` are of the
+unstable schema. Text, resource
 links and stdio MCP servers are every agent's baseline and are not listed. Audio is refused, and
 said so, by the models that take none. ``concurrentPrompts``: a prompt sent while one runs is
 steered into the running turn and ends with it; what Codex takes no message into (a review, a
 compaction) it waits for.
+"""
+
+
+EXTENSIONS: Final[dict[str, JsonValue]] = {"steering": {"supported": True}}
+"""``_meta`` of the answer to ``initialize``: ``_session/steering`` is offered, in the words of the
+agent that had it first.
 """
 
 

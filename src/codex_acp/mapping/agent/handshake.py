@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from codex_acp._version import __version__
 from codex_acp.acp.capabilities import negotiated_version
 from codex_acp.mapping.agent.auth_methods import auth_methods
-from codex_acp.mapping.agent.capabilities import AGENT_CAPABILITIES, agent_info
+from codex_acp.mapping.agent.capabilities import AGENT_CAPABILITIES, EXTENSIONS, agent_info
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,6 +52,7 @@ def initialize_result(params: Mapping[str, JsonValue], ways: LoginWays) -> dict[
         "agentCapabilities": dict(AGENT_CAPABILITIES),
         "authMethods": auth_methods(params.get("clientCapabilities"), ways),
         "agentInfo": agent_info(__version__),
+        "_meta": dict(EXTENSIONS),
     }
 
 

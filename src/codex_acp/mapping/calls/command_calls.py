@@ -30,9 +30,16 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import CommandAction, CommandExecutionThreadItem
     from codex_acp.mapping.calls.call import Phase
     from codex_acp.mapping.events.content import CallContent
-    from codex_acp.mapping.events.session_events import CallKind
+    from codex_acp.mapping.events.session_events import CallKind, Severity
 
-__all__ = ["command_call", "command_content", "script_of", "terminal_state"]
+__all__ = [
+    "command_call",
+    "command_content",
+    "ended_in_background",
+    "runs_on",
+    "script_of",
+    "terminal_state",
+]
 
 _IN_A_SHELL: Final = re.compile(r"(?:/[\w./+-]*/)?(?:ba|da|fi|k|z)?sh -(?:l|i|li)?c ", re.ASCII)
 """How a command begins that Codex runs in a shell."""
@@ -124,6 +131,18 @@ def terminal_state(
         output=output or None,
         exit=TerminalExit(item.exit_code) if ended else None,
     )
+
+
+def runs_on(item: CommandExecutionThreadItem) -> str:
+    """That the command goes on although its turn has ended, and what can be done about it."""
+    process = inline(item.process_id or "")
+    return f"Runs on in the background. `/ps` lists what does, `/stop {process}` ends it."
+
+
+def ended_in_background(item: CommandExecutionThreadItem) -> tuple[str, Severity, str]:
+    """That it has ended: a title, how much it matters, and the command."""
+    how = "" if item.exit_code is None else f" with exit code {item.exit_code}"
+    return f"A command in the background has ended{how}", "info", script_of(item.command)
 
 
 def _ending(item: CommandExecutionThreadItem, phase: Phase) -> Ending:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final
 from codex_acp._record import replace
 from codex_acp.codex._generated.models import CommandExecutionThreadItem, FileChangeThreadItem
 from codex_acp.mapping.calls.call import UNFINISHED, as_tool_call, as_update
-from codex_acp.mapping.calls.command_calls import terminal_state
+from codex_acp.mapping.calls.command_calls import ended_in_background, runs_on, terminal_state
 from codex_acp.mapping.calls.item_calls import call_of, id_of, last_phase
 from codex_acp.mapping.calls.open_calls import OpenCall
 from codex_acp.mapping.calls.output import WHOLE_LIMIT, whole_text
 from codex_acp.mapping.calls.running_calls import content_now, flush_changes, remember_item
 from codex_acp.mapping.events.session_events import TerminalOutput, ToolCallChanged
+from codex_acp.mapping.messages.lines import say
 from codex_acp.routing.content import text_content
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ __all__ = [
     "call_ended",
     "call_started",
     "close_open_calls",
+    "still_runs",
     "whole_call",
 ]
 
@@ -80,7 +82,7 @@ def call_completed(state: SessionState, item: ToolItem) -> SessionEvents:
     """An item completed: all of its tool call, but for diffs that the client has already."""
     if isinstance(item, CommandExecutionThreadItem) and item.id in state.background:
         del state.background[item.id]
-        return _background_ended(item)
+        return _background_ended(state, item)
     open_call = state.open_calls.pop(id_of(item), None)
     streamed = open_call.output.whole() if open_call is not None and open_call.output.size else None
     call = call_of(state, item, last_phase(item), streamed)
@@ -148,22 +150,42 @@ def close_open_calls(state: SessionState, *, goes_on: bool = False) -> SessionEv
     state.open_calls.clear()
     state.cancelled_calls = {call_id for call_id, open_call in left if open_call.item is not None}
     return [
-        _in_background(state, open_call.item)
-        if goes_on and open_call.item is not None and _lives_on(state, open_call.item)
+        _in_background(state, open_call)
+        if goes_on and open_call.item is not None and _is_process(open_call.item)
         else _cut_off(state, tool_call_id, open_call)
         for tool_call_id, open_call in left
     ]
 
 
-def _in_background(state: SessionState, item: ToolItem) -> SessionEvent:
-    """The tool call has returned to the model; the terminal goes on."""
+def still_runs(state: SessionState, item: CommandExecutionThreadItem) -> SessionEvents:
+    """A command of an earlier turn that runs in the background, for a client that opens anew."""
+    return [*call_started(state, item), _in_background(state, state.open_calls.pop(item.id))]
+
+
+def _in_background(state: SessionState, open_call: OpenCall) -> SessionEvent:
+    """The tool call has returned to the model; the terminal goes on.
+
+    A client that knows no terminals of the agent is told in words, and how to end it.
+    """
+    item = open_call.item
     assert isinstance(item, CommandExecutionThreadItem), "nothing else lives on"
     state.background[item.id] = item
-    return ToolCallChanged(id=item.id, status="completed", stoppable=False)
+    if state.client.agent_terminals:
+        return ToolCallChanged(id=item.id, status="completed", stoppable=False)
+    streamed = open_call.output.whole() if open_call.output.size else None
+    call = call_of(state, item, "running", streamed)
+    line = text_content(runs_on(item))
+    call = replace(call, status="completed", content=[*call.content, line])
+    return as_update(call, _terminal(state, item, ended=True))
 
 
-def _background_ended(item: CommandExecutionThreadItem) -> SessionEvents:
-    """What came since its turn was not streamed: the terminal is told whole."""
+def _background_ended(state: SessionState, item: CommandExecutionThreadItem) -> SessionEvents:
+    """What came since its turn was not streamed: the terminal is told whole.
+
+    Who knows none gets a line: its tool call belongs to a prompt that is answered.
+    """
+    if not state.client.agent_terminals:
+        return say(state, *ended_in_background(item))
     ended = ToolCallChanged(id=item.id, terminal=terminal_state(item, ended=True), stoppable=False)
     if item.aggregated_output is None:
         return (ended,)
@@ -239,9 +261,13 @@ def _stoppable(state: SessionState, item: ToolItem, *, runs: bool) -> bool | Non
 
 
 def _lives_on(state: SessionState, item: ToolItem) -> bool:
-    """Whether it is a process that outlives its turn, and that the client can be told of then."""
-    is_process = isinstance(item, CommandExecutionThreadItem) and item.process_id is not None
-    return is_process and state.client.agent_terminals
+    """Whether it is a process that outlives its turn, and whose terminal the client is told of."""
+    return _is_process(item) and state.client.agent_terminals
+
+
+def _is_process(item: ToolItem) -> bool:
+    """Whether it is a command that Codex can have run on behind its turn."""
+    return isinstance(item, CommandExecutionThreadItem) and item.process_id is not None
 
 
 def _remember(state: SessionState, tool_call_id: str) -> None:

@@ -26,9 +26,11 @@ __all__ = [
     "CONFIGURED",
     "CUSTOM",
     "Mode",
+    "PROFILE_PREFIX",
     "configured_access",
     "current_mode",
     "described",
+    "fixed_modes",
     "known_modes",
     "mode_patch",
     "profile_modes",
@@ -103,6 +105,11 @@ _SANDBOXES: Final = {
     "dangerFullAccess": "no sandbox",
     "externalSandbox": "a sandbox outside of Codex",
 }
+
+
+def fixed_modes() -> frozenset[str]:
+    """The ids of the modes that do not come from a configuration's permission profiles."""
+    return frozenset({CONFIGURED, *(mode.id for mode in _MODES)})
 
 
 def known_modes(catalogue: Catalogue) -> list[Mode]:

@@ -40,7 +40,6 @@ __all__ = [
     "TRUSTED",
     "ConfigView",
     "Option",
-    "config_options",
     "mode_of",
     "mode_state",
     "options_of",
@@ -112,13 +111,8 @@ class Option(NamedTuple):
         return tuple(choice.value for choice in (*self.choices, *self.grouped))
 
 
-def config_options(view: ConfigView) -> list[JsonValue]:
-    """The complete list of ``SessionConfigOption``, the most important first."""
-    return [written(option) for option in options_of(view)]
-
-
 def options_of(view: ConfigView) -> list[Option]:
-    """The same before it is written down; what has one choice only is no option."""
+    """All of them, that of the mode first; what has one choice only is no option."""
     options = [_mode(view), _model(view), _effort(view), _tier(view), _collaboration(view)]
     options = [option for option in options if option.id in (MODE, MODEL) or len(option.values) > 1]
     return (
@@ -128,9 +122,8 @@ def options_of(view: ConfigView) -> list[Option]:
     )
 
 
-def mode_state(view: ConfigView) -> JsonObject:
-    """``SessionModeState``: the same modes for clients that do not know config options."""
-    option = _mode(view)
+def mode_state(option: Option) -> JsonObject:
+    """``SessionModeState`` of that first one, for clients that do not know config options."""
     modes = [_entry(choice, "id") for choice in (*option.choices, *option.grouped)]
     return {"currentModeId": option.current, "availableModes": [*modes]}
 

@@ -32,6 +32,7 @@ __all__ = [
     "PlanChanged",
     "PlanStep",
     "PromptTaken",
+    "RateLimit",
     "SessionEvent",
     "SessionEvents",
     "SessionMessage",
@@ -227,12 +228,29 @@ class PlanChanged:
     steps: Sequence[PlanStep]
 
 
+@record(frozen=True)
+class RateLimit:
+    """One limit of the account, as far as Codex has told it."""
+
+    id: str
+    name: str | None = None
+    plan: str | None = None
+    windows: tuple[tuple[int, int | None, int | None], ...] = ()
+    """Percent used, minutes that it spans, seconds since 1970 when it begins anew."""
+    balance: str | None = None
+    """Credits that are left, as the server writes it; ``unlimited``: as many as are wanted."""
+    unlimited: bool = False
+    reached: str | None = None
+    """Codex's name of what is used up."""
+
+
 @record
 class UsageChanged:
-    """Tokens in the context, and how many fit."""
+    """Tokens in the context, how many fit, and the account's limits."""
 
     used: int
     size: int
+    limits: Sequence[RateLimit] = ()
 
 
 @record

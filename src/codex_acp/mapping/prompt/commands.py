@@ -60,6 +60,8 @@ BUILT_IN: Final = (
     BuiltIn("status", "Show the session's settings, account and use of tokens"),
     BuiltIn("mcp", "List the MCP servers and their tools, or start them anew", RECONNECT),
     BuiltIn("skills", "List the skills"),
+    BuiltIn("ps", "List the commands that run in the background"),
+    BuiltIn("stop", "End what runs in the background", "a process of /ps (all without one)"),
     BuiltIn("rename", "Give this session a name", "the name"),
     BuiltIn("logout", "Log Codex out"),
 )

@@ -11,7 +11,7 @@ from codex_acp.codex._generated.models import ApiKeyAccount, ChatgptAccount
 from codex_acp.routing.display import block, code_span, inline, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from codex_acp.codex._generated.models import (
         GetAccountResponse,
@@ -19,13 +19,15 @@ if TYPE_CHECKING:
         RateLimitSnapshot,
         RateLimitWindow,
         SkillsListEntry,
+        ThreadBackgroundTerminal,
         ThreadGoal,
     )
-    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.config.options import Option
 
 __all__ = [
     "Fact",
     "account_fact",
+    "background_report",
     "diff_report",
     "goal_report",
     "limit_facts",
@@ -33,6 +35,7 @@ __all__ = [
     "setting_facts",
     "skills_report",
     "status_report",
+    "stopped_report",
 ]
 
 DIFF_LIMIT: Final = 200_000
@@ -60,24 +63,16 @@ def status_report(facts: Sequence[Fact]) -> str:
     return "\n".join(f"- **{inline(name)}**: {inline(value)}" for name, value in facts)
 
 
-def setting_facts(options: Sequence[JsonValue]) -> list[Fact]:
-    """The config options of a session as they are set, from their JSON."""
-    facts = []
-    for option in options:
-        if isinstance(option, dict):
-            value = option.get("currentValue")
-            named = [entry for entry in _entries(option) if entry.get("value") == value]
-            shown = named[0].get("name") if named else {True: "on", False: "off"}.get(value is True)
-            facts.append(Fact(str(option.get("name")), str(shown)))
-    return facts
+def setting_facts(options: Sequence[Option]) -> list[Fact]:
+    """The config options of a session as they are set."""
+    return [Fact(option.name, _set_to(option)) for option in options]
 
 
-def _entries(option: Mapping[str, JsonValue]) -> Iterator[Mapping[str, JsonValue]]:
-    """The values of a select, with those within groups."""
-    values = option.get("options")
-    for entry in values if isinstance(values, list) else ():
-        if isinstance(entry, dict):
-            yield from _entries(entry) if "options" in entry else (entry,)
+def _set_to(option: Option) -> str:
+    if option.switch:
+        return "on" if option.current == option.values[1] else "off"
+    choices = (*option.choices, *option.grouped)
+    return next((c.name for c in choices if c.value == option.current), option.current)
 
 
 def account_fact(account: GetAccountResponse) -> Fact:
@@ -131,6 +126,24 @@ def _server(server: McpServerStatus, starting: Collection[str]) -> str:
     tools = ", ".join(code_span(visible(name)) for name in sorted(server.tools))
     notes.append(tools or "no tools")
     return f"- **{inline(server.name)}**: {'; '.join(notes)}"
+
+
+def background_report(terminals: Sequence[ThreadBackgroundTerminal]) -> str:
+    """Each command that runs in the background."""
+    return "\n".join(map(_terminal, terminals)) or "Nothing runs in the background."
+
+
+def stopped_report(ended: int, left: Sequence[ThreadBackgroundTerminal]) -> str:
+    """How many were ended, and what could not be."""
+    if not ended and not left:
+        return "Nothing runs in the background."
+    lines = [f"{ended} background command{'s' * (ended != 1)} ended."]
+    return "\n".join([*lines, *(f"{_terminal(each)}: it could not be ended" for each in left)])
+
+
+def _terminal(terminal: ThreadBackgroundTerminal) -> str:
+    where = inline(str(terminal.cwd))
+    return f"- **process {inline(terminal.process_id)}**: {inline(terminal.command)} in {where}"
 
 
 def skills_report(entries: Iterable[SkillsListEntry]) -> str:

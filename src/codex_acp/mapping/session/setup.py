@@ -6,7 +6,7 @@ Source: ACP page "Session Setup"; schema definitions ThreadStartParams, ThreadRe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
@@ -25,6 +25,9 @@ __all__ = [
     "thread_params",
     "without_clashes",
 ]
+
+
+_SERVERS: Final = "mcp_servers"
 
 
 def absolute(path: str, where: str) -> str:
@@ -60,8 +63,15 @@ def thread_params(
         tables: dict[str, JsonValue] = {}
         for name, table in servers.items():
             tables[name] = dict(table)  # type: ignore[arg-type] # a table of strings, lists, dicts
-        params["config"] = {"mcp_servers": tables}
+        params["config"] = _below(_SERVERS, tables)
     return params
+
+
+def _below(key: str, tables: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Each table by its own dotted key: a whole one would hide what ``-c`` has set there."""
+    if any("." in name for name in tables):
+        return {key: tables}
+    return {f"{key}.{name}": table for name, table in tables.items()}
 
 
 def simple_thread_params(params: JsonValue) -> dict[str, JsonValue] | None:
@@ -76,6 +86,8 @@ def simple_thread_params(params: JsonValue) -> dict[str, JsonValue] | None:
         return None
     if "mcpServers" not in params or params["mcpServers"] not in (None, []):
         return None
+    if params.get("systemPrompt") is not None:
+        return None
     return None if params.get("additionalDirectories") not in (None, []) else {"cwd": cwd}
 
 
@@ -89,8 +101,12 @@ def started_thread(result: JsonValue) -> str | None:
 def given_servers(params: Mapping[str, JsonValue]) -> frozenset[str]:
     """Names of the MCP servers in params that `thread_params` made."""
     config = params.get("config")
-    servers = config.get("mcp_servers") if isinstance(config, dict) else None
-    return frozenset(servers) if isinstance(servers, dict) else frozenset()
+    if not isinstance(config, dict):
+        return frozenset()
+    servers = config.get(_SERVERS)
+    whole = servers.keys() if isinstance(servers, dict) else ()
+    dotted = (key.removeprefix(_SERVERS + ".") for key in config if key.startswith(_SERVERS + "."))
+    return frozenset((*whole, *dotted))
 
 
 def configured_servers(result: JsonValue) -> frozenset[str]:

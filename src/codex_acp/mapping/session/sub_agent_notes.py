@@ -76,11 +76,9 @@ class SubAgentNotes:
 
 
 def _line(event: SessionEvent) -> str | None:
-    match event:
-        case ToolCallAnnounced():
-            end = _ENDS.get(event.status)
-            return event.title if end is None else f"{event.title} ({end})"
-        case TextChunk():
-            return f"said {inline(event.text, WORDS_LIMIT)}" if event.text.strip() else None
-        case _:
-            return None
+    if isinstance(event, ToolCallAnnounced):
+        end = _ENDS.get(event.status)
+        return event.title if end is None else f"{event.title} ({end})"
+    if isinstance(event, TextChunk) and event.text.strip():
+        return f"said {inline(event.text, WORDS_LIMIT)}"
+    return None

@@ -54,7 +54,7 @@ def token_usage_updated(
     if used <= 0 or size <= 0 or (used, size) == state.context_usage:
         return ()
     state.context_usage = (used, size)
-    return (UsageChanged(used, size),)
+    return (UsageChanged(used, size, tuple(state.rate_limits.values())),)
 
 
 def turn_usage(

@@ -38,6 +38,7 @@ from codex_acp.mapping.events.session_events import (
     UserMessage,
     given,
 )
+from codex_acp.mapping.session.rate_limits import usage_update
 from codex_acp.mapping.v1.content import block_of, content_of, locations_of
 from codex_acp.routing.display import as_code, fenced
 from codex_acp.wire.codec import plain
@@ -223,7 +224,7 @@ def _written(
             ]
             return {"sessionUpdate": "plan", "entries": entries}
         case UsageChanged():
-            return {"sessionUpdate": "usage_update", "used": event.used, "size": event.size}
+            return usage_update(event)
         case TitleChanged():
             return {"sessionUpdate": "session_info_update", "title": event.title}
         case CommandsChanged():

@@ -17,6 +17,7 @@ from codex_acp.mapping.events.session_events import (
     TitleChanged,
     UsageChanged,
 )
+from codex_acp.mapping.session.rate_limits import usage_update
 from codex_acp.mapping.session.states import state_of, sub_agent_of
 from codex_acp.mapping.v2.content import block_of
 from codex_acp.mapping.v2.offers import command, option
@@ -59,7 +60,7 @@ def _written(event: OfSession) -> dict[str, Any]:
             plan = {"type": "items", "planId": event.plan_id, "entries": entries}
             return {"sessionUpdate": "plan_update", "plan": plan}
         case UsageChanged():
-            return {"sessionUpdate": "usage_update", "used": event.used, "size": event.size}
+            return usage_update(event)
         case TitleChanged():
             return {"sessionUpdate": "session_info_update", "title": event.title}
         case CommandsChanged():

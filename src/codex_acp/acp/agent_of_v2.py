@@ -1,4 +1,4 @@
-"""An agent of version 2, called as one of version 1: what the rest of the runtime is written for.
+"""An agent of version 2, called as one of version 1: what the runtime and clients are written for.
 
 Owns which call of one version is which of the other, and what the agent asks. Must not know what a
 session does with it. Loaded when an agent turns out to be of version 2.
@@ -10,9 +10,25 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from codex_acp.acp import v2
+from codex_acp.acp._generated.v1.models import (
+    AuthenticateResponse,
+    CloseSessionResponse,
+    DeleteSessionResponse,
+    InitializeResponse,
+    ListSessionsResponse,
+    LoadSessionResponse,
+    LogoutResponse,
+    NewSessionResponse,
+    PromptResponse,
+    ResumeSessionResponse,
+    SetSessionConfigOptionResponse,
+)
+from codex_acp.acp._generated.v2 import models as v2
+from codex_acp.acp.as_v1.questions import elicitation, permission
 from codex_acp.acp.as_v1.updates import Updates
 from codex_acp.acp.as_v1.values import (
+    agent_capabilities,
+    as_json,
     auth_method,
     command,
     config_option,
@@ -20,43 +36,41 @@ from codex_acp.acp.as_v1.values import (
     fitting,
     mcp_server,
 )
-from codex_acp.acp.types import (
-    AuthenticateResponse,
-    DeleteSessionResponse,
-    InitializeResponse,
-    ListSessionsResponse,
-    LoadSessionResponse,
-    NewSessionResponse,
-    PromptResponse,
-    ResumeSessionResponse,
-    SetSessionConfigOptionResponse,
-)
-from codex_acp.errors import ErrorReply, RpcError
+from codex_acp.acp.turn_of_v2 import Turn
+from codex_acp.acp.v2_handlers import ClientHandlers
+from codex_acp.errors import ErrorReply
 from codex_acp.jsonrpc.message import METHOD_NOT_FOUND, REQUEST_CANCELLED
-from codex_acp.runtime.updates import as_json
-from codex_acp.runtime.v2_questions import elicitation, permission
-from codex_acp.runtime.v2_turns import Turn
+from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
-    from codex_acp.acp import ClientNotificationHandlers, ClientRequestHandlers, ClientSide
-    from codex_acp.acp.types import (
+    from codex_acp.acp._generated.v1.handlers import (
+        ClientNotificationHandlers,
+        ClientRequestHandlers,
+    )
+    from codex_acp.acp._generated.v1.models import (
         AuthenticateRequest,
         CancelNotification,
         CloseSessionRequest,
         DeleteSessionRequest,
         ListSessionsRequest,
         LoadSessionRequest,
+        LogoutRequest,
         NewSessionRequest,
         PromptRequest,
         ResumeSessionRequest,
         SetSessionConfigOptionRequest,
         SetSessionModeRequest,
         SetSessionModeResponse,
-        WireModel,
     )
-    from codex_acp.runtime.updates import Update
+    from codex_acp.acp._generated.v2.handlers import (
+        ClientNotificationHandlers as NotificationsOfV2,
+    )
+    from codex_acp.acp._generated.v2.handlers import ClientRequestHandlers as RequestsOfV2
+    from codex_acp.acp.as_v1.updates import Update
+    from codex_acp.acp.client_side import ClientSide
+    from codex_acp.wire.model import WireModel
 
 __all__ = ["AgentOfVersion2"]
 
@@ -80,19 +94,19 @@ class AgentOfVersion2:
         self._updates: dict[str, Updates] = {}
         self._turns: dict[str, Turn] = {}
 
-    def handlers(self) -> v2.ClientHandlers:
+    def handlers(self) -> ClientHandlers:
         """What the agent may ask and tell."""
         has_forms = self._requests["elicitation/create"] is not None
-        requests: v2.ClientRequestHandlers = {
+        requests: RequestsOfV2 = {
             "session/request_permission": self._permission,
             "elicitation/create": self._elicit if has_forms else None,
         }
-        notifications: v2.ClientNotificationHandlers = {
+        notifications: NotificationsOfV2 = {
             "session/update": self._take,
             "elicitation/complete": self._url_done,
             "$/cancel_request": None,
         }
-        return v2.ClientHandlers(requests, notifications)
+        return ClientHandlers(requests, notifications)
 
     def introduced(self, response: v2.InitializeResponse) -> InitializeResponse:
         """What the agent said of itself, without what its version names otherwise."""
@@ -101,6 +115,9 @@ class AgentOfVersion2:
             {
                 "protocolVersion": response.protocol_version,
                 "agentInfo": said["info"],
+                "agentCapabilities": agent_capabilities(
+                    said.get("capabilities") or {}, has_logins=bool(said.get("authMethods"))
+                ),
                 "authMethods": each(auth_method, said.get("authMethods")),
             }
         )
@@ -114,12 +131,37 @@ class AgentOfVersion2:
         """See `Side.drain`."""
         await self._side.drain()
 
+    async def call(self, method: str, params: Any) -> Any:
+        """A request of version 1 by its name. Raises ErrorReply for one that has no like."""
+        calls: dict[str, Callable[[Any], Awaitable[Any]]] = {
+            "authenticate": self.authenticate,
+            "logout": self.logout,
+            "session/new": self.session_new,
+            "session/load": self.session_load,
+            "session/resume": self.session_resume,
+            "session/list": self.session_list,
+            "session/delete": self.session_delete,
+            "session/close": self.session_close,
+            "session/set_config_option": self.session_set_config_option,
+            "session/set_mode": self.session_set_mode,
+            "session/prompt": self.session_prompt,
+        }
+        if method not in calls:
+            raise _lacking(method)
+        return await calls[method](params)
+
     # The calls.
 
     async def authenticate(self, request: AuthenticateRequest) -> AuthenticateResponse:
         """``auth/login``."""
         await self._side.v2.auth_login(v2.LoginAuthRequest(method_id=request.method_id))
         return AuthenticateResponse()
+
+    async def logout(self, request: LogoutRequest) -> LogoutResponse:
+        """``auth/logout``."""
+        del request
+        await self._side.v2.auth_logout(v2.LogoutAuthRequest())
+        return LogoutResponse()
 
     async def session_new(self, request: NewSessionRequest) -> NewSessionResponse:
         """``session/new``; the commands of its answer are an update, as in version 1."""
@@ -163,12 +205,11 @@ class AgentOfVersion2:
         await self._side.v2.session_delete(v2.DeleteSessionRequest(session_id=request.session_id))
         return DeleteSessionResponse()
 
-    async def session_close(self, request: CloseSessionRequest) -> v2.CloseSessionResponse:
+    async def session_close(self, request: CloseSessionRequest) -> CloseSessionResponse:
         """``session/close``, which ends what runs."""
         self._updates.pop(request.session_id, None)
-        return await self._side.v2.session_close(
-            v2.CloseSessionRequest(session_id=request.session_id)
-        )
+        await self._side.v2.session_close(v2.CloseSessionRequest(session_id=request.session_id))
+        return CloseSessionResponse()
 
     async def session_set_config_option(
         self, request: SetSessionConfigOptionRequest
@@ -187,11 +228,11 @@ class AgentOfVersion2:
     async def session_set_mode(self, request: SetSessionModeRequest) -> SetSessionModeResponse:
         """Version 2 has no modes but the config options."""
         del request
-        raise RpcError(METHOD_NOT_FOUND, "version 2 has no session/set_mode")
+        raise _lacking("session/set_mode")
 
     async def session_prompt(self, request: PromptRequest) -> PromptResponse:
         """``session/prompt``, and all that comes of it. Raises ErrorReply for a failed turn."""
-        turn = self._turns[request.session_id] = Turn()
+        turn = self._turns[request.session_id] = Turn(as_json(request)["prompt"])
         try:
             accepted = await self._side.v2.session_prompt(
                 v2.PromptRequest.model_validate(as_json(request))
@@ -219,11 +260,14 @@ class AgentOfVersion2:
 
     def _take(self, notification: v2.UpdateSessionNotification) -> None:
         session_id, update = notification.session_id, notification.update
-        for each_update in self._of(session_id).translated(update):
-            self._give(session_id, each_update)
         turn = self._turns.get(session_id)
-        if turn is not None and not isinstance(update, v2.UnknownVariant):
+        if isinstance(update, UnknownVariant) or turn is None:
+            is_echo = False
+        else:  # version 1 does not repeat what the client has just said
+            is_echo = turn.echoes(update)
             turn.take(update)
+        for each_update in () if is_echo else self._of(session_id).translated(update):
+            self._give(session_id, each_update)
 
     def _of(self, session_id: str) -> Updates:
         return self._updates.setdefault(session_id, Updates())
@@ -261,6 +305,10 @@ class AgentOfVersion2:
         )
         if "availableCommands" in said:
             asyncio.get_running_loop().call_soon(self._give, session_id, update)
+
+
+def _lacking(method: str) -> ErrorReply:
+    return ErrorReply(method, METHOD_NOT_FOUND, f"version 2 has no {method}")
 
 
 def _where(request: WireModel) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from codex_acp.acp.types import PromptResponse
-from codex_acp.acp.v2 import (
+from codex_acp.acp._generated.v1.models import PromptResponse
+from codex_acp.acp._generated.v2.models import (
     IdleStateUpdateSessionUpdate,
     RequiresActionStateUpdateSessionUpdate,
     RunningStateUpdateSessionUpdate,
@@ -19,9 +19,10 @@ from codex_acp.acp.v2 import (
 )
 from codex_acp.errors import CodexAcpError, ErrorReply
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
+from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
-    from codex_acp.acp.v2 import SessionUpdate
+    from codex_acp.acp._generated.v2.models import SessionUpdate
 
 __all__ = ["Turn"]
 
@@ -32,7 +33,8 @@ STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cance
 class Turn:
     """One prompt, from the moment that it is sent. The session may be at work already."""
 
-    def __init__(self) -> None:
+    def __init__(self, prompt: object = None) -> None:
+        self._prompt = prompt
         self._message_id: str | None = None
         self._echoed: set[str] = set()
         self._is_active = False
@@ -53,6 +55,16 @@ class Turn:
         elif isinstance(update, IdleStateUpdateSessionUpdate):
             self._idle = update
             self._look()
+
+    def echoes(self, update: SessionUpdate) -> bool:
+        """Whether this says what the prompt has said, and nothing else."""
+        if isinstance(update, UserMessageSessionUpdate | UserMessageChunkSessionUpdate):
+            if self._message_id is not None:
+                return update.message_id == self._message_id
+            return isinstance(update, UserMessageSessionUpdate) and (
+                plain(update.content) == self._prompt
+            )
+        return False
 
     def inserted(self, message_id: str) -> None:
         """The agent has taken the prompt."""

@@ -1,0 +1,255 @@
+"""An agent that is written in version 1, for a client of version 2. See `run_agent`.
+
+Owns the calls: which handler of version 1 answers which request, and what of it is told. When a
+prompt is taken and when a session is idle, `sessions_in_v2` knows.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, cast
+
+from codex_acp.acp._generated.v1 import models as v1
+from codex_acp.acp._generated.v1.methods import AGENT_REQUESTS
+from codex_acp.acp._generated.v1.methods import MODELS as MODELS_OF_V1
+from codex_acp.acp._generated.v2 import models as v2
+from codex_acp.acp._generated.v2.methods import MODELS
+from codex_acp.acp.as_v2.values import (
+    agent_capabilities,
+    auth_method,
+    client_capabilities,
+    mcp_server,
+    opened,
+)
+from codex_acp.acp.sessions_in_v2 import SessionInV2, SessionsInV2
+from codex_acp.acp.v2_handlers import AgentHandlers
+from codex_acp.errors import ErrorReply, InvalidPayload, RpcError
+from codex_acp.jsonrpc.message import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
+from codex_acp.wire.codec import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from codex_acp.acp._generated.v1.handlers import (
+        AgentNotificationHandlers,
+        AgentRequestHandlers,
+    )
+    from codex_acp.acp._generated.v2.handlers import (
+        AgentNotificationHandlers as NotificationsOfV2,
+    )
+    from codex_acp.acp._generated.v2.handlers import AgentRequestHandlers as RequestsOfV2
+    from codex_acp.acp.agent_side import AgentSide
+    from codex_acp.acp.sessions_in_v2 import Spawn
+
+__all__ = ["AgentInVersion2"]
+
+logger = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+
+class AgentInVersion2:
+    """``requests`` and ``notifications`` are the agent's handlers of version 1."""
+
+    def __init__(
+        self,
+        side: AgentSide,
+        spawn: Spawn,
+        requests: AgentRequestHandlers,
+        notifications: AgentNotificationHandlers,
+    ) -> None:
+        self._side = side
+        self._requests = cast("dict[str, Callable[[Any], Awaitable[Any]] | None]", requests)
+        self._cancel = cast("Callable[[Any], None]", notifications["session/cancel"])
+        self._sessions = SessionsInV2(side, spawn)
+
+    def handlers(self) -> AgentHandlers:
+        """What the client may ask and tell; what every agent of version 2 has is there."""
+        requests: RequestsOfV2 = {
+            "initialize": self._initialize,
+            "auth/login": self._login if self._requests["authenticate"] else None,
+            "auth/logout": self._logout if self._requests["logout"] else None,
+            "session/new": self._new,
+            "session/list": self._list,
+            "session/resume": self._resume,
+            "session/close": self._close,
+            "session/delete": self._delete if self._requests["session/delete"] else None,
+            "session/set_config_option": (
+                self._set_option if self._requests["session/set_config_option"] else None
+            ),
+            "session/prompt": self._prompt,
+            "tool_call/cancel": None,
+            "terminal/cancel": None,
+        }
+        notifications: NotificationsOfV2 = {
+            "session/cancel": self._cancelled,
+            "$/cancel_request": None,
+        }
+        return AgentHandlers(requests, notifications)
+
+    def leave(self) -> None:
+        """The client is gone."""
+        self._sessions.leave()
+
+    # What the agent asks and tells.
+
+    async def ask_client(self, method: str, params: Any) -> Any:
+        """A request of version 1. Raises ErrorReply for one that version 2 does not have."""
+        if method == "session/request_permission":
+            return await self._ask_permission(_json(params))
+        if method != "elicitation/create":
+            raise ErrorReply(method, METHOD_NOT_FOUND, f"version 2 has no {method}")
+        request = MODELS.decode("CreateElicitationRequest", plain(params), "an elicitation")
+        answer = await self._side.v2.elicitation_create(request)
+        return MODELS_OF_V1.decode("CreateElicitationResponse", plain(answer), "its answer")
+
+    def tell_client(self, method: str, params: Any) -> None:
+        """A notification of version 1."""
+        said = _json(params)
+        if method == "session/update":
+            self._sessions.of(said["sessionId"]).tell_v1(said["update"])
+        elif method == "elicitation/complete":
+            done = v2.CompleteElicitationNotification(elicitation_id=said["elicitationId"])
+            self._side.v2.elicitation_complete(done)
+        else:
+            logger.debug("version 2 has no %s; it was left out", method)
+
+    async def _ask_permission(self, said: Json) -> v1.RequestPermissionResponse:
+        session = self._sessions.of(said["sessionId"])
+        subject = {"type": "tool_call", "toolCall": session.updates.tool_call(said["toolCall"])}
+        title = session.updates.title_of(said["toolCall"])
+        request = {**said, "title": title, "subject": subject}
+        del request["toolCall"]
+        asked = v2.RequestPermissionRequest.model_validate(request)
+        with session.asking():
+            answer = await self._side.v2.session_request_permission(asked)
+        outcome: Json = {"outcome": "cancelled"}  # also one that is not known: it is no consent
+        if isinstance(answer.outcome, v2.SelectedRequestPermissionOutcome):
+            outcome = {"outcome": "selected", "optionId": answer.outcome.option_id}
+        return v1.RequestPermissionResponse.model_validate({"outcome": outcome})
+
+    # What the client asks.
+
+    async def _initialize(self, request: v2.InitializeRequest) -> v2.InitializeResponse:
+        params = _json(request)
+        given = client_capabilities(params.get("capabilities") or {})
+        introduced = {"clientInfo": params["info"], "clientCapabilities": given}
+        said = await self._ask("initialize", {"protocolVersion": 1, **introduced})
+        return v2.InitializeResponse.model_validate(
+            {
+                "protocolVersion": 2,
+                "info": said.get("agentInfo") or {"name": "unknown", "version": "unknown"},
+                "capabilities": agent_capabilities(said.get("agentCapabilities") or {}),
+                "authMethods": [auth_method(each) for each in said.get("authMethods") or ()],
+            }
+        )
+
+    async def _login(self, request: v2.LoginAuthRequest) -> v2.LoginAuthResponse:
+        await self._ask("authenticate", _json(request))
+        return v2.LoginAuthResponse()
+
+    async def _logout(self, _: v2.LogoutAuthRequest) -> v2.LogoutAuthResponse:
+        await self._ask("logout", {})
+        return v2.LogoutAuthResponse()
+
+    async def _new(self, request: v2.NewSessionRequest) -> v2.NewSessionResponse:
+        said = await self._ask("session/new", _opening(request))
+        self._sessions.open(said["sessionId"])
+        return v2.NewSessionResponse.model_validate(opened(said))
+
+    async def _list(self, request: v2.ListSessionsRequest) -> v2.ListSessionsResponse:
+        keeps_any = self._requests["session/list"] is not None
+        said = await self._ask("session/list", _json(request)) if keeps_any else {"sessions": []}
+        return v2.ListSessionsResponse.model_validate(said)
+
+    async def _resume(self, request: v2.ResumeSessionRequest) -> v2.ResumeSessionResponse:
+        """With its history if the agent keeps one, and it is wanted."""
+        history = request.replay_from is not None
+        if history and not isinstance(request.replay_from, v2.StartReplayFrom):
+            raise RpcError(INVALID_PARAMS, "replayFrom: history is told from the start only")
+        methods = ["session/load", "session/resume"]
+        ways = methods if history else methods[::-1]
+        way = next((each for each in ways if self._requests[each] is not None), None)
+        said: Json = {}
+        if way is None:
+            self._session(request.session_id)
+        else:
+            session = self._sessions.of(request.session_id)
+            with session.replaying(muted=not history):
+                said = await self._ask(way, _opening(request))
+            self._sessions.open(request.session_id)
+        self._sessions.of(request.session_id).tell_state()
+        return v2.ResumeSessionResponse.model_validate(opened(said))
+
+    async def _close(self, request: v2.CloseSessionRequest) -> v2.CloseSessionResponse:
+        session = self._session(request.session_id)
+        self._cancelled(v2.CancelSessionNotification(session_id=request.session_id))
+        await session.rest()
+        if self._requests["session/close"] is not None:
+            await self._ask("session/close", _json(request))
+        self._sessions.close(request.session_id)
+        return v2.CloseSessionResponse()
+
+    async def _delete(self, request: v2.DeleteSessionRequest) -> v2.DeleteSessionResponse:
+        await self._ask("session/delete", _json(request))
+        self._sessions.close(request.session_id)
+        return v2.DeleteSessionResponse()
+
+    async def _set_option(
+        self, request: v2.SetSessionConfigOptionRequest
+    ) -> v2.SetSessionConfigOptionResponse:
+        params = _json(request)
+        if params.get("type") == "id":
+            del params["type"]
+        said = await self._ask("session/set_config_option", params)
+        return v2.SetSessionConfigOptionResponse.model_validate(opened(said))
+
+    async def _prompt(self, request: v2.PromptRequest) -> v2.PromptResponse:
+        session = self._session(request.session_id)
+        run = self._requests["session/prompt"]
+        assert run is not None, "an agent answers prompts"
+        prompt = _request("session/prompt", _json(request))
+        return v2.PromptResponse(
+            message_id=await session.insert(_json(request)["prompt"], lambda: run(prompt))
+        )
+
+    def _cancelled(self, notification: v2.CancelSessionNotification) -> None:
+        session = self._sessions.known(notification.session_id)
+        if session is not None:
+            session.withdraw_held()
+        self._cancel(v1.CancelNotification(session_id=notification.session_id))
+
+    async def _ask(self, method: str, params: Json) -> Json:
+        """What a handler of version 1 answers."""
+        handler = self._requests[method]
+        assert handler is not None
+        answer = await handler(_request(method, params))
+        return {} if answer is None else _json(answer)
+
+    def _session(self, session_id: str) -> SessionInV2:
+        session = self._sessions.known(session_id)
+        if session is None:
+            raise RpcError(RESOURCE_NOT_FOUND, f"there is no session {session_id!r}")
+        return session
+
+
+def _opening(request: v2.NewSessionRequest | v2.ResumeSessionRequest) -> Json:
+    params = _json(request)
+    params.pop("replayFrom", None)
+    return {**params, "mcpServers": [*map(mcp_server, params.get("mcpServers") or ())]}
+
+
+def _request(method: str, params: Json) -> Any:
+    """Params as version 1 has them. Raises RpcError -32602 for what it does not."""
+    model = AGENT_REQUESTS[method].params
+    assert model is not None
+    try:
+        return MODELS_OF_V1.decode(model, params, method)
+    except InvalidPayload as error:
+        raise RpcError(INVALID_PARAMS, f"invalid params: {error}") from error
+
+
+def _json(model: Any) -> Json:
+    made = plain(model)
+    assert isinstance(made, dict)
+    return made

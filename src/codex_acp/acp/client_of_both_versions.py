@@ -1,0 +1,115 @@
+"""A client's side that is used in version 1 of ACP, whichever version the agent speaks.
+
+Owns which calls go another way where version 2 is spoken. What they are there, `agent_of_v2` knows;
+nothing of it is loaded for an agent of version 1.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, cast
+
+from codex_acp.acp.client_side import ClientSide
+from codex_acp.errors import ConnectionClosed
+from codex_acp.wire.codec import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from codex_acp.acp._generated.v1.handlers import (
+        ClientNotificationHandlers,
+        ClientRequestHandlers,
+    )
+    from codex_acp.acp._generated.v1.models import InitializeRequest, InitializeResponse
+    from codex_acp.acp._generated.v2.models import InitializeResponse as InitializeResponseV2
+    from codex_acp.acp.agent_of_v2 import AgentOfVersion2
+    from codex_acp.acp.as_v1.updates import Update
+    from codex_acp.acp.v2_handlers import ClientHandlers
+    from codex_acp.errors import TransportError
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.transport.connection import Connection
+    from codex_acp.wire.model import WireModel
+
+__all__ = ["ClientOfBothVersions"]
+
+logger = logging.getLogger(__name__)
+
+
+class ClientOfBothVersions(ClientSide):
+    """``requests`` and ``notifications`` are those of version 1; ``versions`` may be spoken."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        requests: ClientRequestHandlers,
+        notifications: ClientNotificationHandlers,
+        versions: Collection[int],
+    ) -> None:
+        self._rows = (requests, notifications)
+        self._versions = versions
+        self._agent: AgentOfVersion2 | None = None
+        super().__init__(
+            connection,
+            requests if 1 in versions else None,
+            notifications if 1 in versions else None,
+            v2=self._handlers if 2 in versions else None,
+        )
+
+    def _handlers(self) -> ClientHandlers:
+        from codex_acp.acp.agent_of_v2 import AgentOfVersion2
+
+        self._agent = AgentOfVersion2(self, *self._rows, self._give)
+        return self._agent.handlers()
+
+    async def introduce(self, request: InitializeRequest) -> InitializeResponse:
+        """``initialize``, and what the agent said of itself. Raises as `ClientSide.negotiate`."""
+        params = cast("dict[str, JsonValue]", plain(request))
+        newer: dict[str, JsonValue] = {
+            "info": params["clientInfo"],
+            "capabilities": _in_v2(params.get("clientCapabilities")),
+        }
+        response = await self.negotiate(
+            params if 1 in self._versions else None, newer if 2 in self._versions else None
+        )
+        if self._agent is None or self.version == 1:
+            return cast("InitializeResponse", response)
+        return self._agent.introduced(cast("InitializeResponseV2", response))
+
+    def on_closed(self, error: TransportError | None) -> None:
+        """See `Side.on_closed`; a prompt that waits for its end hears of it, too."""
+        super().on_closed(error)
+        if self._agent is not None:
+            gone = error or ConnectionClosed("the agent has disconnected")
+            self._loop.call_soon(self._agent.ended, gone)  # behind what it has said before
+
+    async def _call(self, method: str, params: WireModel | Any | None) -> Any:
+        if self._agent is None or self.version != 2:
+            return await super()._call(method, params)
+        return await self._agent.call(method, params)
+
+    def _notify(self, method: str, params: WireModel | Any | None) -> None:
+        if self._agent is not None and self.version == 2 and method == "session/cancel":
+            self._agent.session_cancel(cast("Any", params))
+        else:
+            super()._notify(method, params)
+
+    def _give(self, session_id: str, update: Update) -> None:
+        from codex_acp.acp._generated.v1.models import SessionNotification
+        from codex_acp.wire.model import UnknownVariant
+
+        told = self._rows[1]["session/update"]
+        if isinstance(update, UnknownVariant):
+            logger.debug("left out, for version 1 has none: %s", update.wire())
+        elif told is not None:
+            told(SessionNotification(session_id=session_id, update=update))
+
+
+def _in_v2(given: JsonValue) -> dict[str, JsonValue]:
+    """The client's capabilities, of which version 2 asks less."""
+    if not isinstance(given, dict):
+        return {}
+    made = {key: given[key] for key in ("elicitation", "_meta") if given.get(key) is not None}
+    auth = given.get("auth")
+    if isinstance(auth, dict) and auth.get("terminal") is True:
+        made["auth"] = {"terminal": {}}
+    return made

@@ -1,0 +1,101 @@
+"""``_session/steering``: a message for the turn that runs; with none, a turn or an answer.
+
+Answered when Codex has taken the message: ``injected`` into a running turn, or ``startedNewTurn``;
+``promptRequired`` for a client that wants to send the prompt itself then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from codex_acp.adapter.prompts.host import NothingRuns
+from codex_acp.errors import InvalidPayload, RpcError
+from codex_acp.jsonrpc.message import INVALID_PARAMS, REQUEST_CANCELLED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from codex_acp.adapter.agent import CodexAgent
+    from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.content import Block
+
+__all__ = ["answer_steering"]
+
+
+class _Request(NamedTuple):
+    session_id: str
+    prompt: list[JsonValue]
+    joins: bool
+    """Whether it is for a running turn alone."""
+
+
+async def answer_steering(
+    agent_of: Callable[[str], CodexAgent], version: int, params: JsonValue
+) -> JsonValue:
+    """Raises RpcError: -32602, -32002 for a session that is not open, and as `Session.prompt`."""
+    request = _read(params)
+    agent = agent_of(request.session_id)
+    session, blocks = agent.session(request.session_id), _blocks(request, version)
+    running = session.prompts.turn
+    taken: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def inserted(message_id: str) -> None:
+        if not taken.done():
+            taken.set_result(message_id)
+
+    async def run() -> None:
+        failure = RpcError(REQUEST_CANCELLED, "the session's work was cancelled before that")
+        try:
+            await agent.run_prompt(session.id, blocks, inserted, joins=request.joins)
+        except RpcError as error:  # behind its place nobody waits for it
+            failure = error
+        finally:
+            if not taken.done():
+                taken.set_exception(failure)
+
+    agent.spawn(run)
+    try:
+        await taken
+    except NothingRuns:
+        return {"outcome": "promptRequired", "reason": "noRunningTurn"}
+    joined = running is not None and session.prompts.turn is running
+    return {"outcome": "injected" if joined else "startedNewTurn"}
+
+
+def _read(params: JsonValue) -> _Request:
+    given = params if isinstance(params, dict) else {}
+    session_id, prompt = given.get("sessionId"), given.get("prompt")
+    if not isinstance(session_id, str):
+        raise RpcError(INVALID_PARAMS, "sessionId: has to be a string")
+    if not isinstance(prompt, list) or not prompt:
+        raise RpcError(INVALID_PARAMS, "prompt: has to be a list of content blocks")
+    meta = given.get("_meta")
+    steering = None if meta is None else _object(meta, "_meta").get("steering")
+    wanted = None if steering is None else _object(steering, "_meta.steering").get("idleBehavior")
+    if wanted not in (None, "promptRequired"):
+        raise RpcError(INVALID_PARAMS, "_meta.steering.idleBehavior: is promptRequired or not said")
+    return _Request(session_id, prompt, joins=wanted is not None)
+
+
+def _object(value: JsonValue, name: str) -> dict[str, JsonValue]:
+    if not isinstance(value, dict):
+        raise RpcError(INVALID_PARAMS, f"{name}: has to be an object")
+    return value
+
+
+def _blocks(request: _Request, version: int) -> Sequence[Block]:
+    """The content as a prompt of this version has it. Raises RpcError -32602."""
+    params: Any = {"sessionId": request.session_id, "prompt": request.prompt}
+    try:
+        if version == 1:
+            from codex_acp.acp._generated.v1.methods import MODELS
+            from codex_acp.mapping.v1.content import blocks_of
+
+            return blocks_of(MODELS.decode("PromptRequest", params, "the prompt").prompt)
+        from codex_acp.acp._generated.v2.methods import MODELS as MODELS_V2
+        from codex_acp.mapping.v2 import requests
+
+        return requests.blocks_of(MODELS_V2.decode("PromptRequest", params, "the prompt").prompt)
+    except InvalidPayload as error:
+        raise RpcError(INVALID_PARAMS, str(error)) from error

@@ -1,0 +1,24 @@
+"""What Codex refused, as the answer to the request that needed it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from codex_acp.errors import RpcError
+from codex_acp.jsonrpc.message import INTERNAL_ERROR
+from codex_acp.routing.display import prose
+from codex_acp.transcript.secrets import scrub, scrub_json
+
+if TYPE_CHECKING:
+    from codex_acp.errors import ErrorReply
+    from codex_acp.jsonrpc.message import JsonValue
+
+__all__ = ["refused_call"]
+
+
+def refused_call(what: str, error: ErrorReply, code: int = INTERNAL_ERROR) -> RpcError:
+    """``what`` failed, and what Codex said of it; that may quote what an MCP server was given."""
+    said = prose(scrub(error.message))
+    details = scrub_json(cast("JsonValue", error.data))
+    data = {"message": said, "code": error.code, "data": details}
+    return RpcError(code, f"{what}: {said}", data)

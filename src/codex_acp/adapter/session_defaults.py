@@ -1,0 +1,59 @@
+"""What whoever runs this agent gives its sessions, besides Codex's own configuration.
+
+Light: it is there before anything is loaded. What it is read from is the command's business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from codex_acp._record import field, record
+
+if TYPE_CHECKING:
+    from codex_acp.jsonrpc.message import JsonValue
+
+__all__ = ["MODE_VARIABLE", "SessionDefaults", "known_mode"]
+
+MODE_VARIABLE: Final = "INITIAL_AGENT_MODE"
+
+_PROFILE: Final = "permission-profile:"
+
+_SAME: Final = {
+    "workspace-write": "ask",
+    "agent": "auto-review",
+    "agent-full-access": "full-access",
+}
+"""The modes of ``@agentclientprotocol/codex-acp``, where their names are not those of ours."""
+
+
+@record(frozen=True)
+class SessionDefaults:
+    """Of all sessions of an agent."""
+
+    mode: str | None = None
+    """The mode that a new session begins in; None: what is configured."""
+    login: dict[str, Any] | None = None
+    """Params of ``authenticate``, for when Codex needs a login and has none."""
+    config: dict[str, JsonValue] = field(default_factory=dict)
+    """Settings of each thread by their dotted keys: those that no command line may show."""
+    said: tuple[str, ...] = ()
+    """What the person is told of it when a session opens."""
+
+    def params(self, given: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """Params of a thread, with these settings below those that the client gave."""
+        if not self.config:
+            return given
+        config = given.get("config")
+        return {**given, "config": {**self.config, **(config if isinstance(config, dict) else {})}}
+
+
+def known_mode(text: str) -> str | None:
+    """The mode that a name means, ours or the official adapter's; None: there is none."""
+    from codex_acp.mapping.config.modes import PROFILE_PREFIX, fixed_modes
+
+    if text.startswith(_PROFILE):
+        text = PROFILE_PREFIX + text.removeprefix(_PROFILE)
+    if text.startswith(PROFILE_PREFIX):
+        return text if text != PROFILE_PREFIX else None  # which there are, Codex tells later
+    text = _SAME.get(text, text)
+    return text if text in fixed_modes() else None

@@ -1,0 +1,180 @@
+"""The environment variables that `@agentclientprotocol/codex-acp` reads, so that one can be put in
+the other's place. Loaded if one of them is set, and then before Codex is spawned.
+
+A value that cannot be read ends the command: half of what somebody wanted may be less safe than
+nothing. What weakens a session is said, at start and when it opens.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from codex_acp.adapter.session_defaults import MODE_VARIABLE, SessionDefaults, known_mode
+from codex_acp.errors import MisuseError
+from codex_acp.testing.toml_writer import toml_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from codex_acp.jsonrpc.message import JsonValue
+
+__all__ = ["AdapterVariables", "read_variables"]
+
+CONFIG: Final = "CODEX_CONFIG"
+PROVIDER: Final = "MODEL_PROVIDER"
+LOGIN: Final = "DEFAULT_AUTH_REQUEST"
+LOGS: Final = "APP_SERVER_LOGS"
+
+LOG_NAME: Final = "app-server.log"
+"""In the directory that `LOGS` names."""
+
+LOGINS: Final = ("api-key", "chat-gpt", "chat-gpt-device-code")
+
+ACCESS: Final = frozenset(
+    {
+        "approval_policy",
+        "approvals_reviewer",
+        "default_permissions",
+        "hooks",
+        "mcp_servers",
+        "notify",
+        "permissions",
+        "projects",
+        "sandbox_mode",
+        "sandbox_workspace_write",
+        "shell_environment_policy",
+    }
+)
+"""Settings that say what Codex may do, who is asked, or what it starts by itself."""
+
+_PRIVATE: Final = re.compile(r"(?i)token|secret|password|api_?key|headers|query_params|^env$")
+"""A key whose value no command line may show: other users of the machine can read that."""
+
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class AdapterVariables(NamedTuple):
+    """What they come to."""
+
+    arguments: tuple[str, ...]
+    """For ``codex app-server``."""
+    defaults: SessionDefaults
+    log_file: str | None
+    said: tuple[str, ...]
+    """Lines for whoever reads the log."""
+
+
+def read_variables(environment: Mapping[str, str]) -> AdapterVariables:
+    """An empty one is as one that is not set. Raises MisuseError that names the variable."""
+    config = _object(CONFIG, environment.get(CONFIG))
+    arguments: list[str] = []
+    private: dict[str, JsonValue] = {}
+    for key, value in _leaves("", config):
+        if any(_PRIVATE.search(part) for part in key.split(".")):
+            private[key] = value
+        else:
+            arguments += ["-c", f"{key}={_toml(key, value)}"]
+    provider = environment.get(PROVIDER)
+    if provider:
+        arguments += ["-c", f"model_provider={_toml(PROVIDER, provider)}"]
+    mode = _mode(environment.get(MODE_VARIABLE))
+    said = [f"{MODE_VARIABLE}: new sessions begin in the mode {mode}"] if mode else []
+    keys = sorted({key.partition(".")[0] for key in config})
+    if keys:
+        said.append(f"{CONFIG} sets {', '.join(keys)}")
+    if provider:
+        said.append(f"{PROVIDER}: the model provider is {provider!r}")
+    weighty = [key for key in keys if key in ACCESS]
+    told = (f"{CONFIG} of this agent's environment sets {', '.join(weighty)}",) if weighty else ()
+    login = _login(environment.get(LOGIN))
+    return AdapterVariables(
+        tuple(arguments),
+        SessionDefaults(mode, login, private, told),
+        _log_file(environment.get(LOGS)),
+        tuple(said),
+    )
+
+
+def _object(variable: str, text: str | None) -> dict[str, Any]:
+    if not text:
+        return {}
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        msg = f"{variable} is no JSON: {error}"  # without the text, which may hold secrets
+        raise MisuseError(msg) from error
+    if not isinstance(value, dict):
+        msg = f"{variable} is {type(value).__name__} and not a JSON object"
+        raise MisuseError(msg)
+    return value
+
+
+def _leaves(path: str, value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Each setting by its dotted key; what no dotted key can name stays one table."""
+    for key, inner in value.items():
+        parts = key.split(".") if not path else [key]  # its own keys may be dotted
+        if not all(map(_BARE.fullmatch, parts)):
+            msg = f"{CONFIG}: {key!r} is no key of Codex's configuration"
+            raise MisuseError(msg)
+        dotted = f"{path}{key}"
+        if isinstance(inner, dict) and inner and all(map(_BARE.fullmatch, inner)):
+            yield from _leaves(f"{dotted}.", inner)
+        else:
+            yield dotted, inner
+
+
+def _toml(key: str, value: Any) -> str:
+    try:
+        return toml_value(value)
+    except MisuseError as error:
+        msg = f"{CONFIG}: {key} cannot be given to Codex: {error}"
+        raise MisuseError(msg) from error
+
+
+def _mode(text: str | None) -> str | None:
+    if not text:
+        return None
+    mode = known_mode(text)
+    if mode is None:
+        msg = (
+            f"{MODE_VARIABLE}: there is no mode {text!r}; use read-only, workspace-write, agent, "
+            "agent-full-access, permission-profile:NAME, or one of this agent's own"
+        )
+        raise MisuseError(msg)
+    return mode
+
+
+def _login(text: str | None) -> dict[str, Any] | None:
+    request = _object(LOGIN, text)
+    if not request:
+        return None
+    method, meta = request.get("methodId"), request.get("_meta")
+    if method == "gateway":
+        msg = f"{LOGIN}: a gateway is no login here; configure a model provider in {CONFIG}"
+        raise MisuseError(msg)
+    if method not in LOGINS:
+        msg = f"{LOGIN}: methodId is {method!r} and none of {', '.join(LOGINS)}"
+        raise MisuseError(msg)
+    if meta is not None and not isinstance(meta, dict):
+        msg = f"{LOGIN}: _meta is not an object"
+        raise MisuseError(msg)
+    key = (meta or {}).get("api-key")
+    if isinstance(key, dict) and isinstance(key.get("apiKey"), str):
+        from codex_acp.transcript.secrets import remember_secrets
+
+        remember_secrets([key["apiKey"]])
+    return request
+
+
+def _log_file(directory: str | None) -> str | None:
+    if not directory:
+        return None
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103 - no pathlib here
+    except OSError as error:
+        msg = f"{LOGS}: {directory!r} cannot be made: {error.strerror}"
+        raise MisuseError(msg) from error
+    return os.path.join(directory, LOG_NAME)  # noqa: PTH118

@@ -1,0 +1,129 @@
+"""Who hears a session's sub-agents, and that a flood of them is bounded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from codex_acp.acp.capabilities import ClientFeatures
+from codex_acp.adapter.sub_agents.sub_agents import MAX_SHOWN, SubAgents
+from codex_acp.mapping.events.session_events import SubAgentChanged
+from codex_acp.mapping.session.sub_agents import named_by
+from codex_acp.mapping.state import SessionState
+
+if TYPE_CHECKING:
+    from codex_acp.jsonrpc.message import JsonValue
+
+
+class _Codex:
+    """Counts who hears what."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def subscribe(self, thread_id: str, sink: object) -> None:
+        del sink
+        self.heard.append(thread_id)
+
+    def unsubscribe(self, thread_id: str, sink: object) -> None:
+        del sink
+        self.heard.remove(thread_id)
+
+
+class _Outflow:
+    """Keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, object]] = []
+
+    def send(self, session_id: str, event: object) -> None:
+        self.sent.append((session_id, event))
+
+
+ROOT = "/root"
+"""Where Codex puts the agent that nobody started."""
+
+
+def started(child: str, path: str = f"{ROOT}/helper") -> JsonValue:
+    """The params of an item that starts a sub-agent."""
+    item = {"type": "subAgentActivity", "id": f"i-{child}", "kind": "started"}
+    return {"item": {**item, "agentThreadId": child, "agentPath": path}}
+
+
+class _World:
+    def __init__(self, *, knows: bool) -> None:
+        self.codex, self.outflow, self.said = _Codex(), _Outflow(), list[str]()
+        self.state = SessionState(ClientFeatures(subagents=knows))
+        self.agents = SubAgents(
+            "root",
+            cast("Any", self.codex),
+            cast("Any", self.outflow),
+            self.state,
+            say=self.said.append,
+            may_note=lambda: True,
+        )
+
+    def hear(self, thread: str, params: JsonValue) -> None:
+        self.agents.hear(thread, "item/started", params)
+
+
+@pytest.mark.attack("model")
+@pytest.mark.parametrize("knows", [True, False])
+async def test_a_flood_of_sub_agents_is_bounded_and_said_once(knows: bool) -> None:
+    world = _World(knows=knows)
+    for number in range(1_000):
+        world.hear("root", started(f"child-{number}", f"{ROOT}/" + "x" * 10_000))
+
+    assert len(world.codex.heard) == MAX_SHOWN
+    assert len(world.said) == 1
+    sizes = [len(repr(event)) for _, event in world.outflow.sent]
+    assert sum(sizes) < 100_000
+    assert "child-999" not in world.agents
+
+
+async def test_no_agent_is_below_itself_and_none_is_told_twice() -> None:
+    world = _World(knows=True)
+    world.hear("root", started("root", ROOT))
+    world.hear("root", started("root", f"{ROOT}/root"))
+    world.hear("root", started("one"))
+    world.hear("one", started("one"))
+    world.hear("one", started("two"))
+    world.hear("two", started("one"))
+    world.hear("root", started("two"))
+
+    told = [(session, cast("SubAgentChanged", e).session_id) for session, e in world.outflow.sent]
+    assert told == [("root", "one"), ("one", "two")]
+
+
+async def test_another_client_is_told_of_those_that_there_are() -> None:
+    world = _World(knows=False)
+    world.hear("root", started("one"))
+    assert world.outflow.sent == []
+    world.state.client = ClientFeatures(subagents=True)
+    world.agents.shown_to_another()
+
+    ((session, event),) = world.outflow.sent
+    assert session == "root"
+    assert isinstance(event, SubAgentChanged)
+    assert event.title == "helper"
+    assert world.codex.heard == ["one"]
+
+
+@pytest.mark.attack("model")
+@pytest.mark.parametrize(
+    "item",
+    [
+        None,
+        [],
+        "subAgentActivity",
+        {"type": "subAgentActivity"},
+        {"type": "subAgentActivity", "agentThreadId": 3, "agentPath": f"{ROOT}/a"},
+        {"type": "subAgentActivity", "agentThreadId": "", "agentPath": None},
+        {"type": "collabAgentToolCall", "receiverThreadIds": {"a": 1}},
+        {"type": "collabAgentToolCall", "receiverThreadIds": [None, 4, ""], "prompt": 5},
+        {"type": "commandExecution", "agentThreadId": "one"},
+    ],
+)
+def test_what_names_nobody_names_nobody(item: JsonValue) -> None:
+    assert list(named_by("root", item)) == []

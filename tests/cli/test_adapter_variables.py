@@ -1,0 +1,140 @@
+"""The official adapter's environment variables: what they come to, and what cannot be read."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from codex_acp.cli.adapter_variables import read_variables
+from codex_acp.cli.serve import ADAPTER_VARIABLES
+from codex_acp.errors import MisuseError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def settings(arguments: tuple[str, ...]) -> dict[str, Any]:
+    """Dotted key → value, as Codex reads ``-c``."""
+    assert set(arguments[::2]) <= {"-c"}
+    found = {}
+    for setting in arguments[1::2]:
+        key, _, value = setting.partition("=")
+        found[key] = tomllib.loads(f"x = {value}")["x"]
+    return found
+
+
+def test_nothing_set_is_nothing_given() -> None:
+    read = read_variables(dict.fromkeys(ADAPTER_VARIABLES, ""))
+    assert read.arguments == read.said == read.defaults.said == ()
+    assert (read.defaults.mode, read.defaults.login, read.log_file) == (None, None, None)
+
+
+@pytest.mark.attack("client")
+def test_the_configuration_is_given_setting_by_setting() -> None:
+    config = {
+        "model": 'a "b"\n\x7fc',
+        "features": {"goals": True, "n": 1.5},
+        "model_providers.mine": {"name": "m", "http_headers": {"x-key": "s3cret"}},
+        "shell_environment_policy": {"set": {"A": "1"}},
+        "tools": {},
+        "notify": ["say", "done"],
+        "projects": {"/a/b": {"trust_level": "trusted"}},
+        "mcp_servers": {"n": {"command": "c", "env": {"TOKEN": "s3cret"}}},
+    }
+    read = read_variables({"CODEX_CONFIG": json.dumps(config), "MODEL_PROVIDER": "mine"})
+    assert settings(read.arguments) == {
+        "model": 'a "b"\n\x7fc',
+        "features.goals": True,
+        "features.n": 1.5,
+        "model_providers.mine.name": "m",
+        "shell_environment_policy.set.A": "1",
+        "tools": {},
+        "notify": ["say", "done"],
+        "projects": {"/a/b": {"trust_level": "trusted"}},
+        "mcp_servers.n.command": "c",
+        "model_provider": "mine",
+    }
+    assert read.defaults.config == {
+        "model_providers.mine.http_headers.x-key": "s3cret",
+        "mcp_servers.n.env.TOKEN": "s3cret",
+    }
+    shown = [*read.arguments, *read.said, *read.defaults.said, repr(read.arguments)]
+    assert not any("s3cret" in text for text in shown), "other users can read a command line"
+    (told,) = read.defaults.said
+    for key in ("notify", "projects", "mcp_servers", "shell_environment_policy"):
+        assert key in told
+    assert "model" not in told.replace("CODEX_CONFIG", "")
+
+
+def test_what_says_nothing_of_access_is_not_told_in_each_session() -> None:
+    read = read_variables({"CODEX_CONFIG": '{"model": "gpt-5.5"}'})
+    assert read.defaults.said == ()
+    assert read.said == ("CODEX_CONFIG sets model",)
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [
+        ("read-only", "read-only"),
+        ("workspace-write", "ask"),
+        ("agent", "auto-review"),
+        ("agent-full-access", "full-access"),
+        ("permission-profile:mine", "profile:mine"),
+        ("never-ask", "never-ask"),
+        ("configured", "configured"),
+    ],
+)
+def test_a_mode_of_the_official_adapter_is_the_same_here(text: str, mode: str) -> None:
+    read = read_variables({"INITIAL_AGENT_MODE": text})
+    assert read.defaults.mode == mode
+    assert mode in read.said[0]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("CODEX_CONFIG", "{"),
+        ("CODEX_CONFIG", "[" * 100_000),
+        ("CODEX_CONFIG", "[]"),
+        ("CODEX_CONFIG", "null"),
+        ("CODEX_CONFIG", '"model=x"'),
+        ("CODEX_CONFIG", '{"model": null}'),
+        ("CODEX_CONFIG", '{"a b": 1}'),
+        ("CODEX_CONFIG", '{"a=b": 1}'),
+        ("CODEX_CONFIG", '{"a..b": 1}'),
+        ("CODEX_CONFIG", '{"": 1}'),
+        ("CODEX_CONFIG", '{"model": "\\ud800"}'),
+        ("INITIAL_AGENT_MODE", "full"),
+        ("INITIAL_AGENT_MODE", "Agent"),
+        ("INITIAL_AGENT_MODE", "permission-profile:"),
+        ("INITIAL_AGENT_MODE", "custom"),
+        ("DEFAULT_AUTH_REQUEST", "api-key"),
+        ("DEFAULT_AUTH_REQUEST", "{}x"),
+        ("DEFAULT_AUTH_REQUEST", '{"methodId": "none"}'),
+        ("DEFAULT_AUTH_REQUEST", '{"methodId": ["api-key"]}'),
+        ("DEFAULT_AUTH_REQUEST", '{"methodId": "gateway"}'),
+        ("DEFAULT_AUTH_REQUEST", '{"methodId": "api-key", "_meta": 5}'),
+        ("APP_SERVER_LOGS", "/dev/null/logs"),
+    ],
+)
+def test_a_value_that_cannot_be_read_is_an_error_that_names_the_variable(
+    variable: str, value: str
+) -> None:
+    with pytest.raises(MisuseError, match=variable):
+        read_variables({variable: value})
+
+
+def test_the_log_has_the_official_name_in_a_directory_that_is_made(tmp_path: Path) -> None:
+    read = read_variables({"APP_SERVER_LOGS": str(tmp_path / "a" / "logs")})
+    assert read.log_file == str(tmp_path / "a" / "logs" / "app-server.log")
+    assert (tmp_path / "a" / "logs").is_dir()
+
+
+def test_no_secret_of_a_login_is_said() -> None:
+    login = {"methodId": "api-key", "_meta": {"api-key": {"apiKey": "sk-s3cret-of-a-test"}}}
+    read = read_variables({"DEFAULT_AUTH_REQUEST": json.dumps(login)})
+    assert read.defaults.login == login
+    assert "s3cret" not in str((read.arguments, read.said, read.defaults.said))

@@ -1,0 +1,109 @@
+"""Commands that outlive their turn with the real Codex: how they read, and how one is ended."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from codex_acp.testing import Text, exec_command
+from tests.e2e.either_version import EitherVersion
+from tests.e2e.session_bench import tool_calls, updates_of
+
+pytestmark = pytest.mark.e2e
+
+INVALID_PARAMS = -32602
+
+EVERY_VERSION = pytest.mark.parametrize("version", [1, 2])
+
+
+def left_running(version: int, *commands: str) -> EitherVersion:
+    runs = [[exec_command(command, yield_time_ms=250)] for command in commands]
+    script: list[list[Any]] = [*runs, [Text("They run on.")]]
+    return EitherVersion(version, script, sandbox_mode="danger-full-access")
+
+
+def processes(listed: str) -> dict[str, str]:
+    """Process → command, from what ``/ps`` says."""
+    return {m[1]: m[2] for m in re.finditer(r"process (\d+)\*\*: (.*) in ", listed)}
+
+
+@EVERY_VERSION
+def test_one_of_two_is_ended_and_the_other_runs_on(version: int) -> None:
+    with left_running(version, "sleep 601", "sleep 602") as it:
+        session = it.new()
+        assert it.prompt(session, "/ps") == "Nothing runs in the background."
+        assert it.prompt(session, "/stop") == "Nothing runs in the background."
+        it.prompt(session, "Begin both.")
+        running = processes(it.prompt(session, "/ps"))
+        assert len(running) == 2
+        (first,) = [process for process, command in running.items() if "601" in command]
+        for wrong in ("1", "sleep 601", f"{first} {first}", "--all"):
+            error = it.refused(session, f"/stop {wrong}")
+            assert error["code"] == INVALID_PARAMS
+            assert "/ps" in error["message"]
+        assert it.prompt(session, f"/stop {first}") == "1 background command ended."
+        assert first not in processes(it.prompt(session, "/ps"))
+        assert it.prompt(session, "/stop") == "1 background command ended."
+        assert it.prompt(session, "/ps") == "Nothing runs in the background."
+        if version == 2:
+            it.until(session, "state_update", background=[])
+        assert len(it.model.requests) == 3
+
+
+def test_a_client_of_v1_reads_that_it_runs_on_and_hears_when_it_has_ended() -> None:
+    with left_running(1, "echo begun; sleep 603; exit 0") as it:
+        session = it.new()
+        it.prompt(session, "Begin.")
+        (call,) = tool_calls(updates_of(it.adapter.messages, session)).values()
+        assert call["status"] == "completed", "it was not cut off"
+        shown = str(call["content"])
+        assert "Runs on in the background." in shown
+        (process,) = processes(it.prompt(session, "/ps"))
+        assert f"`/stop {process}`" in shown
+        before = len(it.adapter.messages)
+        it.prompt(session, f"/stop {process}")
+        ended = "A command in the background has ended"
+        while ended not in str(it.adapter.messages[before:]):
+            it.adapter.wait_for(lambda m: m.get("method") == "session/update")
+        assert "sleep 603" in str(it.adapter.messages[before:])
+        later = tool_calls(updates_of(it.adapter.messages[before:], session))
+        assert later == {}, "its prompt was answered"
+
+
+def test_an_interrupted_command_is_no_background_work() -> None:
+    with left_running(1, "sleep 604") as it:
+        session = it.new()
+        prompt = it.adapter.start_prompt(session)
+        it.until(session, "tool_call", status="in_progress")
+        it.adapter.send({"method": "session/cancel", "params": {"sessionId": session}})
+        assert it.adapter.answer(prompt)["result"]["stopReason"] == "cancelled"
+        assert it.prompt(session, "/ps") == "Nothing runs in the background."
+        assert "Runs on in the background" not in str(it.adapter.messages)
+
+
+@EVERY_VERSION
+def test_what_runs_on_is_told_again_when_its_session_is_opened_anew(version: int) -> None:
+    with left_running(version, "sleep 605") as it:
+        session = it.new()
+        it.prompt(session, "Begin.")
+        where = {"sessionId": session, "cwd": str(it.home.workspace), "mcpServers": []}
+        method = "session/load" if version == 1 else "session/resume"
+        before = len(it.adapter.messages)
+        assert "result" in it.adapter.ask(method, where)
+        again = updates_of(it.adapter.messages[before:], session)
+        if version == 1:
+            (call,) = tool_calls(again).values()
+            assert call["status"] == "completed"
+            assert "Runs on in the background." in str(call["content"])
+            return
+        kinds = [update["sessionUpdate"] for update in again]
+        (terminal,) = (u for u in again if u["sessionUpdate"] == "terminal_update")
+        state = again[kinds.index("state_update")]
+        assert kinds.index("terminal_update") < kinds.index("state_update")
+        assert state["background"] == [{"type": "terminal", "terminalId": terminal["terminalId"]}]
+        stop = {"sessionId": session, "terminalId": terminal["terminalId"]}
+        assert it.adapter.ask("terminal/cancel", stop)["result"] == {}
+        it.until(session, "state_update", background=[])
+        assert it.prompt(session, "/ps") == "Nothing runs in the background."

@@ -1,0 +1,99 @@
+"""Server-sent events: what they hold, whatever the chunks, and what is refused."""
+
+from __future__ import annotations
+
+import tracemalloc
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codex_acp.transport import event_stream
+from codex_acp.transport.event_stream import EventStream, EventTooLarge
+
+STREAM = (
+    b"\xef\xbb\xbfdata: {\"a\":1}\n\n"
+    b": still here\n\n"
+    b"event: message\r\nid: 7\r\ndata:{\"b\":\r\ndata: 2}\r\n\r\n"
+    b"retry: 10\rdata: [3]\r\r"
+    b"data\n\n"
+    b"data: \xc3\xa9\n\n"
+)  # fmt: skip
+
+EVENTS = [b'{"a":1}', b'{"b":\n2}', b"[3]", "é".encode()]
+
+
+def in_chunks(data: bytes, cuts: list[int], limit: int = 1000) -> list[bytes]:
+    stream = EventStream(limit)
+    edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
+    return [event for begin, end in pairwise(edges) for event in stream.feed(data[begin:end])]
+
+
+def feed_often(stream: EventStream, chunk: bytes) -> None:
+    for _ in range(1000):
+        stream.feed(chunk)
+
+
+@given(st.lists(st.integers(0, 1000)))
+def test_the_chunks_make_no_difference(cuts: list[int]) -> None:
+    assert in_chunks(STREAM, cuts) == EVENTS
+    assert in_chunks(STREAM, list(range(len(STREAM)))) == EVENTS
+
+
+@pytest.mark.parametrize(
+    ("data", "inside"),
+    [
+        (b"data: 1", True),
+        (b"data: 1\n", True),
+        (b"data: 1\n\n", False),
+        (b": x", True),
+        (b"", False),
+    ],
+)
+def test_it_is_known_whether_an_event_is_whole(data: bytes, inside: bool) -> None:
+    stream = EventStream(100)
+    stream.feed(data)
+    assert stream.inside is inside
+
+
+@pytest.mark.attack("agent")
+@pytest.mark.parametrize(
+    "piece",
+    [b"data: " + b"x" * 200, b"x", b"data: x\n", b"data:\n", b"data: " + b"x" * 200 + b"\n"],
+    ids=["line", "growing line", "lines", "empty lines", "whole line"],
+)
+def test_an_event_that_never_ends_is_refused(piece: bytes) -> None:
+    stream = EventStream(100)
+    stream.feed(b"data: ")
+    with pytest.raises(EventTooLarge, match="above the limit of 100 bytes"):
+        feed_often(stream, piece)
+
+
+@pytest.mark.attack("agent")
+@pytest.mark.parametrize("piece", [b":\n", b": x\n\n", b"event: much\n", b"x", b"id\n"])
+def test_what_says_nothing_is_bounded_and_not_kept(
+    piece: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_stream, "MAX_IDLE_BYTES", 400_000)
+    stream = EventStream(10_000_000)
+    stream.feed(b"noname")
+    chunk = piece * (10_000 // len(piece))
+    tracemalloc.start()
+    try:
+        with pytest.raises(EventTooLarge, match="of comments with no message"):
+            feed_often(stream, chunk)
+        assert tracemalloc.get_traced_memory()[0] < 100_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_signs_of_life_between_messages_are_counted_from_the_last_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_stream, "MAX_IDLE_BYTES", 10)
+    stream = EventStream(100)
+    assert not stream.commented
+    for _ in range(10):
+        assert stream.feed(b":\n\n:\n\ndata: 1\n\n") == [b"1"]
+    assert stream.commented
