@@ -79,7 +79,9 @@ class SessionArchive:
         """``session/status``: changes nothing. Raises RpcError: -32002, -32603."""
         session_id = canonical_id(request.session_id)
         if session_id in self._sessions:
-            return cast("v1.SessionStatusResponse", _answer("SessionStatusResponse", {"status": "open"}))
+            return cast(
+                "v1.SessionStatusResponse", _answer("SessionStatusResponse", {"status": "open"})
+            )
         codex = await self._opener.codex()
         try:
             known = await exists(codex, session_id)
@@ -87,7 +89,9 @@ class SessionArchive:
             raise _failed("tell the status of the session", error) from error
         if not known:
             raise unknown_session(request.session_id)
-        return cast("v1.SessionStatusResponse", _answer("SessionStatusResponse", {"status": "saved"}))
+        return cast(
+            "v1.SessionStatusResponse", _answer("SessionStatusResponse", {"status": "saved"})
+        )
 
     async def _move(self, session_id: str, method: str, *, archived: bool) -> None:
         """Have Codex move a thread. It refuses what is there already, with the same words."""
