@@ -52,6 +52,7 @@ class SessionArchive:
         Raises RpcError: -32002, -32603 with Codex's reason.
         """
         session_id = canonical_id(request.session_id)
+        self._sessions.not_below(session_id)
         self._ending(session_id)
         async with self._opener.lock(session_id):
             if session_id not in self._sessions:
@@ -70,6 +71,7 @@ class SessionArchive:
     async def unarchive(self, request: v1.UnarchiveSessionRequest) -> v1.UnarchiveSessionResponse:
         """``session/unarchive``: it is not opened. Raises as `archive`."""
         session_id = canonical_id(request.session_id)
+        self._sessions.not_below(session_id)
         async with self._opener.lock(session_id):
             if session_id not in self._sessions:  # else it is in no archive
                 await self._move(session_id, "thread/unarchive", archived=False)
