@@ -63,7 +63,7 @@ class LoginWays(NamedTuple):
     offered: bool = True
     """Whether its clients may log in at all."""
     no_browser: bool = False
-    """Whoever runs it says that no browser reaches this machine: a login's page ends here."""
+    """Whether it was told that no browser reaches this machine, where a login's page comes back."""
 
 
 def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
