@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import secrets
 import shlex
 import signal
@@ -156,10 +157,8 @@ async def test_a_cluster_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
 def test_a_fleet_is_driven_from_outside_its_cluster(tmp_path: Path) -> None:
     """At ``ray://``, by the command: this process may belong to another cluster already."""
-    with socket.socket() as port, socket.socket() as other:
-        port.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        client, head = port.getsockname()[1], other.getsockname()[1]
+    # Not of those that the system gives out itself: a connection could reach its own end.
+    client, head = random.sample(range(20_000, 30_000), 2)
     env = os.environ | {
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
@@ -194,7 +193,10 @@ def test_a_fleet_is_driven_from_outside_its_cluster(tmp_path: Path) -> None:
     with subprocess.Popen([ray, *begin, *where, *more], env=env, start_new_session=True) as process:
         try:
             end = time.monotonic() + WAIT
-            while socket.socket().connect_ex(("127.0.0.1", client)) and time.monotonic() < end:
+            while time.monotonic() < end:
+                with socket.socket() as probe:
+                    if not probe.connect_ex(("127.0.0.1", client)):
+                        break
                 time.sleep(0.2)
             done = run("out")
             assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
