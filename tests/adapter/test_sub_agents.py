@@ -41,7 +41,11 @@ class _Outflow:
         self.sent.append((session_id, event))
 
 
-def started(child: str, path: str = "/root/helper") -> JsonValue:
+ROOT = "/root"
+"""Where Codex puts the agent that nobody started."""
+
+
+def started(child: str, path: str = f"{ROOT}/helper") -> JsonValue:
     """The params of an item that starts a sub-agent."""
     item = {"type": "subAgentActivity", "id": f"i-{child}", "kind": "started"}
     return {"item": {**item, "agentThreadId": child, "agentPath": path}}
@@ -69,7 +73,7 @@ class _World:
 async def test_a_flood_of_sub_agents_is_bounded_and_said_once(knows: bool) -> None:
     world = _World(knows=knows)
     for number in range(1_000):
-        world.hear("root", started(f"child-{number}", "/root/" + "x" * 10_000))
+        world.hear("root", started(f"child-{number}", f"{ROOT}/" + "x" * 10_000))
 
     assert len(world.codex.heard) == MAX_SHOWN
     assert len(world.said) == 1
@@ -80,8 +84,8 @@ async def test_a_flood_of_sub_agents_is_bounded_and_said_once(knows: bool) -> No
 
 async def test_no_agent_is_below_itself_and_none_is_told_twice() -> None:
     world = _World(knows=True)
-    world.hear("root", started("root", "/root"))
-    world.hear("root", started("root", "/root/root"))
+    world.hear("root", started("root", ROOT))
+    world.hear("root", started("root", f"{ROOT}/root"))
     world.hear("root", started("one"))
     world.hear("one", started("one"))
     world.hear("one", started("two"))
@@ -114,7 +118,7 @@ async def test_another_client_is_told_of_those_that_there_are() -> None:
         [],
         "subAgentActivity",
         {"type": "subAgentActivity"},
-        {"type": "subAgentActivity", "agentThreadId": 3, "agentPath": "/root/a"},
+        {"type": "subAgentActivity", "agentThreadId": 3, "agentPath": f"{ROOT}/a"},
         {"type": "subAgentActivity", "agentThreadId": "", "agentPath": None},
         {"type": "collabAgentToolCall", "receiverThreadIds": {"a": 1}},
         {"type": "collabAgentToolCall", "receiverThreadIds": [None, 4, ""], "prompt": 5},

@@ -12,7 +12,9 @@ from tests.e2e_contract.contract_bench import Scenes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
+    from codex_acp.testing.codex_home import SandboxMode
     from tests.e2e.raw_adapter import Message
 
 __all__ = ["OLD", "SubAgentBench", "spawn", "spawn_old", "wait"]
@@ -48,11 +50,18 @@ class SubAgentBench:
     """``with SubAgentBench(scenes, 1) as bench:`` has a session. ``capabilities`` are of v1."""
 
     def __init__(
-        self, scenes: Scenes, version: int, capabilities: Json | None = None, config: Json = CONFIG
+        self,
+        scenes: Scenes,
+        version: int,
+        capabilities: Json | None = None,
+        config: Json = CONFIG,
+        *,
+        sandbox_mode: SandboxMode = "read-only",
     ) -> None:
         self._scenes, self.version = scenes, version
         self._capabilities = capabilities or {}
         self._config = config
+        self._sandbox_mode: SandboxMode = sandbox_mode
         self._stack = ExitStack()
         self._mark = 0
 
@@ -60,7 +69,9 @@ class SubAgentBench:
         """Start all of it."""
         with ExitStack() as stack:
             self.model = stack.enter_context(ScriptedModel(self._scenes.responses))
-            home = CodexHome(self.model.base_url, config=self._config)
+            home = CodexHome(
+                self.model.base_url, config=self._config, sandbox_mode=self._sandbox_mode
+            )
             self.home = stack.enter_context(home)
             self.start(stack)
             self._stack = stack.pop_all()
@@ -71,12 +82,19 @@ class SubAgentBench:
 
     def start(self, stack: ExitStack | None = None) -> None:
         """An adapter and a new session."""
-        self.adapter = (stack or self._stack).enter_context(RawAdapter(self.home.env))
+        record = ("--transcript", str(self.transcript), "--transcript-wire")
+        adapter = RawAdapter(self.home.env, *record)
+        self.adapter = (stack or self._stack).enter_context(adapter)
         said = "capabilities" if self.version == 2 else "clientCapabilities"
         who = "info" if self.version == 2 else "clientInfo"
         params = {"protocolVersion": self.version, who: INFO, said: self._capabilities}
         self.introduction = self.ask("initialize", params)
         self.session: str = self.ask("session/new", self.place)["sessionId"]
+
+    @property
+    def transcript(self) -> Path:
+        """Where all is recorded, both wires included."""
+        return self.home.root / "transcript.jsonl"
 
     @property
     def place(self) -> Json:

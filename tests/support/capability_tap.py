@@ -30,6 +30,9 @@ UNSTABLE_METHODS: Final = frozenset(
         "session/unarchive",
         "session/status",
         "auth/status",
+        "providers/list",
+        "providers/set",
+        "providers/disable",
     }
 )
 """The methods outside the stable schema that our agent offers; any other is a mistake."""

@@ -15,9 +15,10 @@ from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
 from codex_acp.adapter.logins.ways import login_ways
+from codex_acp.adapter.prompts.quick_prompts import QuickPrompts
 from codex_acp.adapter.sessions.after_opening import LOAD_AFTER_SECONDS, AfterOpening
 from codex_acp.adapter.sessions.opener import SessionOpener, Setup
-from codex_acp.adapter.sessions.opening_errors import sub_agent_session, unknown_session
+from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
 from codex_acp.adapter.sessions.session_transcript import SessionTranscript
 from codex_acp.adapter.sessions.sessions import Sessions
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
     from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.load_ahead import LoadAhead
     from codex_acp.adapter.logins.logins import Logins
+    from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.prompts.host import PromptDone
+    from codex_acp.adapter.providers import Providers
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.sessions.archive import SessionArchive
     from codex_acp.adapter.sessions.methods import SessionMethods
@@ -129,11 +132,19 @@ class CodexAgent:
             "session/unarchive": lambda request: self.archive.unarchive(request),  # noqa: PLW0108 - loads it
             "session/status": lambda request: self.archive.status(request),  # noqa: PLW0108 - loads it
             "auth/status": lambda request: self.logins.status(request),  # noqa: PLW0108 - loads it
+            "providers/list": lambda request: self.providers.list(request),  # noqa: PLW0108 - loads it
+            "providers/set": lambda request: self.providers.set(request),  # noqa: PLW0108 - loads it
+            "providers/disable": lambda request: self.providers.disable(request),  # noqa: PLW0108 - loads it
         }
 
     def quick(self) -> Mapping[str, QuickHandler]:
         """The same answers for simple requests, before any model is loaded; see `Side`."""
-        return {"initialize": self._quick_initialize, "session/new": self._quick_new_session}
+        quick = {"initialize": self._quick_initialize, "session/new": self._quick_new_session}
+        if self._ahead is None:
+            return quick
+        return quick | {
+            "session/prompt": QuickPrompts(self._ahead, self._sessions, self.run_prompt)
+        }
 
     def join(self, side: AgentSide) -> None:
         """Give the agent the connection on which it serves."""
@@ -181,7 +192,15 @@ class CodexAgent:
         """The logins of its Codex; loaded when they are asked for."""
         from codex_acp.adapter.logins.logins import Logins
 
-        return Logins(self._app_server, self.client, self._opener.login, self.spawn)
+        check = self._opener.login
+        return Logins(self._app_server, self.client, check, self.spawn, self.providers)
+
+    @cached_property
+    def providers(self) -> Providers:
+        """Where the model is asked; loaded when that is asked for."""
+        from codex_acp.adapter.providers import Providers
+
+        return Providers(self._opener, self._sessions)
 
     # Sessions.
 
@@ -218,7 +237,6 @@ class CodexAgent:
         self, request: v1.LoadSessionRequest, audience: Audience | None = None
     ) -> v1.LoadSessionResponse:
         """See `SessionMethods.load`."""
-        self.not_below(request.session_id)
         opened = await self.methods.load(request, audience)
         return cast("v1.LoadSessionResponse", self._answer("LoadSessionResponse", opened))
 
@@ -226,7 +244,6 @@ class CodexAgent:
         self, request: v1.ResumeSessionRequest, audience: Audience | None = None
     ) -> v1.ResumeSessionResponse:
         """See `SessionMethods.resume`."""
-        self.not_below(request.session_id)
         opened = await self.methods.resume(request, audience)
         return cast("v1.ResumeSessionResponse", self._answer("ResumeSessionResponse", opened))
 
@@ -234,7 +251,6 @@ class CodexAgent:
         self, request: v1.ForkSessionRequest, audience: Audience | None = None
     ) -> v1.ForkSessionResponse:
         """See `SessionMethods.fork`."""
-        self.not_below(request.session_id)
         opened = await self.methods.fork(request, audience)
         also: dict[str, JsonValue] = {"sessionId": opened.session_id}
         return cast("v1.ForkSessionResponse", self._answer("ForkSessionResponse", opened, also))
@@ -245,7 +261,6 @@ class CodexAgent:
 
     async def close_session(self, request: v1.CloseSessionRequest) -> v1.CloseSessionResponse:
         """See `SessionMethods.close`."""
-        self.not_below(request.session_id)
         self._preconditions.cancel(request.session_id)
         response = await self.methods.close(request)
         self._closed(request.session_id, "closed by the client")
@@ -253,7 +268,6 @@ class CodexAgent:
 
     async def delete_session(self, request: v1.DeleteSessionRequest) -> v1.DeleteSessionResponse:
         """See `SessionMethods.delete`."""
-        self.not_below(request.session_id)
         request.session_id = canonical_id(request.session_id)  # else an open one lived on
         self._preconditions.cancel(request.session_id)
         was_open = request.session_id in self._sessions
@@ -275,7 +289,6 @@ class CodexAgent:
 
     async def set_title(self, request: v1.SetSessionTitleRequest) -> v1.SetSessionTitleResponse:
         """See `SessionMethods.set_title`."""
-        self.not_below(request.session_id)
         return await self.methods.set_title(request)
 
     async def set_mode(self, request: v1.SetSessionModeRequest) -> v1.SetSessionModeResponse:
@@ -359,22 +372,25 @@ class CodexAgent:
         when_inserted: Callable[[str], None] | None = None,
         *,
         joins: bool = False,
+        early: EarlyTurn | None = None,
     ) -> PromptDone:
         """See `Session.prompt`; -32002 for a session that is not open here."""
         session_id = self.session(session_id).id
         running = self._preconditions.run(
             session_id,
-            lambda: self.session(session_id).prompt(blocks, when_inserted, joins=joins),
+            lambda: self.session(session_id).prompt(
+                blocks, when_inserted, joins=joins, early=early
+            ),
+            begun=early is not None,
         )
         return await self._transcript.prompt(session_id, running)
 
     def cancel(self, notification: v1.CancelNotification) -> None:
         """See `Session.cancel`; one for an unknown session is only logged."""
         session_id = notification.session_id
-        session, above = self._sessions.known(session_id), self._sessions.root_of(session_id)
-        if above is not None:
-            self._sessions.cancel_sub_agent(above, session_id)
-        elif session is None:
+        if self._sessions.cancel_sub_agent(session_id):
+            return
+        if (session := self._sessions.known(session_id)) is None:
             logger.warning("session/cancel names the unknown session %s", session_id)
         else:
             self._preconditions.cancel(session.id)
@@ -382,16 +398,11 @@ class CodexAgent:
 
     def session(self, session_id: str) -> Session:
         """An open session. Raises RpcError: -32002; -32602 for a sub-agent's."""
-        self.not_below(session_id)
+        self._sessions.not_below(session_id)
         session = self._sessions.known(session_id)
         if session is None:
             raise unknown_session(session_id)
         return session
-
-    def not_below(self, session_id: str) -> None:
-        """Raises RpcError -32602 for a sub-agent's session: its work is the agent's to give."""
-        if self._sessions.root_of(canonical_id(session_id)) is not None:
-            raise sub_agent_session(session_id)
 
     def _closed(self, session_id: str, reason: str) -> None:
         if self._services is not None:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from codex_acp.acp._generated.v1 import models as v1
+    from codex_acp.adapter.providers import Providers
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.jsonrpc.message import JsonValue
@@ -56,6 +57,10 @@ class AgentMethods(Protocol):
     @property
     def archive(self) -> _Archive:
         """The archive of its sessions."""
+
+    @property
+    def providers(self) -> Providers:
+        """Where the model is asked; not asked for where that is not offered."""
 
     @property
     def spawn(self) -> Spawn:

@@ -15,6 +15,7 @@ import anyio
 
 from codex_acp.acp._generated.v2.methods import MODELS
 from codex_acp.acp.v2_handlers import AgentHandlers
+from codex_acp.adapter.providers_v2 import ProvidersInV2
 from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.encode import encode_json
@@ -26,6 +27,7 @@ from codex_acp.mapping.v2.offers import command, option
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
+    from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp._generated.v2 import models as v2
     from codex_acp.acp._generated.v2.handlers import (
         AgentNotificationHandlers,
@@ -59,6 +61,7 @@ class AgentInV2:
 
     def __init__(self, agent: AgentMethods, start: Start | None = None) -> None:
         self._agent = agent
+        self._providers = ProvidersInV2(agent)
         self._begin = start
         self._unbegun: dict[str, list[anyio.CancelScope]] = {}
         """Prompts by session that came in one read with what follows them."""
@@ -103,6 +106,9 @@ class AgentInV2:
             "session/unarchive": self.unarchive_session,
             "session/status": self.session_status,
             "auth/status": self.auth_status,
+            "providers/list": self._providers.list,
+            "providers/set": self._providers.set,
+            "providers/disable": self._providers.disable,
         }
 
     # The connection.

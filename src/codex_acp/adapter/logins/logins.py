@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.client import Client
     from codex_acp.adapter.logins.auth import Authentication
     from codex_acp.adapter.logins.check import LoginCheck
+    from codex_acp.adapter.providers import Providers
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.mapping.agent.auth_status import AuthStatus
@@ -31,12 +32,18 @@ class Logins:
     """
 
     def __init__(
-        self, app_server: AppServer, client: Client, check: LoginCheck, spawn: Spawn
+        self,
+        app_server: AppServer,
+        client: Client,
+        check: LoginCheck,
+        spawn: Spawn,
+        providers: Providers,
     ) -> None:
         self._app_server = app_server
         self._client = client
         self._check = check
         self._spawn = spawn
+        self._providers = providers
         self._auth: Authentication | None = None
         check.changed = self._changed
         self._told: AuthStatus | None = None
@@ -44,6 +51,13 @@ class Logins:
 
     async def authenticate(self, request: v1.AuthenticateRequest) -> v1.AuthenticateResponse:
         """See `Authentication.authenticate`."""
+        from codex_acp.mapping.agent.auth_methods import GATEWAY
+
+        if request.method_id == GATEWAY:
+            from codex_acp.acp._generated.v1.models import AuthenticateResponse
+
+            await self._providers.log_in(request.meta)
+            return AuthenticateResponse()
         codex = await self._app_server.client()
         return await self._authentication.authenticate(request, codex)
 
@@ -62,6 +76,7 @@ class Logins:
         """See `Authentication.logout`."""
         response = await self._authentication.logout(request, await self._app_server.client())
         self._check.forget()
+        await self._providers.log_out()
         return response
 
     async def status(self, request: v1.AuthStatusRequest) -> v1.AuthStatusResponse:

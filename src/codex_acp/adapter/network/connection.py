@@ -155,6 +155,7 @@ class NetworkConnection:
         response.auth_methods = []
         if response.agent_capabilities is not None:
             response.agent_capabilities.auth = AgentAuthCapabilities()
+            response.agent_capabilities.providers = None
             response.agent_capabilities.meta = self._meta(response.agent_capabilities.meta)
         return response
 
@@ -365,10 +366,6 @@ class NetworkConnection:
         if session.client is not self.client:
             raise _shown_elsewhere(session_id)
         return session
-
-    def agent_of(self, session_id: str) -> CodexAgent:
-        """The agent of a session that this connection shows. Raises as `shown`."""
-        return self.shown(session_id).agent
 
     # A client that does not read.
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.adapter.network.connection import NetworkConnection
+    from codex_acp.adapter.providers import Providers
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.jsonrpc.message import JsonValue
@@ -35,7 +36,8 @@ def handlers_of_v2(connection: NetworkConnection) -> AgentHandlers:
     requests["auth/login"] = requests["auth/logout"] = None
     unstable = agent.unstable()
     del unstable["auth/status"]
-    extensions = extensions_of(connection.agent_of, 2)
+    del unstable["providers/list"], unstable["providers/set"], unstable["providers/disable"]
+    extensions = extensions_of(lambda session_id: connection.shown(session_id).agent, 2)
     return AgentHandlers(requests, agent.notifications(), unstable, extensions=extensions)
 
 
@@ -58,6 +60,10 @@ class _Methods:
         self.archive = connection.archive
         self.logins = _NoLogins()
         self.cancel = connection.cancel
+
+    @property
+    def providers(self) -> Providers:
+        raise not_offered("providers")
 
     def introduce(self, params: dict[str, JsonValue], version: int) -> LoginWays:
         return self._of.introduce(params, version)

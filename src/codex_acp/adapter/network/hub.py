@@ -99,7 +99,7 @@ class Hub:
             ours.requests() if 1 in self._versions else None,
             ours.notifications() if 1 in self._versions else None,
             unstable=ours.unstable(),
-            extensions=extensions_of(ours.agent_of, 1),
+            extensions=extensions_of(lambda session_id: ours.shown(session_id).agent, 1),
             v2=(lambda: _in_v2(ours)) if 2 in self._versions else None,
         )
 

@@ -35,6 +35,7 @@ from codex_acp.mapping.session.setup import (
     thread_params,
     without_clashes,
 )
+from codex_acp.mapping.session.system_prompt import INSTRUCTIONS, system_prompt_text
 from codex_acp.transcript.secrets import remember_secrets
 from codex_acp.wire.codec import decode, plain
 
@@ -92,6 +93,7 @@ class SessionMethods:
 
         Raises RpcError: -32602, -32002, -32600 while a prompt runs in it, -32000, -32603.
         """
+        self._sessions.not_below(request.session_id)
         setup = await self._setup(request, audience, stored=True)
         return await self._opener.resume(request.session_id, setup, "load")
 
@@ -99,6 +101,7 @@ class SessionMethods:
         self, request: ResumeSessionRequest, audience: Audience | None = None
     ) -> OpeningResult:
         """``session/resume``: as `load`, but nothing of the history is sent."""
+        self._sessions.not_below(request.session_id)
         setup = await self._setup(request, audience, stored=True)
         return await self._opener.resume(request.session_id, setup, "resume")
 
@@ -106,8 +109,9 @@ class SessionMethods:
         self, request: ForkSessionRequest, audience: Audience | None = None
     ) -> OpeningResult:
         """``session/fork`` (unstable): a new session that knows what the old one knows."""
-        stable = decode(ResumeSessionRequest, plain(request), "session/fork")
-        setup = await self._setup(stable, audience, stored=True)
+        self._sessions.not_below(request.session_id)
+        like = decode(ResumeSessionRequest, plain(request), "session/fork")
+        setup = await self._setup(like, audience, stored=True)
         return await self._opener.fork(request.session_id, setup)
 
     async def _setup(
@@ -115,6 +119,7 @@ class SessionMethods:
     ) -> Setup:
         cwd, directories = request.cwd, request.additional_directories
         thread_params(cwd, directories, {}, stored=stored)  # before Codex is asked anything
+        prompt = system_prompt_text(plain(request.system_prompt))
         servers = server_config(request.mcp_servers)
         remember_secrets(server_secrets(servers))
         kept: Mapping[str, Mapping[str, object]] = servers
@@ -123,6 +128,8 @@ class SessionMethods:
             codex = await self._opener.codex()
             kept, said = without_clashes(servers, await _configured(codex, cwd))
         params = thread_params(cwd, directories, kept, stored=stored)
+        if prompt is not None:
+            params[INSTRUCTIONS] = prompt
         return Setup(params, frozenset(kept), tuple(said), audience)
 
     # The others.
@@ -160,6 +167,7 @@ class SessionMethods:
 
         Raises RpcError -32002 for a session that is not open.
         """
+        self._sessions.not_below(request.session_id)
         if request.session_id not in self._sessions:
             raise unknown_session(request.session_id)
         await self.end(request.session_id)
@@ -170,6 +178,7 @@ class SessionMethods:
 
         One that is not there is as deleted as it can be. Raises RpcError -32603.
         """
+        self._sessions.not_below(request.session_id)
         session_id = request.session_id
         if session_id in self._sessions:
             await self.end(session_id)
@@ -187,6 +196,7 @@ class SessionMethods:
 
         Raises RpcError: -32602 for an empty title, -32002, -32603.
         """
+        self._sessions.not_below(request.session_id)
         title = " ".join(request.title.split())
         if not title:
             raise RpcError(INVALID_PARAMS, "title: is empty")

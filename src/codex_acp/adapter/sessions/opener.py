@@ -14,9 +14,10 @@ from weakref import WeakValueDictionary
 
 from codex_acp.adapter.logins.check import LoginCheck
 from codex_acp.adapter.sessions.directories import check_directories
+from codex_acp.adapter.sessions.model_route import ModelRoute, configuration
 from codex_acp.adapter.sessions.opening_errors import never_stored, session_error, unknown_session
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
-from codex_acp.codex.threads.opening import opening, read_params
+from codex_acp.codex.threads.opening import opening
 from codex_acp.codex.threads.trust import left_out_here
 from codex_acp.errors import CodexAcpError, ErrorReply, InvalidPayload, RpcError, TransportError
 from codex_acp.jsonrpc.message import INVALID_REQUEST, RESOURCE_NOT_FOUND
@@ -80,6 +81,8 @@ class SessionOpener:
         self._config = config
         self.login = LoginCheck()
         """Whether somebody has to log in first."""
+        self.route = ModelRoute()
+        """Where the model is asked."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def codex(self) -> AppServerConnection:
@@ -94,8 +97,10 @@ class SessionOpener:
         """
         codex = await self.codex()
         await check_directories(codex, setup.params)
-        reading = _configuration(codex, setup.cwd)
+        reading = configuration(codex, setup.cwd)
         try:  # both at once
+            if self.route.gateway is not None:  # which has a login of its own, if any
+                return codex, await reading
             _, read = await asyncio.gather(self.login.check(codex), reading)
         except (ErrorReply, TransportError) as error:
             raise session_error(error) from error
@@ -104,11 +109,13 @@ class SessionOpener:
     async def start(self, setup: Setup) -> OpeningResult:
         """A new thread. Raises RpcError: -32000, or -32603 when Codex cannot."""
         codex, read = await self._ready_for(setup)
+        setup = _instructed(setup, read)
         return await self._begin(codex, "new", "thread/start", setup, read)
 
     async def fork(self, session_id: str, setup: Setup) -> OpeningResult:
         """A copy of a stored thread. Raises RpcError: -32002, -32000, -32603."""
         codex, read = await self._ready_for(setup)
+        setup = _instructed(setup, read)
         try:
             return await self._begin(codex, "fork", "thread/fork", setup, read, session_id)
         except RpcError as error:
@@ -134,7 +141,7 @@ class SessionOpener:
         place = self._config.opening(codex, setup.cwd, how, read)
         with self._sessions.opening():
             try:
-                result = await codex.call_raw(method, params)
+                result = await self.route.open(codex, method, params, source)
                 thread_id = started_thread(result)
                 if thread_id is None:  # what is wrong with it, the model says
                     what = f"the result of {method}"
@@ -164,6 +171,7 @@ class SessionOpener:
             raise unknown_session(session_id)
         async with self.lock(session_id):
             codex, read = await self._ready_for(setup)
+            setup = _instructed(setup, read)
             self._must_be_idle(session_id)
             place = self._config.opening(codex, setup.cwd, how, read)
             was_open = self._sessions.open_session(session_id)
@@ -206,6 +214,11 @@ class SessionOpener:
                 return
             codex = await self.codex()
             logger.info("resuming the thread of session %s", session_id)
+            if opened.codex is codex:  # it is loaded: otherwise what it is given counts for nothing
+                from codex_acp.adapter.sessions.stored_threads import ensure_stored
+
+                await ensure_stored(codex, session_id, str(opened.params["cwd"]))
+                await self.let_go(codex, session_id)
             with self._sessions.reopening(session_id) as held:
                 try:
                     result = await self._resume(codex, session_id, Setup(opened.params))
@@ -281,7 +294,7 @@ class SessionOpener:
             "excludeTurns": True,
         }
         try:
-            return await codex.call_raw("thread/resume", params)
+            return await self.route.open(codex, "thread/resume", params, session_id)
         except CodexAcpError as error:
             failure = session_error(error)
             if isinstance(error, ErrorReply):
@@ -363,12 +376,13 @@ class SessionOpener:
         return history.end(running)
 
 
-async def _configuration(codex: AppServerConnection, cwd: str) -> JsonValue:
-    try:
-        return await codex.call_raw("config/read", read_params(cwd))
-    except ErrorReply as error:  # a broken one is told by what needs it
-        logger.warning("the configuration is not known: %s", error)
-        return None
+def _instructed(setup: Setup, read: JsonValue) -> Setup:
+    """With the configured instructions before those of the client, if it gave some."""
+    if "developerInstructions" not in setup.params:
+        return setup
+    from codex_acp.mapping.session.system_prompt import behind_configured
+
+    return setup._replace(params=behind_configured(setup.params, read))
 
 
 def _said_of(place: Place, unrestored: str | None) -> list[str]:

@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING
 
 from codex_acp.adapter.server.held_notifications import HeldNotifications
 from codex_acp.adapter.server.threadless_notifications import ThreadlessNotifications
+from codex_acp.adapter.sessions.opening_errors import sub_agent_session
+from codex_acp.mapping.session.ids import canonical_id
 from codex_acp.mapping.session.setup import given_servers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.audience import Audience
+    from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.requests.server_requests import ServerRequestRunner
     from codex_acp.adapter.server.request_intake import RequestIntake
     from codex_acp.adapter.sessions.session import Session
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.notification_router import NotificationSink
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.content import TextBlock
     from codex_acp.mapping.events.session_events import SessionEvent
     from codex_acp.mapping.state import SessionState
     from codex_acp.transcript.log import Transcript
@@ -90,6 +94,8 @@ class OpenSession:
     """Whether its thread has to be resumed although its connection lives."""
     audience: Audience | None = None
     """Who hears of it, if that is not who hears of all."""
+    early: EarlyTurn | None = None
+    """Of its first prompt, until it is known."""
 
     @property
     def codex(self) -> AppServerConnection:
@@ -220,14 +226,32 @@ class Sessions:
             return None
         return opened.session or self._make_known(session_id, opened)
 
+    def ask_early(self, session_id: str, message: Sequence[TextBlock]) -> EarlyTurn | None:
+        """Have Codex begin the first prompt's turn; None where that has to wait for something."""
+        opened = self._open.get(session_id)
+        if opened is None or opened.session is not None or opened.early is not None:
+            return None
+        if opened.servers or not self.is_live(session_id):
+            return None
+        from codex_acp.adapter.prompts.early_turn import EarlyTurn
+
+        opened.early = EarlyTurn(opened.codex, session_id, message)
+        return opened.early
+
     def is_live(self, session_id: str) -> bool:
         """Whether Codex has the session's thread loaded, and reports to us what happens in it."""
         opened = self._open[session_id]
+        busy = opened.session is not None and opened.session.prompts.busy
         return (
-            not opened.unloaded
+            (not opened.unloaded or busy)  # what runs goes on as it is
             and opened.connection is self._connection
             and not opened.connection.codex.closed
         )
+
+    def reopen_all(self) -> None:
+        """What threads are opened with has changed: each is resumed before its next turn."""
+        for opened in self._open.values():
+            opened.unloaded = True
 
     def move(self, session_id: str) -> None:
         """The session's thread was resumed on the newest connection."""
@@ -256,6 +280,9 @@ class Sessions:
         )
         if self._on_known is not None:
             self._on_known(session, opened)
+        early, opened.early = opened.early, None
+        if early is not None:  # before it hears of the turn
+            session.begin(early)
         held, opened.held, opened.state = opened.held, None, None
         if held is not None:
             held.hand_over(session)
@@ -271,13 +298,21 @@ class Sessions:
 
         return cancelled
 
-    def root_of(self, thread_id: str) -> Session | None:
+    def not_below(self, session_id: str) -> None:
+        """Raises RpcError -32602 for a sub-agent's session: its work is the agent's to give."""
+        if self._root_of(canonical_id(session_id)) is not None:
+            raise sub_agent_session(session_id)
+
+    def _root_of(self, thread_id: str) -> Session | None:
         """The open session below which a sub-agent's thread is; None if it is none's."""
         sessions = [each.session for each in self._open.values() if each.session is not None]
         return next((each for each in sessions if thread_id in each.sub_agents), None)
 
-    def cancel_sub_agent(self, root: Session, thread_id: str) -> None:
-        """Interrupt a sub-agent and those below it, and settle what they ask."""
+    def cancel_sub_agent(self, thread_id: str) -> bool:
+        """Interrupt a sub-agent and those below it, and settle what they ask; whether it is one."""
+        root = self._root_of(thread_id)
+        if root is None:
+            return False
         connection = self._open[root.id].connection
         items = connection.events.items
         below = items.running_below(thread_id)
@@ -285,6 +320,7 @@ class Sessions:
         for each in below if turn_id is None else [(thread_id, turn_id), *below]:
             self._interrupt(connection.codex, *each)
         connection.events.sub_agents_cancelled(frozenset([thread_id, *(t for t, _ in below)]))
+        return True
 
     def _interrupt(self, codex: AppServerConnection, thread_id: str, turn_id: str) -> None:
         from codex_acp.adapter.prompts.turn_calls import TurnCalls

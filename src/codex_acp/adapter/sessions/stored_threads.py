@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from codex_acp.adapter.sessions.opening_errors import archived_session, unknown_session
@@ -12,7 +13,13 @@ if TYPE_CHECKING:
     from codex_acp.errors import RpcError
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["exists", "must_be_usable", "stored_thread", "surely_exists"]
+__all__ = [
+    "ensure_stored",
+    "exists",
+    "must_be_usable",
+    "stored_thread",
+    "surely_exists",
+]
 
 
 async def stored_thread(codex: AppServerConnection, session_id: str) -> dict[str, JsonValue] | None:
@@ -54,3 +61,17 @@ async def must_be_usable(codex: AppServerConnection, session_id: str, error: Rpc
         raise unknown_session(session_id, error.data) from error
     if is_archived(thread):
         raise archived_session(session_id, error) from error
+
+
+async def ensure_stored(codex: AppServerConnection, session_id: str, cwd: str) -> None:
+    """Have Codex store a loaded thread, which it does with the first turn, or with a name.
+
+    One without any turn gets the name of its directory. Raises TransportError.
+    """
+    with suppress(ErrorReply):
+        turns = await codex.call_raw("thread/turns/list", {"threadId": session_id, "limit": 1})
+        if isinstance(turns, dict) and turns.get("data"):
+            return
+    name = cwd.rstrip("/").rpartition("/")[2] or cwd
+    with suppress(ErrorReply):  # then resuming it says what is wrong
+        await codex.call_raw("thread/name/set", {"threadId": session_id, "name": name})

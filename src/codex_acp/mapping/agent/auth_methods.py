@@ -17,6 +17,7 @@ __all__ = [
     "CHATGPT",
     "DEVICE_CODE",
     "DEVICE_CODE_ARGS",
+    "GATEWAY",
     "LOGIN_ARGS",
     "LoginWays",
     "TERMINAL",
@@ -31,6 +32,9 @@ DEVICE_CODE: Final = "chat-gpt-device-code"
 
 API_KEY: Final = "api-key"
 """A key of the OpenAI platform, from ``_meta["api-key"].apiKey`` or the environment."""
+
+GATEWAY: Final = "gateway"
+"""A gateway of the client, from ``_meta.gateway``; for clients that say that they have one."""
 
 TERMINAL: Final = "codex-login"
 """``codex login`` in a terminal that the client runs, where `CHATGPT` is shown in another way."""
@@ -59,7 +63,7 @@ class LoginWays(NamedTuple):
     offered: bool = True
     """Whether its clients may log in at all."""
     no_browser: bool = False
-    """Whoever runs it says that no browser reaches this machine: a login's page ends here."""
+    """Whether it was told that no browser reaches this machine, where a login's page comes back."""
 
 
 def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
@@ -107,7 +111,22 @@ def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
             "description": "Runs Codex's own login in a terminal",
         }
         methods.append(codex_login | run(LOGIN_ARGS))
+    if _says_true(capabilities, "auth", "_meta", GATEWAY):
+        protocol: JsonValue = {"protocol": "openai", "restartRequired": "false"}
+        gateway: dict[str, JsonValue] = {
+            "id": GATEWAY,
+            "name": "Use a gateway of your client",
+            "description": "Asks the model where your client says",
+            "_meta": {GATEWAY: protocol},
+        }
+        methods.append(gateway)
     return methods
+
+
+def _says_true(said: JsonValue, *path: str) -> bool:
+    for name in path:
+        said = said.get(name) if isinstance(said, dict) else None
+    return said is True
 
 
 def _typed(args: tuple[str, ...]) -> dict[str, JsonValue]:

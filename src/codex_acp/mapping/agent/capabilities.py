@@ -29,13 +29,16 @@ AGENT_CAPABILITIES: Final[dict[str, JsonValue]] = {
         "archive": {},
         "status": {},
         "title": {},
+        "systemPrompt": {},
     },
+    "providers": {},
     "auth": {"logout": {}, "status": {}},
     "_meta": {META_KEY: {"concurrentPrompts": "steer"}},
 }
 """What ``mapping.prompt.message`` and ``mapping.session.mcp_servers`` can map, and nothing more.
 
-``fork``, ``title``, ``archive`` and both ``status`` are of the unstable schema. Text, resource
+``fork``, ``title``, ``archive``, ``systemPrompt``, ``providers`` and both ``status`` are of the
+unstable schema. Text, resource
 links and stdio MCP servers are every agent's baseline and are not listed. Audio is refused, and
 said so, by the models that take none. ``concurrentPrompts``: a prompt sent while one runs is
 steered into the running turn and ends with it; what Codex takes no message into (a review, a

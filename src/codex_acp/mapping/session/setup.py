@@ -86,6 +86,8 @@ def simple_thread_params(params: JsonValue) -> dict[str, JsonValue] | None:
         return None
     if "mcpServers" not in params or params["mcpServers"] not in (None, []):
         return None
+    if params.get("systemPrompt") is not None:
+        return None
     return None if params.get("additionalDirectories") not in (None, []) else {"cwd": cwd}
 
 

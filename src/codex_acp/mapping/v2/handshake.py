@@ -31,13 +31,16 @@ _CAPABILITIES: Final[dict[str, JsonValue]] = {
         "archive": {},
         "status": {},
         "title": {},
+        "systemPrompt": {},
     },
+    "providers": {},
     "auth": {"status": {}},
     "_meta": {META_KEY: {"concurrentPrompts": "steer"}},
 }
 """What this agent can beyond the baseline; see `mapping.agent.capabilities`, which says the same.
 
-``fork``, ``title``, ``archive`` and both ``status`` are of the unstable schema.
+``fork``, ``title``, ``archive``, ``systemPrompt``, ``providers`` and both ``status`` are of the
+unstable schema.
 """
 
 
@@ -57,7 +60,8 @@ def introduction(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     capabilities = given if isinstance(given, dict) else {}
     auth = capabilities.get("auth")
     terminal = isinstance(auth, dict) and isinstance(auth.get("terminal"), dict)
-    known: dict[str, JsonValue] = {"auth": {"terminal": terminal}}
+    meta = auth.get("_meta") if isinstance(auth, dict) else None
+    known: dict[str, JsonValue] = {"auth": {"terminal": terminal, "_meta": meta}}
     for key in ("elicitation", "_meta"):
         if key in capabilities:
             known[key] = capabilities[key]
@@ -73,7 +77,7 @@ def initialize_result(params: Mapping[str, JsonValue], ways: LoginWays) -> dict[
     methods = auth_methods(params.get("clientCapabilities"), ways)
     capabilities = dict(_CAPABILITIES)
     if not ways.offered:
-        del capabilities["auth"]
+        del capabilities["auth"], capabilities["providers"]  # of the process, not of a client
     return {
         "protocolVersion": VERSION,
         "info": agent_info(__version__),

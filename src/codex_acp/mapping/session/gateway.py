@@ -1,0 +1,145 @@
+"""A client's own gateway to the model, and the threads that go through it.
+
+Source: ACP ``SetProviderRequest`` (unstable), and ``_meta.gateway`` of the official adapter's
+login; Codex ``modelProvider`` and ``config`` of ``thread/start``, ``model_providers`` of its
+configuration. Nothing of it is written into that: it travels with each thread that is opened.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlsplit, urlunsplit
+
+from codex_acp.errors import RpcError
+from codex_acp.jsonrpc.message import INVALID_PARAMS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codex_acp.jsonrpc.message import JsonValue
+
+__all__ = [
+    "API_TYPE",
+    "GATEWAY_PROVIDER",
+    "PROVIDER",
+    "Gateway",
+    "gateway_of",
+    "native_base_url",
+    "native_provider",
+    "through",
+]
+
+PROVIDER: Final = "openai"
+"""The one provider that a client may route: that of Codex itself."""
+
+API_TYPE: Final = "openai"
+"""The protocol that Codex speaks with it: OpenAI's, by its responses."""
+
+GATEWAY_PROVIDER: Final = "custom-gateway"
+"""What Codex calls it, and stores with a thread; the official adapter's word, too."""
+
+OPENAI_URL: Final = "https://api.openai.com/v1"
+
+MAX_URL: Final = 2_000
+MAX_HEADERS: Final = 64
+MAX_HEADER: Final = 16_384
+"""Characters of one header's value; servers take less."""
+
+_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
+_HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
+_HOST: Final = re.compile(r"[A-Za-z0-9._:\[\]-]+")
+
+
+class Gateway(NamedTuple):
+    """Where the model is asked, and what is sent along."""
+
+    base_url: str
+    headers: dict[str, str]
+    name: str
+
+
+def gateway_of(
+    base_url: object, headers: object, name: str = "The client's gateway", *, where: str = ""
+) -> Gateway:
+    """What a client gave, checked. Raises RpcError -32602, which quotes no header's value."""
+    if not isinstance(base_url, str) or not base_url or len(base_url) > MAX_URL:
+        msg = f"{where}baseUrl: has to be an address"
+        raise _wrong(msg)
+    try:
+        parts = urlsplit(base_url)
+        port = parts.port
+    except ValueError:
+        msg = f"{where}baseUrl: is no address"
+        raise _wrong(msg) from None
+    del port
+    if parts.scheme not in ("http", "https") or not _HOST.fullmatch(parts.netloc.split("@")[-1]):
+        msg = f"{where}baseUrl: has to be an http or https address"
+        raise _wrong(msg)
+    if "@" in parts.netloc:
+        msg = f"{where}baseUrl: must not hold a user or a password; send a header"
+        raise _wrong(msg)
+    if not base_url.isascii() or not base_url.isprintable() or " " in base_url:
+        msg = f"{where}baseUrl: holds what an address cannot hold"
+        raise _wrong(msg)
+    given = {} if headers is None else headers
+    if not isinstance(given, dict) or len(given) > MAX_HEADERS:
+        msg = f"{where}headers: has to be an object of at most {MAX_HEADERS} texts"
+        raise _wrong(msg)
+    for key, value in given.items():
+        if not isinstance(key, str) or not _HEADER_NAME.fullmatch(key):
+            msg = f"{where}headers: one has a name that HTTP does not allow"
+            raise _wrong(msg)
+        if not isinstance(value, str) or len(value) > MAX_HEADER:
+            msg = f"{where}headers.{key}: has to be a text, and not that long"
+            raise _wrong(msg)
+        if not _HEADER_VALUE.fullmatch(value):
+            msg = f"{where}headers.{key}: holds what a header cannot hold"
+            raise _wrong(msg)
+    return Gateway(base_url, dict(given), name)
+
+
+def through(params: Mapping[str, JsonValue], gateway: Gateway) -> dict[str, JsonValue]:
+    """Params of ``thread/start``, ``resume`` or ``fork`` whose turns go through it."""
+    headers: dict[str, JsonValue] = dict(gateway.headers)
+    provider: JsonValue = {
+        "name": gateway.name,
+        "base_url": gateway.base_url,
+        "http_headers": headers,
+        "wire_api": "responses",
+        "requires_openai_auth": False,
+    }
+    given = params.get("config")
+    config = dict(given) if isinstance(given, dict) else {}
+    tables = config.get("model_providers")
+    providers = dict(tables) if isinstance(tables, dict) else {}
+    config["model_providers"] = {**providers, GATEWAY_PROVIDER: provider}
+    return {**params, "modelProvider": GATEWAY_PROVIDER, "config": config}
+
+
+def native_provider(read: JsonValue) -> str:
+    """The provider that is configured, by the answer of ``config/read``."""
+    configured = _object(_object(read).get("config")).get("model_provider")
+    return configured if isinstance(configured, str) and configured else PROVIDER
+
+
+def native_base_url(read: JsonValue) -> str:
+    """Where Codex asks by itself, by the answer of ``config/read``; without a password."""
+    config = _object(_object(read).get("config"))
+    tables = _object(config.get("model_providers"))
+    base_url = _object(tables.get(native_provider(read))).get("base_url")
+    if not isinstance(base_url, str) or not base_url:
+        return OPENAI_URL
+    try:
+        parts = urlsplit(base_url)
+    except ValueError:
+        return OPENAI_URL
+    return urlunsplit(parts._replace(netloc=parts.netloc.split("@")[-1]))
+
+
+def _wrong(message: str) -> RpcError:
+    return RpcError(INVALID_PARAMS, message)
+
+
+def _object(value: JsonValue) -> dict[str, JsonValue]:
+    return value if isinstance(value, dict) else {}
