@@ -26,7 +26,7 @@ class ModelRoute:
         self.gateway: Gateway | None = None
         """Where the client wants the model to be asked; None: as Codex is configured."""
         self.had_gateway = False
-        """Whether there was one: Codex may remember it."""
+        """Whether there was one, here or in an earlier process: threads may be stored with it."""
 
     async def open(
         self,
@@ -51,12 +51,19 @@ class ModelRoute:
                 raise
         if stored is not None and self.had_gateway and await _went_by_gateway(codex, stored):
             return await self._as_configured(codex, method, params)
-        try:
-            return await codex.call_raw(method, params)
-        except ErrorReply:
-            if stored is None or not await _went_by_gateway(codex, stored):
-                raise
-            return await self._as_configured(codex, method, params)
+        return await codex.call_raw(method, params)
+
+    def helps(self, thread: dict[str, JsonValue] | None) -> bool:
+        """Whether a stored thread that could not be opened can be now: once, of one that went by
+        the gateway of an earlier process.
+        """
+        provider = None if thread is None else thread.get("modelProvider")
+        if self.gateway is not None or self.had_gateway or not isinstance(provider, str):
+            return False
+        from codex_acp.mapping.session.gateway import GATEWAY_PROVIDER
+
+        self.had_gateway = provider == GATEWAY_PROVIDER
+        return self.had_gateway
 
     async def _as_configured(
         self, codex: AppServerConnection, method: str, params: dict[str, JsonValue]
