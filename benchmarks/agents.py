@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -20,7 +20,7 @@ from codex_acp.codex.connection.codex_binary import find_codex
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["Agent", "add_agent_options", "agents_from"]
+__all__ = ["Agent", "add_agent_options", "add_protocol_option", "agents_from"]
 
 OFFICIAL_PACKAGE = "@agentclientprotocol/codex-acp"
 OFFICIAL_VERSION = "2.6.0"
@@ -38,7 +38,7 @@ class Agent:
 
     name: str
     argv: tuple[str, ...]
-    protocol: Literal["acp", "codex"] = "acp"
+    protocol: Literal["acp", "acp v2", "codex"] = "acp"
 
 
 def add_agent_options(parser: argparse.ArgumentParser) -> None:
@@ -70,6 +70,16 @@ def add_agent_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_protocol_option(parser: argparse.ArgumentParser) -> None:
+    """For benchmarks that measure either version of ACP, side by side if both are wanted."""
+    parser.add_argument(
+        "--protocol",
+        choices=("v1", "v2", "both"),
+        default="v1",
+        help="the version of ACP that is spoken; both: each agent twice (default: %(default)s)",
+    )
+
+
 def agents_from(options: argparse.Namespace, directory: Path, *, with_codex: bool) -> list[Agent]:
     """The agents to measure, ours first. ``directory`` is where npm may install.
 
@@ -84,6 +94,7 @@ def agents_from(options: argparse.Namespace, directory: Path, *, with_codex: boo
     if with_codex:
         agents.append(Agent("codex app-server", (find_codex().path, "app-server"), "codex"))
     agents.extend(_named_agent(text) for text in options.agent)
+    agents = [made for agent in agents for made in _in_versions(agent, options)]
     if not options.only:
         return agents
     chosen = [agent for agent in agents if agent.name in options.only]
@@ -92,6 +103,14 @@ def agents_from(options: argparse.Namespace, directory: Path, *, with_codex: boo
         message = f"--only names something that is not there; there are: {names}"
         raise SystemExit(message)
     return chosen
+
+
+def _in_versions(agent: Agent, options: argparse.Namespace) -> list[Agent]:
+    protocol = getattr(options, "protocol", "v1")
+    newer = replace(agent, name=f"{agent.name}, v2", protocol="acp v2")
+    if agent.protocol != "acp" or protocol == "v1":
+        return [agent]
+    return [newer] if protocol == "v2" else [agent, newer]
 
 
 def _our_command() -> str:

@@ -109,6 +109,33 @@ class AgentProcess:
         while name not in self._line(deadline, method)[:80]:
             pass
 
+    # Both versions of ACP.
+
+    @property
+    def _is_v2(self) -> bool:
+        return self._agent.protocol == "acp v2"
+
+    def initialize(self, info: Mapping[str, str]) -> dict[str, Any]:
+        """ACP's ``initialize``, of a client that can do nothing special."""
+        if self._is_v2:
+            return self.request("initialize", {"protocolVersion": 2, "info": info})
+        params = {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": info}
+        return self.request("initialize", params)
+
+    def prompt(self, session: str, text: str, *, timeout: float = 60.0) -> str:
+        """ACP's ``session/prompt`` to the end of the turn; the stop reason."""
+        params = {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
+        result = self.request("session/prompt", params, timeout=timeout)
+        if not self._is_v2:
+            return str(result.get("stopReason"))
+        deadline = time.monotonic() + timeout
+        while True:
+            line = self._line(deadline, "a prompt")
+            if b'"idle"' in line and b'"state_update"' in line:
+                update = json.loads(line)["params"]["update"]
+                return str(update.get("stopReason"))
+            self.skipped.append(line)
+
     def notify(self, method: str) -> None:
         """Send a notification without params."""
         self._send({"method": method})
@@ -133,7 +160,7 @@ class AgentProcess:
         return Memory(found["Rss"] / 1e6, found["Pss"] / 1e6, uss / 1e6)
 
     def _send(self, message: dict[str, object]) -> None:
-        head: dict[str, object] = {"jsonrpc": "2.0"} if self._agent.protocol == "acp" else {}
+        head: dict[str, object] = {} if self._agent.protocol == "codex" else {"jsonrpc": "2.0"}
         # Whoever waits for the answer finds out that the process has ended, and why.
         with contextlib.suppress(BrokenPipeError):
             self._stdin.write(json.dumps(head | message).encode() + b"\n")

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.agents import add_agent_options, agents_from
+from benchmarks.agents import add_agent_options, add_protocol_option, agents_from
 from benchmarks.process import AgentProcess
 from benchmarks.report import as_json, table, write_json
 from codex_acp.codex.connection.codex_binary import find_codex
@@ -29,13 +29,13 @@ SESSION = "to first session, ms"
 PROMPT_ANSWERED = "to first prompt answered, ms"
 
 CLIENT_INFO = {"name": "codex-acp-benchmark", "version": "1"}
-PROMPT = [{"type": "text", "text": "say something"}]
+PROMPT = "say something"
 
 
 def measure_start(agent: Agent, env: Mapping[str, str], workspace: Path) -> dict[str, float]:
     """Milliseconds from spawning ``agent`` to each of its first answers."""
     found: dict[str, float] = {}
-    steps = _acp_steps if agent.protocol == "acp" else _codex_steps
+    steps = _codex_steps if agent.protocol == "codex" else _acp_steps
     with AgentProcess(agent, env, workspace) as process:
         for measure in steps(process, str(workspace)):
             found[measure] = 1e3 * (time.perf_counter() - process.started)
@@ -44,12 +44,11 @@ def measure_start(agent: Agent, env: Mapping[str, str], workspace: Path) -> dict
 
 def _acp_steps(process: AgentProcess, cwd: str) -> Iterator[str]:
     """Does a step, then yields the name of the measure that ends with it."""
-    params = {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": CLIENT_INFO}
-    process.request("initialize", params)
+    process.initialize(CLIENT_INFO)
     yield INITIALIZE
     session = process.request("session/new", {"cwd": cwd, "mcpServers": []})["sessionId"]
     yield SESSION
-    process.request("session/prompt", {"sessionId": session, "prompt": PROMPT})
+    process.prompt(session, PROMPT)
     yield PROMPT_ANSWERED
 
 
@@ -59,7 +58,7 @@ def _codex_steps(process: AgentProcess, cwd: str) -> Iterator[str]:
     process.notify("initialized")
     thread = process.request("thread/start", {"cwd": cwd})["thread"]["id"]
     yield SESSION
-    process.request("turn/start", {"threadId": thread, "input": PROMPT})
+    process.request("turn/start", {"threadId": thread, "input": [{"type": "text", "text": PROMPT}]})
     process.wait_for("turn/completed")
     yield PROMPT_ANSWERED
 
@@ -83,6 +82,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("-n", "--rounds", type=int, default=15, help="default: %(default)s")
     parser.add_argument("--json", metavar="FILE", help="write all samples to FILE")
     add_agent_options(parser)
+    add_protocol_option(parser)
     options = parser.parse_args(argv)
     answer = ModelResponse(Text("Hello."), repeat=True)
     with (

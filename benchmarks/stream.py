@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.agents import add_agent_options, agents_from
+from benchmarks.agents import add_agent_options, add_protocol_option, agents_from
 from benchmarks.process import AgentProcess
 from benchmarks.report import as_json, table, write_json
 from codex_acp.codex.connection.codex_binary import find_codex
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from benchmarks.agents import Agent
     from benchmarks.report import Samples
+
+CLIENT_INFO = {"name": "codex-acp-benchmark", "version": "1"}
 
 PAUSE_SECONDS = 0.001
 """Between two deltas of the paced prompt: long enough that each one is read alone."""
@@ -56,7 +58,7 @@ def measure_stream(
     """All measures of one agent. Raises RuntimeError if its text is not what the model said."""
     found: dict[str, float] = {}
     with AgentProcess(agent, env, workspace) as process:
-        process.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        process.initialize(CLIENT_INFO)
         new = process.request("session/new", {"cwd": str(workspace), "mcpServers": []})
         time.sleep(plan.settle)
         _note_memory(found, process, "at rest before a prompt")
@@ -77,11 +79,10 @@ def _prompt(
     """CPU and wall seconds of one prompt; what was streamed is checked afterwards."""
     process.skipped.clear()
     cpu, wall = process.cpu_seconds(), time.perf_counter()
-    params = {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
-    result = process.request("session/prompt", params, timeout=PROMPT_SECONDS)
+    ended = process.prompt(session, text, timeout=PROMPT_SECONDS)
     cpu, wall = process.cpu_seconds() - cpu, time.perf_counter() - wall
-    if result.get("stopReason") != "end_turn":
-        message = f"the prompt {text!r} ended with {result}"
+    if ended != "end_turn":
+        message = f"the prompt {text!r} ended with {ended}"
         raise RuntimeError(message)
     said = "".join(map(_chunk, process.skipped))
     if said != "".join(expected):
@@ -141,6 +142,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--paced-deltas", type=int, default=2_000, help="default: %(default)s")
     parser.add_argument("--json", metavar="FILE", help="write all samples to FILE")
     add_agent_options(parser)
+    add_protocol_option(parser)
     options = parser.parse_args(argv)
     plan = Plan(options.deltas, options.paced_deltas)
     with tempfile.TemporaryDirectory() as scratch:

@@ -16,7 +16,7 @@ import pytest
 
 from codex_acp.testing import CodexHome
 from tests.e2e.adapter_bench import COMMAND
-from tests.e2e.raw_adapter import MARKER, marked_processes
+from tests.e2e.spawned_adapter import MARKER, marked_processes
 from tests.fuzz.fuzzed_codex import FuzzedCodex
 
 if TYPE_CHECKING:

@@ -32,6 +32,7 @@ def test_nothing_set_is_nothing_given() -> None:
     assert (read.defaults.mode, read.defaults.login, read.log_file) == (None, None, None)
 
 
+@pytest.mark.attack("client")
 def test_the_configuration_is_given_setting_by_setting() -> None:
     config = {
         "model": 'a "b"\n\x7fc',

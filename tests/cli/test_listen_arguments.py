@@ -117,6 +117,31 @@ def test_what_makes_no_sense_is_said(
     assert started == []
 
 
+@pytest.mark.parametrize(
+    ("url", "missing", "said"),
+    [
+        ("ws://127.0.0.1:0/acp", "websockets", "pip install 'codex-acp-sdk[remote]'"),
+        ("http://127.0.0.1:0/acp", "hypercorn", "pip install 'codex-acp-sdk[http]'"),
+        ("ws://127.0.0.1:0/acp", "hypercorn", None),
+    ],
+)
+def test_a_package_that_is_missing_is_named(
+    started: list[NetworkOptions],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    url: str,
+    missing: str,
+    said: str | None,
+) -> None:
+    where = "codex_acp.adapter.network.listen.find_spec"
+    monkeypatch.setattr(where, lambda name: None if name == missing else name)
+    if said is None:
+        assert main(["serve", "--listen", url, "--no-token"]) == 7
+    else:
+        assert said in error_of(capsys, "--listen", url, "--no-token")
+        assert started == []
+
+
 FILES = {
     "short\n": "at least 16",
     "# nothing\n\n": "no token",

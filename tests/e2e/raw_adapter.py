@@ -1,8 +1,4 @@
-"""The real command as a process whose streams and end are in the test's own hands.
-
-Standard library only: what a broken client sends, and what is left behind, is seen here without
-this library's own client in between.
-"""
+"""The real command under a client that writes and reads plain JSON."""
 
 from __future__ import annotations
 
@@ -11,26 +7,21 @@ import os
 import queue
 import signal
 import subprocess
-import threading
 import time
-import uuid
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from tests.e2e.adapter_bench import COMMAND
+from tests.e2e.spawned_adapter import SpawnedAdapter
 from tests.support.adapter_tap import AdapterTap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["MARKER", "WAIT", "Message", "RawAdapter", "marked_processes"]
+__all__ = ["WAIT", "Message", "RawAdapter"]
 
 WAIT = 30.0
 """Seconds; what is waited for takes a second, on a busy machine a few."""
-
-MARKER = "CODEX_ACP_TEST_MARKER"
-"""Variable in the environment of the adapter, and so of all that it starts."""
 
 POLL = 0.005
 """Seconds between two looks at the process table, which tells nobody of its changes."""
@@ -38,38 +29,19 @@ POLL = 0.005
 Message = dict[str, Any]
 
 
-class RawAdapter:
+class RawAdapter(SpawnedAdapter):
     """``with RawAdapter(env) as adapter:``; nothing with its marker is left at the end."""
 
     def __init__(self, env: Mapping[str, str], *arguments: str) -> None:
-        self.marker = uuid.uuid4().hex
-        self._process = subprocess.Popen(
-            [COMMAND, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**env, MARKER: self.marker},
-            start_new_session=True,
-        )
-        assert self._process.stdin
-        assert self._process.stdout
-        assert self._process.stderr
-        self._stdin: IO[bytes] = self._process.stdin
         self._news: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self.tap = AdapterTap()
         self._on_line = self.tap.on("agent")
         self.messages: list[Message] = []
         """Everything that the adapter sent and that was waited for, in order."""
-        self._stderr: list[bytes] = []
-        self._threads = [
-            threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True),
-            threading.Thread(target=self._stderr.extend, args=(self._process.stderr,), daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
         self._next_id = 0
         self.leaves_open: set[str] = set()
         """Methods of requests whose answers the test does not wait for."""
+        self.start_process(env, *arguments)
 
     def __enter__(self) -> Self:
         return self
@@ -80,29 +52,11 @@ class RawAdapter:
         self.end_input()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(2)
-        self._process.kill()
-        self._process.wait()
-        for pid in self.marked():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        for thread in self._threads:
-            thread.join(WAIT)
-        self._process.stdout.close()  # type: ignore[union-attr]
-        self._process.stderr.close()  # type: ignore[union-attr]
+        self.kill()
         if kind is None:
             self.tap.check()
             assert not left, f"the test has not waited for the answers to {left}"
             assert "Traceback" not in self.stderr, self.stderr
-
-    @property
-    def pid(self) -> int:
-        """The adapter's process."""
-        return self._process.pid
-
-    @property
-    def stderr(self) -> str:
-        """What it has written to stderr so far."""
-        return b"".join(self._stderr).decode()
 
     # Messages.
 
@@ -127,6 +81,20 @@ class RawAdapter:
     def ask(self, method: str, params: object = None) -> Message:
         """Send a request and wait for its answer."""
         return self.answer(self.start(method, params))
+
+    def result(self, method: str, params: object = None) -> Message:
+        """Send a request and wait for its result."""
+        answer = self.ask(method, params)
+        assert "result" in answer, answer
+        result: Message = answer["result"]
+        return result
+
+    def error(self, method: str, params: object = None) -> Message:
+        """Send a request and wait for its error."""
+        answer = self.ask(method, params)
+        assert "error" in answer, answer
+        error: Message = answer["error"]
+        return error
 
     def answer(self, request_id: object) -> Message:
         """Wait for the answer to a request; what comes before it is recorded."""
@@ -158,11 +126,6 @@ class RawAdapter:
 
     # The end.
 
-    def end_input(self) -> None:
-        """Close the adapter's stdin."""
-        with suppress(BrokenPipeError):
-            self._stdin.close()
-
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the adapter alone."""
         os.kill(self.pid, number)
@@ -170,10 +133,6 @@ class RawAdapter:
     def wait(self) -> int:
         """Wait for the adapter's exit; returns its status."""
         return self._process.wait(WAIT)
-
-    def marked(self) -> list[int]:
-        """The living processes that the adapter started, or that they started, and itself."""
-        return marked_processes(self.marker)
 
     def wait_until_nothing_is_left(self) -> None:
         """Wait until no process has the marker."""
@@ -192,18 +151,6 @@ class RawAdapter:
             self._on_line("sent", line)
             self._news.put(json.loads(line))
         self._news.put(None)
-
-
-def marked_processes(marker: str) -> list[int]:
-    """The living processes that have the marker in their environment."""
-    wanted = f"{MARKER}={marker}".encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append(int(entry.name))
-    return found
 
 
 def _parent(pid: int) -> int | None:

@@ -57,6 +57,7 @@ def test_a_profile_that_codex_does_not_have_leaves_a_session_as_configured() -> 
         assert "This session is as configured." in said
 
 
+@pytest.mark.attack("client")
 def test_the_configuration_counts_as_configured_and_what_weakens_it_is_told(
     tmp_path: Path,
 ) -> None:
@@ -97,6 +98,34 @@ def test_a_login_is_made_when_codex_needs_one_and_only_then() -> None:
         assert error["code"] == LOGIN_NEEDED
         assert "DEFAULT_AUTH_REQUEST" in error["message"]
         assert "OPENAI_API_KEY" in error["message"]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_login_by_a_page_is_asked_for_the_request_that_needs_it(version: int) -> None:
+    env = {
+        "DEFAULT_AUTH_REQUEST": '{"methodId": "chat-gpt"}',
+        "CODEX_CONFIG": json.dumps(NEEDS_LOGIN),
+    }
+    can: dict[str, Any] = {"elicitation": {"url": {}}}
+    with EitherVersion(version, env=env, capabilities=can) as it:
+        where = {"cwd": str(it.home.workspace), "mcpServers": []}
+        request = it.adapter.start("session/new", where)
+        page = it.adapter.wait_for(lambda m: m.get("method") == "elicitation/create")
+        assert page["params"]["mode"] == "url"
+        assert page["params"]["requestId"] == request
+        it.adapter.send({"id": page["id"], "result": {"action": "decline"}})
+        error = it.adapter.answer(request)["error"]
+        assert error["code"] == LOGIN_NEEDED
+        assert "DEFAULT_AUTH_REQUEST" in error["message"]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_without_a_browser_no_login_is_offered_that_needs_one(version: int) -> None:
+    can: dict[str, Any] = {"elicitation": {"url": {}}}
+    with EitherVersion(version, env={"NO_BROWSER": "1"}, capabilities=can) as it:
+        key = "id" if version == 1 else "methodId"
+        offered = [method[key] for method in it.introduction["authMethods"]]
+        assert offered == ["chat-gpt-device-code", "api-key"]
 
 
 def test_the_servers_of_the_configuration_stay_beside_those_of_the_client() -> None:

@@ -80,8 +80,10 @@ def test_an_unknown_method_is_not_found(adapter: RawAdapter) -> None:
     assert "session/levitate" in error["message"]
 
 
-def test_a_method_that_is_not_offered_is_not_found(adapter: RawAdapter) -> None:
-    assert error_of(adapter.ask("session/archive", {"sessionId": "s"}))["code"] == -32601
+def test_a_method_of_the_other_side_is_not_found(adapter: RawAdapter) -> None:
+    params = {"sessionId": "s", "path": "/etc/hostname"}
+
+    assert error_of(adapter.ask("fs/read_text_file", params))["code"] == -32601
 
 
 @pytest.mark.parametrize(

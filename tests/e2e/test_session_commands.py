@@ -122,6 +122,7 @@ def test_mcp_reconnect_starts_a_server_that_has_failed(version: int, tmp_path: P
         assert not it.model.requests
 
 
+@pytest.mark.attack("repository")
 def test_nothing_that_a_repository_brings_is_taken_for_a_command_of_ours() -> None:
     with EitherVersion(1, [[Text("I am the model.")]] * 4, args=NEEDS_LOGIN, env=KEY) as it:
         skills = it.home.workspace / ".agents" / "skills"

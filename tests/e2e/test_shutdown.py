@@ -27,7 +27,8 @@ from codex_acp.testing import (
     exec_command,
 )
 from tests.e2e.adapter_bench import COMMAND
-from tests.e2e.raw_adapter import MARKER, WAIT, RawAdapter, marked_processes
+from tests.e2e.raw_adapter import WAIT, RawAdapter
+from tests.e2e.spawned_adapter import MARKER, marked_processes
 
 pytestmark = pytest.mark.e2e
 

@@ -66,17 +66,11 @@ class V2Bench:
 
     def ask(self, method: str, params: Json) -> Json:
         """Send a request and wait for its result."""
-        answer = self.adapter.ask(method, params)
-        assert "result" in answer, answer
-        result: Json = answer["result"]
-        return result
+        return self.adapter.result(method, params)
 
     def refused(self, method: str, params: Json) -> Json:
         """Send a request and wait for its error."""
-        answer = self.adapter.ask(method, params)
-        assert "error" in answer, answer
-        error: Json = answer["error"]
-        return error
+        return self.adapter.error(method, params)
 
     def prompt(self, text: str = "Go.") -> str:
         """The id of a prompt's message, once it has its place."""

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import queue
-import signal
 import subprocess
-import threading
 import time
-import uuid
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
-from tests.e2e.adapter_bench import COMMAND
-from tests.e2e.raw_adapter import MARKER, marked_processes
+from tests.e2e.spawned_adapter import SpawnedAdapter
 from tests.fuzz.answer_book import AnswerBook
 
 if TYPE_CHECKING:
@@ -38,23 +33,10 @@ class FuzzFailure(AssertionError):
     """An invariant does not hold."""
 
 
-class AdapterProcess:
+class AdapterProcess(SpawnedAdapter):
     """Started by the constructor. `stop` checks the end; `kill` only cleans up."""
 
     def __init__(self, env: Mapping[str, str], *arguments: str) -> None:
-        self.marker = uuid.uuid4().hex
-        self._process = subprocess.Popen(
-            [COMMAND, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**env, MARKER: self.marker},
-            start_new_session=True,
-        )
-        assert self._process.stdin
-        assert self._process.stdout
-        assert self._process.stderr
-        self._stdin: IO[bytes] = self._process.stdin
         self.book = AnswerBook()
         self.sessions: list[str] = []
         self.asked: list[Json] = []
@@ -67,24 +49,8 @@ class AdapterProcess:
         self.most_memory = 0
         self._answers: dict[str, Json] = {}
         self._news: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._stderr: list[bytes] = []
-        self._threads = [
-            threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True),
-            threading.Thread(target=self._stderr.extend, args=(self._process.stderr,), daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
         self._next_id = 10**6
-
-    @property
-    def stderr(self) -> str:
-        """What it has written there so far."""
-        return b"".join(self._stderr).decode(errors="replace")
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
+        self.start_process(env, *arguments)
 
     def write(self, data: bytes) -> None:
         """Bytes of the client; what has come meanwhile is taken first."""
@@ -157,7 +123,7 @@ class AdapterProcess:
         if status != 0:
             self._fail(f"it ended with status {status}")
         deadline = time.monotonic() + WAIT
-        while left := marked_processes(self.marker):
+        while left := self.marked():
             if time.monotonic() > deadline:
                 self._fail(f"processes are left: {left}")
             time.sleep(POLL)
@@ -165,21 +131,6 @@ class AdapterProcess:
             thread.join(WAIT)
         self._check()
         self.kill()
-
-    def kill(self) -> None:
-        """Leave nothing behind, whatever happened."""
-        with suppress(OSError):
-            self._stdin.close()
-        self._process.kill()
-        self._process.wait()
-        for pid in marked_processes(self.marker):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        for thread in self._threads:
-            thread.join(WAIT)
-        for pipe in (self._process.stdout, self._process.stderr):
-            assert pipe
-            pipe.close()
 
     def pump(self) -> None:
         """Take what has come."""

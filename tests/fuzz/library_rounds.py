@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from codex_acp.codex import CodexClient, LaunchOptions
 from codex_acp.errors import CodexAcpError
 from codex_acp.runtime import AgentRuntime, AgentSpec, FileAccess, TerminalAccess
-from tests.e2e.raw_adapter import MARKER, marked_processes
+from tests.e2e.spawned_adapter import MARKER, marked_processes
 from tests.fuzz.adapter_process import FuzzFailure
 from tests.fuzz.fuzzed_codex import ROOT, FuzzedCodex
 

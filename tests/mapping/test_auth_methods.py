@@ -39,6 +39,22 @@ def test_a_method_is_offered_only_to_a_client_that_can_go_that_way(
     assert [method["id"] for method in methods if isinstance(method, dict)] == offered
 
 
+@pytest.mark.parametrize(
+    ("capabilities", "offered"),
+    [
+        (None, ["api-key"]),
+        (PAGES, ["chat-gpt-device-code", "api-key"]),
+        (TERMINAL, ["chat-gpt-device-code", "api-key"]),
+    ],
+)
+def test_where_no_browser_reaches_this_machine_no_page_comes_back_to_it(
+    capabilities: JsonValue, offered: list[str]
+) -> None:
+    methods = auth_methods(capabilities, LoginWays(no_browser=True, command=COMMAND))
+
+    assert [method["id"] for method in methods if isinstance(method, dict)] == offered
+
+
 def models(capabilities: JsonValue, ways: LoginWays) -> list[AuthMethod]:
     """As a client reads them."""
     answer = {"protocolVersion": 1, "authMethods": auth_methods(capabilities, ways)}

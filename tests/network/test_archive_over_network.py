@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.network.served import ALICE, served, several_tokens
 
 if TYPE_CHECKING:
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 INVALID_REQUEST = -32600
 
 
+@pytest.mark.attack("network")
 async def test_a_session_is_archived_by_who_shows_it_and_not_by_another_connection(
     tmp_path: Path,
 ) -> None:
@@ -43,6 +46,7 @@ async def test_a_login_is_neither_advertised_nor_told(tmp_path: Path) -> None:
             assert (await client.refused("auth/status", {}))["code"] == -32601
 
 
+@pytest.mark.attack("network")
 async def test_no_client_logs_out_the_codex_of_all(tmp_path: Path) -> None:
     async with served(tmp_path) as server, server.connect() as client:
         session = await client.new_session(server.cwd)

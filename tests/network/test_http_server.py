@@ -66,6 +66,20 @@ async def test_each_answer_has_its_stream(server: Served, http2: bool) -> None:
         assert ended["result"]["stopReason"] == "end_turn"
 
 
+async def test_version_2_of_acp(server: Served) -> None:
+    async with server.over_http(ALICE, version=2) as client:
+        session = (await client.ask("session/new", {"cwd": str(server.cwd)}))["sessionId"]
+        prompt: Json = {"sessionId": session, "prompt": [{"type": "text", "text": "ask"}]}
+        await client.ask("session/prompt", prompt)
+        asked = await client.question()
+        option = asked["params"]["options"][0]["optionId"]
+        await client.reply(asked, {"outcome": {"outcome": "selected", "optionId": option}})
+        await client.until(lambda: "Heard." in json.dumps(client.updates))
+        replay = {"replayFrom": {"type": "start"}}
+        await client.ask("session/resume", {**where(server, session), **replay})
+        assert {stream for stream, message in client.came if "method" in message} == {session}
+
+
 async def test_what_is_not_taken(server: Served) -> None:
     note = {"jsonrpc": "2.0", "method": "x"}
     begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}

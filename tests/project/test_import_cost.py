@@ -68,6 +68,13 @@ def test_the_agent_of_one_client_loads_nothing_of_the_network() -> None:
     assert [name for name in loaded if name.startswith("codex_acp.adapter.network")] == []
 
 
+def test_a_server_of_websockets_alone_loads_nothing_of_http() -> None:
+    network = "codex_acp.adapter.network"
+    loaded = _loaded(f"import {network}.listen, {network}.hub, {network}.websockets")
+    others = ("hypercorn", "h2", "h11", "httpx", f"{network}.http")
+    assert [name for name in loaded if name.startswith(others)] == []
+
+
 AT_EACH_ANSWER = """
 import os, runpy, sys
 real_write = os.write

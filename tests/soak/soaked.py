@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.e2e.adapter_bench import COMMAND
-from tests.e2e.raw_adapter import MARKER, marked_processes
+from tests.e2e.spawned_adapter import MARKER, marked_processes
 from tests.support.adapter_tap import AdapterTap
 
 if TYPE_CHECKING:

@@ -14,15 +14,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, assert_never
 
-from codex_acp.acp._generated.v1.models import (
-    ArrayElicitationPropertySchema,
-    BooleanElicitationPropertySchema,
-    IntegerElicitationPropertySchema,
-    NumberElicitationPropertySchema,
-    StringElicitationPropertySchema,
-    StringMultiSelectItems,
-    TitledMultiSelectItems,
-)
+from codex_acp.acp._generated.v1 import models
 from codex_acp.acp.form_formats import misses_format
 from codex_acp.wire.model import UnknownVariant
 
@@ -152,13 +144,13 @@ def validate(
 def misfit(field: ElicitationPropertySchema, value: object) -> str | None:
     """The rule that one value breaks, to be read behind the field's name; None if it fits."""
     match field:
-        case StringElicitationPropertySchema():
+        case models.StringElicitationPropertySchema():
             return _string(field, value)
-        case IntegerElicitationPropertySchema() | NumberElicitationPropertySchema():
+        case models.IntegerElicitationPropertySchema() | models.NumberElicitationPropertySchema():
             return _number(field, value)
-        case BooleanElicitationPropertySchema():
+        case models.BooleanElicitationPropertySchema():
             return None if isinstance(value, bool) else "must be true or false"
-        case ArrayElicitationPropertySchema():
+        case models.ArrayElicitationPropertySchema():
             return _array(field, value)
         case UnknownVariant():
             return "is of a kind that is not known here"
@@ -169,22 +161,22 @@ def misfit(field: ElicitationPropertySchema, value: object) -> str | None:
 def choices_of(field: ElicitationPropertySchema) -> tuple[tuple[str, str], ...]:
     """The values that may be chosen, each with its title; empty where anything may be said."""
     match field:
-        case StringElicitationPropertySchema():
+        case models.StringElicitationPropertySchema():
             return _bare(field.enum or []) if field.one_of is None else _titled(field.one_of)
-        case ArrayElicitationPropertySchema():
+        case models.ArrayElicitationPropertySchema():
             match field.items:
-                case TitledMultiSelectItems():
+                case models.TitledMultiSelectItems():
                     return _titled(field.items.any_of)
-                case StringMultiSelectItems():
+                case models.StringMultiSelectItems():
                     return _bare(field.items.enum)
                 case UnknownVariant():
                     return ()
                 case _:
                     assert_never(field.items)
         case (
-            IntegerElicitationPropertySchema()
-            | NumberElicitationPropertySchema()
-            | BooleanElicitationPropertySchema()
+            models.IntegerElicitationPropertySchema()
+            | models.NumberElicitationPropertySchema()
+            | models.BooleanElicitationPropertySchema()
             | UnknownVariant()
         ):
             return ()
@@ -202,12 +194,12 @@ def _bare(values: list[str]) -> tuple[tuple[str, str], ...]:
 
 def _as_asked(field: ElicitationPropertySchema, value: object) -> object:
     """A value that fits, with 3.0 as 3 where an integer is asked."""
-    if isinstance(field, IntegerElicitationPropertySchema) and isinstance(value, float):
+    if isinstance(field, models.IntegerElicitationPropertySchema) and isinstance(value, float):
         return int(value)
     return value
 
 
-def _string(field: StringElicitationPropertySchema, value: object) -> str | None:
+def _string(field: models.StringElicitationPropertySchema, value: object) -> str | None:
     """Lengths count code points, as JSON Schema does."""
     offers = field.enum is not None or field.one_of is not None
     if offers and not (isinstance(value, str) and value in dict(choices_of(field))):
@@ -224,13 +216,14 @@ def _string(field: StringElicitationPropertySchema, value: object) -> str | None
 
 
 def _number(
-    field: IntegerElicitationPropertySchema | NumberElicitationPropertySchema, value: object
+    field: models.IntegerElicitationPropertySchema | models.NumberElicitationPropertySchema,
+    value: object,
 ) -> str | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "must be a number"
     if not _is_finite(value):
         return "must be a number that can be carried"
-    if isinstance(field, IntegerElicitationPropertySchema):
+    if isinstance(field, models.IntegerElicitationPropertySchema):
         if not float(value).is_integer():
             return "must be a whole number"
         if not MIN_INTEGER <= value <= MAX_INTEGER:
@@ -254,7 +247,7 @@ def _is_finite(value: float) -> bool:
         return False
 
 
-def _array(field: ArrayElicitationPropertySchema, value: object) -> str | None:
+def _array(field: models.ArrayElicitationPropertySchema, value: object) -> str | None:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         return "must be a list of its choices"
     if not dict(choices_of(field)).keys() >= set(value):

@@ -27,6 +27,7 @@ from codex_acp.mapping.v2.offers import command, option
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
+    from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp._generated.v2 import models as v2
     from codex_acp.acp._generated.v2.handlers import (
         AgentNotificationHandlers,
@@ -305,7 +306,8 @@ class AgentInV2:
         """See `CodexAgent.cancel`."""
         for scope in self._unbegun.pop(notification.session_id, ()):
             scope.cancel()
-        self._agent.cancel(_in_v1("CancelNotification", notification))
+        # The one field is the same: nothing of v1 is loaded for what may come in any turn.
+        self._agent.cancel(cast("v1.CancelNotification", notification))
 
     # One command.
 

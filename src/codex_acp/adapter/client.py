@@ -90,6 +90,6 @@ class Client:
             from codex_acp.adapter.dialects import v1_updates
 
             return v1_updates.written(event, self.features)
-        from codex_acp.adapter.dialects import v2
+        from codex_acp.adapter.dialects import v2_updates
 
-        return v2.written(event)
+        return v2_updates.written(event)

@@ -37,7 +37,7 @@ read as by @agentclientprotocol/codex-acp:
   INITIAL_AGENT_MODE  the mode in which a new session begins; what it is, is said
   DEFAULT_AUTH_REQUEST  the login to make when Codex needs one, as params of authenticate
   CODEX_API_KEY, OPENAI_API_KEY  the key of the login api-key, the first that is set
-  NO_BROWSER     if set, no browser is opened for a login
+  NO_BROWSER     if set, the login chat-gpt, which needs a browser here, is not offered
   APP_SERVER_LOGS  a directory for the log, app-server.log, where --log-file names none
 """
 

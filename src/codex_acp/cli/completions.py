@@ -89,8 +89,10 @@ def _repeats(action: argparse.Action) -> bool:
 
 def _short(text: str) -> str:
     """The first clause of a help text, without what would have to be quoted."""
-    clause = re.split(r"[;(\n]", text.replace("%%", "%"), maxsplit=1)[0].strip()
-    return clause if len(clause) <= _HELP_LENGTH else clause[:_HELP_LENGTH].rpartition(" ")[0]
+    clause = re.split(r"[;(\n]|:\s", text.replace("%%", "%"), maxsplit=1)[0].strip()
+    if len(clause) <= _HELP_LENGTH:
+        return clause
+    return f"{clause[:_HELP_LENGTH].rpartition(' ')[0].rstrip(',')} ..."
 
 
 def _function(program: str) -> str:

@@ -14,13 +14,7 @@ from __future__ import annotations
 from dataclasses import InitVar, dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, assert_never, final
 
-from codex_acp.acp._generated.v1.models import (
-    AcceptCreateElicitationResponse,
-    CancelCreateElicitationResponse,
-    DeclineCreateElicitationResponse,
-    SessionFormCreateElicitationRequest,
-    SessionUrlCreateElicitationRequest,
-)
+from codex_acp.acp._generated.v1 import models as acp
 from codex_acp.acp.form_answers import InvalidContent, validate
 from codex_acp.codex._generated.models import (
     McpFormElicitationParams,
@@ -53,7 +47,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Elicitation",
+    "AskedElicitation",
     "ElicitationReply",
     "FormElicitation",
     "FormParams",
@@ -113,7 +107,7 @@ class UrlElicitation:
     """The ACP tool call it belongs to, if one was announced."""
 
 
-Elicitation: TypeAlias = FormElicitation | UrlElicitation
+AskedElicitation: TypeAlias = FormElicitation | UrlElicitation
 
 _SEAL: Final = object()
 
@@ -196,26 +190,26 @@ def _claims_approval(meta: object) -> bool:
 
 
 def create_request(
-    elicitation: Elicitation,
+    elicitation: AskedElicitation,
     session_id: str,
     elicitation_id: str,
     sub_agent: str | None = None,
-) -> SessionFormCreateElicitationRequest | SessionUrlCreateElicitationRequest:
+) -> acp.SessionFormCreateElicitationRequest | acp.SessionUrlCreateElicitationRequest:
     """Params of ``elicitation/create``.
 
     ``elicitation_id`` must be unique on the client's connection; only the mode ``url`` has it.
     ``sub_agent`` names the child thread that asks, if it is not the session's own (contract 3.9).
     """
-    made: SessionFormCreateElicitationRequest | SessionUrlCreateElicitationRequest
+    made: acp.SessionFormCreateElicitationRequest | acp.SessionUrlCreateElicitationRequest
     match elicitation:
         case FormElicitation():
-            made = SessionFormCreateElicitationRequest(
+            made = acp.SessionFormCreateElicitationRequest(
                 session_id=session_id,
                 requested_schema=elicitation.form.schema,
                 message=_form_message(elicitation),
             )
         case UrlElicitation():
-            made = SessionUrlCreateElicitationRequest(
+            made = acp.SessionUrlCreateElicitationRequest(
                 session_id=session_id,
                 elicitation_id=elicitation_id,
                 url=elicitation.url.url,
@@ -254,14 +248,16 @@ def _url_message(elicitation: UrlElicitation) -> str:
 # --- to Codex ----------------------------------------------------------------------------------
 
 
-def reply_to(elicitation: Elicitation, response: CreateElicitationResponse) -> ElicitationReply:
+def reply_to(
+    elicitation: AskedElicitation, response: CreateElicitationResponse
+) -> ElicitationReply:
     """What the client's answer becomes: accepted only if it says so and its content fits."""
     match response:
-        case AcceptCreateElicitationResponse():
+        case acp.AcceptCreateElicitationResponse():
             return _accepted(elicitation, response)
-        case DeclineCreateElicitationResponse():
+        case acp.DeclineCreateElicitationResponse():
             return _negative(elicitation, "declined", None)
-        case CancelCreateElicitationResponse():
+        case acp.CancelCreateElicitationResponse():
             return _negative(elicitation, "cancelled", None)
         case UnknownVariant():
             action = visible(shortened(str(response.wire().get("action")), _MAX_ACTION))
@@ -270,7 +266,7 @@ def reply_to(elicitation: Elicitation, response: CreateElicitationResponse) -> E
             assert_never(response)
 
 
-def declined(elicitation: Elicitation, reason: str) -> ElicitationReply:
+def declined(elicitation: AskedElicitation, reason: str) -> ElicitationReply:
     """The reply when no answer is to be had, or none that may be passed on; ``reason`` says why.
 
     Where the reply has no negative form (the model's questions) it holds no answers.
@@ -278,13 +274,13 @@ def declined(elicitation: Elicitation, reason: str) -> ElicitationReply:
     return _negative(elicitation, "declined", reason)
 
 
-def cancelled(elicitation: Elicitation) -> ElicitationReply:
+def cancelled(elicitation: AskedElicitation) -> ElicitationReply:
     """The reply when the turn was cancelled while the elicitation waited."""
     return _negative(elicitation, "cancelled", None)
 
 
 def _accepted(
-    elicitation: Elicitation, response: AcceptCreateElicitationResponse
+    elicitation: AskedElicitation, response: acp.AcceptCreateElicitationResponse
 ) -> ElicitationReply:
     if isinstance(elicitation, UrlElicitation):
         # A page has no content: what a client adds is not what anybody asked for.
@@ -301,13 +297,13 @@ def _accepted(
     return _made(_mcp("accept", checked.value), "accepted")
 
 
-def _misfit(elicitation: Elicitation, content: InvalidContent) -> ElicitationReply:
+def _misfit(elicitation: AskedElicitation, content: InvalidContent) -> ElicitationReply:
     why = "; ".join(content.sentences(field_label))
     return declined(elicitation, f"the answer does not fit the form: {why}")
 
 
 def _negative(
-    elicitation: Elicitation, how: Literal["declined", "cancelled"], problem: str | None
+    elicitation: AskedElicitation, how: Literal["declined", "cancelled"], problem: str | None
 ) -> ElicitationReply:
     if isinstance(elicitation, FormElicitation) and isinstance(elicitation.form, UserInputForm):
         return _made(ToolRequestUserInputResponse(answers={}), how, problem)

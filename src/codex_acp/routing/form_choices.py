@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
-from codex_acp.acp._generated.v1.models import EnumOption
+from codex_acp.acp._generated.v1 import models as acp
 from codex_acp.codex._generated.models import (
     McpElicitationConstOption,
     McpElicitationLegacyTitledEnumSchema,
@@ -79,7 +79,7 @@ def distinct(choices: Iterable[FormChoice]) -> tuple[FormChoice, ...] | None:
     return tuple(found.values())
 
 
-def enum_options(choices: Iterable[FormChoice]) -> list[EnumOption]:
+def enum_options(choices: Iterable[FormChoice]) -> list[acp.EnumOption]:
     """Choices as ACP writes them: words made visible, values unchanged."""
     return [_option(choice) for choice in choices]
 
@@ -89,8 +89,8 @@ def _titled(option: McpElicitationConstOption) -> FormChoice:
     return FormChoice(option.const, option.title, description)
 
 
-def _option(choice: FormChoice) -> EnumOption:
-    option = EnumOption(const=choice.const, title=visible(choice.title))
+def _option(choice: FormChoice) -> acp.EnumOption:
+    option = acp.EnumOption(const=choice.const, title=visible(choice.title))
     if choice.description is not None:
         option.description = visible(choice.description, multiline=True)
     return option

@@ -17,16 +17,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
-from codex_acp.acp._generated.v1.models import (
-    ArrayElicitationPropertySchema,
-    BooleanElicitationPropertySchema,
-    ElicitationSchema,
-    IntegerElicitationPropertySchema,
-    NumberElicitationPropertySchema,
-    StringElicitationPropertySchema,
-    StringMultiSelectItems,
-    TitledMultiSelectItems,
-)
+from codex_acp.acp._generated.v1 import models as acp
 from codex_acp.acp.form_answers import (
     MAX_CHOICES,
     MAX_FIELDS,
@@ -65,20 +56,20 @@ if TYPE_CHECKING:
 
 __all__ = ["AcpForm", "AcpProperty", "Unrepresentable", "acp_form", "acp_form_of_json"]
 
-AcpProperty: TypeAlias = (
-    StringElicitationPropertySchema
-    | NumberElicitationPropertySchema
-    | IntegerElicitationPropertySchema
-    | BooleanElicitationPropertySchema
-    | ArrayElicitationPropertySchema
-)
+AcpProperty: TypeAlias = """(
+    acp.StringElicitationPropertySchema
+    | acp.NumberElicitationPropertySchema
+    | acp.IntegerElicitationPropertySchema
+    | acp.BooleanElicitationPropertySchema
+    | acp.ArrayElicitationPropertySchema
+)"""
 
 
 @dataclass(frozen=True, slots=True)
 class AcpForm:
     """A form that ACP can carry without loss. No fields: a yes/no question."""
 
-    schema: ElicitationSchema
+    schema: acp.ElicitationSchema
     """For ``elicitation/create``, and what an answer is checked against: nothing was lost."""
 
 
@@ -108,14 +99,14 @@ def acp_form_of_json(schema: object) -> AcpForm | Unrepresentable:
     return acp_form(asked)
 
 
-def _form(schema: McpElicitationSchema) -> ElicitationSchema:
+def _form(schema: McpElicitationSchema) -> acp.ElicitationSchema:
     no_more("its schema", schema, title=str, description=str, additionalProperties=bool)
     if "type" not in schema.model_fields_set:
         raise LossError("its schema", "does not say that it is an object")
     if len(schema.properties) > MAX_FIELDS:  # before anything is made of them
         fields = len(schema.properties)
         raise LossError("it", f"has {fields} fields, above the limit of {MAX_FIELDS}")
-    form = ElicitationSchema(
+    form = acp.ElicitationSchema(
         type="object",
         properties={name: _property(name, p) for name, p in schema.properties.items()},
     )
@@ -153,7 +144,7 @@ def _converted(at: str, asked: McpElicitationPrimitiveSchema) -> AcpProperty:
         case McpElicitationNumberSchema():
             return _integer(at, asked) if asked.type == "integer" else _number(at, asked)
         case McpElicitationBooleanSchema():
-            boolean = BooleanElicitationPropertySchema()
+            boolean = acp.BooleanElicitationPropertySchema()
             if asked.default is not None:
                 boolean.default = asked.default
             return boolean
@@ -175,8 +166,8 @@ def _converted(at: str, asked: McpElicitationPrimitiveSchema) -> AcpProperty:
 # --- values ------------------------------------------------------------------------------------
 
 
-def _string(at: str, asked: McpElicitationStringSchema) -> StringElicitationPropertySchema:
-    made = StringElicitationPropertySchema()
+def _string(at: str, asked: McpElicitationStringSchema) -> acp.StringElicitationPropertySchema:
+    made = acp.StringElicitationPropertySchema()
     _ordered(at, "minLength", asked.min_length, "maxLength", asked.max_length)
     if asked.min_length is not None:
         made.min_length = asked.min_length
@@ -198,8 +189,8 @@ def _string(at: str, asked: McpElicitationStringSchema) -> StringElicitationProp
     return made
 
 
-def _number(at: str, asked: McpElicitationNumberSchema) -> NumberElicitationPropertySchema:
-    made = NumberElicitationPropertySchema()
+def _number(at: str, asked: McpElicitationNumberSchema) -> acp.NumberElicitationPropertySchema:
+    made = acp.NumberElicitationPropertySchema()
     _finite(at, asked)
     _ordered(at, "minimum", asked.minimum, "maximum", asked.maximum)
     if asked.minimum is not None:
@@ -211,9 +202,9 @@ def _number(at: str, asked: McpElicitationNumberSchema) -> NumberElicitationProp
     return made
 
 
-def _integer(at: str, asked: McpElicitationNumberSchema) -> IntegerElicitationPropertySchema:
+def _integer(at: str, asked: McpElicitationNumberSchema) -> acp.IntegerElicitationPropertySchema:
     """Bounds are rounded inwards and kept inside the integers that ACP can carry."""
-    made = IntegerElicitationPropertySchema()
+    made = acp.IntegerElicitationPropertySchema()
     _finite(at, asked)
     low = MIN_INTEGER if asked.minimum is None else max(math.ceil(asked.minimum), MIN_INTEGER)
     high = MAX_INTEGER if asked.maximum is None else min(math.floor(asked.maximum), MAX_INTEGER)
@@ -246,8 +237,8 @@ def _ordered(at: str, low_name: str, low: float | None, high_name: str, high: fl
 # --- choices -----------------------------------------------------------------------------------
 
 
-def _single_choice(at: str, asked: SingleSelect) -> StringElicitationPropertySchema:
-    made = StringElicitationPropertySchema()
+def _single_choice(at: str, asked: SingleSelect) -> acp.StringElicitationPropertySchema:
+    made = acp.StringElicitationPropertySchema()
     choices = _choices(at, asked)
     if _need_words(asked, choices):
         made.one_of = enum_options(choices)
@@ -258,16 +249,16 @@ def _single_choice(at: str, asked: SingleSelect) -> StringElicitationPropertySch
     return made
 
 
-def _several_choices(at: str, asked: MultiSelect) -> ArrayElicitationPropertySchema:
+def _several_choices(at: str, asked: MultiSelect) -> acp.ArrayElicitationPropertySchema:
     choices = _choices(at, asked)
     _ordered(at, "minItems", asked.min_items, "maxItems", asked.max_items)
     _ordered(at, "minItems", asked.min_items, "number of choices", len(choices))
-    items: StringMultiSelectItems | TitledMultiSelectItems
+    items: acp.StringMultiSelectItems | acp.TitledMultiSelectItems
     if _need_words(asked, choices):
-        items = TitledMultiSelectItems(any_of=enum_options(choices))
+        items = acp.TitledMultiSelectItems(any_of=enum_options(choices))
     else:
-        items = StringMultiSelectItems(enum=[choice.const for choice in choices])
-    made = ArrayElicitationPropertySchema(items=items)
+        items = acp.StringMultiSelectItems(enum=[choice.const for choice in choices])
+    made = acp.ArrayElicitationPropertySchema(items=items)
     if asked.min_items is not None:
         made.min_items = asked.min_items
     if asked.max_items is not None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.acp._generated.v1.models import ElicitationSchema, StringElicitationPropertySchema
+from codex_acp.acp._generated.v1 import models as acp
 from codex_acp.acp.form_answers import InvalidContent, too_large, validate
 from codex_acp.codex._generated.models import (
     ToolRequestUserInputAnswer,
@@ -56,7 +56,7 @@ class QuestionFields:
 class UserInputForm:
     """Questions that ACP can carry as a form."""
 
-    schema: ElicitationSchema
+    schema: acp.ElicitationSchema
     """For ``elicitation/create``, and what an answer is checked against."""
     questions: tuple[QuestionFields, ...]
     words: tuple[str, ...]
@@ -77,7 +77,7 @@ def user_input_form(params: ToolRequestUserInputParams) -> UserInputForm | Unrep
     ids = [question.id for question in questions]
     if len(set(ids)) != len(ids):
         return Unrepresentable("two of its questions have the same id")
-    schema = ElicitationSchema(type="object", properties={})
+    schema = acp.ElicitationSchema(type="object", properties={})
     places: list[QuestionFields] = []
     for question in questions:
         options = _choices(question)
@@ -130,12 +130,12 @@ def _choices(question: ToolRequestUserInputQuestion) -> tuple[FormChoice, ...] |
 def _add(
     question: ToolRequestUserInputQuestion,
     choices: tuple[FormChoice, ...],
-    schema: ElicitationSchema,
+    schema: acp.ElicitationSchema,
     taken: set[str],
 ) -> QuestionFields:
     """Put the fields of one question into the schema."""
     name, title = question.id, visible(question.header or question.id)
-    made = StringElicitationPropertySchema(
+    made = acp.StringElicitationPropertySchema(
         title=title, description=visible(question.question, multiline=True)
     )
     if choices:
@@ -148,7 +148,7 @@ def _add(
     other = name + _OTHER
     while other in taken:
         other += "_"
-    schema.properties[other] = StringElicitationPropertySchema(
+    schema.properties[other] = acp.StringElicitationPropertySchema(
         title=f"{title} (other)", description="Your own words, besides a choice or instead of one."
     )
     return QuestionFields(name, name, other)

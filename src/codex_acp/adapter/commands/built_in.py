@@ -54,6 +54,7 @@ __all__ = ["CommandRuns"]
 
 logger = logging.getLogger(__name__)
 
+_PLAN_ON: Final = "Plan mode is on: Codex plans with you before it does the work."
 _PLAN_OFF: Final = "Plan mode is off: Codex does the work again."
 
 
@@ -172,7 +173,7 @@ class CommandRuns:
 
         async def toggle() -> str:
             on = await self._access.plan_mode(None)
-            return "Plan mode is on: Codex plans, and does nothing yet." if on else _PLAN_OFF
+            return _PLAN_ON if on else _PLAN_OFF
 
         return Says(toggle)
 

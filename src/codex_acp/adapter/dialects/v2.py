@@ -1,4 +1,4 @@
-"""A client that speaks ACP v2: what it is told, and how it is asked."""
+"""How a client that speaks ACP v2 is asked."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from codex_acp.acp._generated.v2.models import (
 )
 from codex_acp.errors import InvalidPayload
 from codex_acp.mapping.v2.permissions import permission_request
-from codex_acp.mapping.v2.updates import updates_of
 from codex_acp.routing.ledger import OutcomeCancelled, Selected
-from codex_acp.wire.codec import encode, plain
+from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,14 +22,8 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.mapping.events.permissions import PermissionQuestion
-    from codex_acp.mapping.events.session_events import SessionEvent
 
-__all__ = ["AsksInV2", "written"]
-
-
-def written(event: SessionEvent) -> list[bytes]:
-    """The updates that tell of an event, as JSON."""
-    return [encode(update) for update in updates_of(event)]
+__all__ = ["AsksInV2"]
 
 
 class AsksInV2:

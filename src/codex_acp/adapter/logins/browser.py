@@ -10,10 +10,10 @@ from codex_acp.transport.orphans import sparing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["can_open_pages", "open_page"]
+__all__ = ["NO_BROWSER", "can_open_pages", "open_page"]
 
 NO_BROWSER: Final = "NO_BROWSER"
-"""Set to anything, no browser is opened."""
+"""Set to anything, no browser is opened, and no login is offered whose page comes back here."""
 
 _SCREENS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 """Any of these is a sign of a browser; without one, a text browser would take our terminal."""

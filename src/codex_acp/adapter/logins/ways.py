@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from codex_acp.adapter.logins.browser import can_open_pages
+from codex_acp.adapter.logins.browser import NO_BROWSER, can_open_pages
 from codex_acp.mapping.agent.auth_methods import LoginWays
 
 if TYPE_CHECKING:
@@ -20,4 +20,5 @@ def login_ways(environment: Mapping[str, str], codex: str | None) -> LoginWays:
     return LoginWays(
         browser=can_open_pages(environment),
         command=(sys.executable, "-m", "codex_acp", *named),
+        no_browser=bool(environment.get(NO_BROWSER)),
     )

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.adapter.network.http_app import HttpApp
 from codex_acp.adapter.network.http_sockets import HttpSockets
-from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
     from codex_acp.adapter.network.door import Door
@@ -38,21 +37,26 @@ POSTS_AT_ONCE: Final = 64
 
 
 class HttpServer:
-    """Raises MisuseError if hypercorn is not installed."""
+    """``strangers`` are the connections that have shown no token yet."""
 
     def __init__(self, hub: Hub, door: Door, strangers: Strangers) -> None:
-        try:
-            from hypercorn.app_wrappers import ASGIWrapper
-            from hypercorn.asyncio.tcp_server import TCPServer
-            from hypercorn.asyncio.worker_context import WorkerContext
-            from hypercorn.config import Config
-        except ImportError as error:
-            message = "hypercorn is not installed: pip install 'codex-acp-sdk[http]'"
-            raise MisuseError(message) from error
+        from hypercorn.app_wrappers import ASGIWrapper
+        from hypercorn.asyncio.tcp_server import TCPServer
+        from hypercorn.asyncio.worker_context import WorkerContext
+        from hypercorn.config import Config
+
         _bound_buffers()
         self._app = HttpApp(hub, door)
         self._sockets = HttpSockets(door, strangers)
-        self._tcp_server = TCPServer
+
+        class Server(TCPServer):
+            """Hypercorn's, which keeps one that has ended as long as an idle one."""
+
+            async def _read_data(self) -> None:
+                await super()._read_data()
+                await self.idle_task.stop()
+
+        self._tcp_server = Server
         self._wrapped: Any = ASGIWrapper(self._app)
         self._context = WorkerContext(None)
         self._config = config = Config()

@@ -8,6 +8,7 @@ import ipaddress
 import socket
 import ssl
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from codex_acp.transport.child import ChildProcess
 
 __all__ = ["Address", "NetworkOptions", "listen", "run_network"]
+
+_NEEDED: Final = (("websockets", "remote"), ("hypercorn", "http"))
+"""Packages, and the extras that have them; the second for HTTP."""
 
 BACKLOG: Final = 128
 """Connections that the kernel keeps until they are accepted."""
@@ -121,8 +125,15 @@ class NetworkOptions:
     """Whether it may listen where other machines can reach it."""
 
     def check(self) -> ssl.SSLContext | None:
-        """The TLS that it speaks, None for none. Raises MisuseError for what is not safe."""
+        """The TLS that it speaks, None for none.
+
+        Raises MisuseError for what is not safe, or cannot be done for want of a package.
+        """
         address = self.address
+        for package, extra in _NEEDED[: 1 + address.is_http]:
+            if find_spec(package) is None:
+                msg = f"{package} is not installed: pip install 'codex-acp-sdk[{extra}]'"
+                raise MisuseError(msg)
         if not address.is_loopback:
             if not self.any_interface:
                 msg = (

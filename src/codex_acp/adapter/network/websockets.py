@@ -16,7 +16,6 @@ from anyio import CancelScope
 from codex_acp.adapter.network.door import Refusal
 from codex_acp.adapter.network.newcomer import HANDSHAKE_SECONDS, Newcomer
 from codex_acp.adapter.network.strangers import Strangers
-from codex_acp.errors import MisuseError
 from codex_acp.transport.streamable_http import CONNECTION_ID
 from codex_acp.transport.websocket_server import AcceptedLink
 
@@ -109,11 +108,8 @@ async def network_server(
 
     Websockets; with ``http`` what wants none is served by `HttpServer`.
     """
-    try:
-        from websockets.asyncio.server import serve
-    except ImportError as error:
-        message = "websockets is not installed: pip install 'codex-acp-sdk[remote]'"
-        raise MisuseError(message) from error
+    from websockets.asyncio.server import serve
+
     strangers = Strangers(door.limits.handshakes)
     server = WebSocketServer(hub, door, strangers)
     others = _http_server(hub, door, strangers) if http else None

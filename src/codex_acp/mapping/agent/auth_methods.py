@@ -62,13 +62,16 @@ class LoginWays(NamedTuple):
     """What starts this agent, for clients that do not add to the command line that they know."""
     offered: bool = True
     """Whether its clients may log in at all."""
+    no_browser: bool = False
+    """Whether it was told that no browser reaches this machine, where a login's page comes back."""
 
 
 def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
     """The methods for a client with these ``clientCapabilities``.
 
     A login is offered to every client that can show it in any way: as a page, in a browser of this
-    machine, in a terminal. One that can do nothing of it is not offered what would end there.
+    machine, in a terminal. One that can do nothing of it is not offered what would end there, and
+    nobody a page that comes back to this machine where no browser reaches it.
     """
     if not ways.offered:
         return []
@@ -80,7 +83,7 @@ def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
         return (_typed(args) if by_type else {}) | (_told(ways.command, args) if by_meta else {})
 
     methods: list[JsonValue] = []
-    if pages or browser or in_terminal:
+    if not ways.no_browser and (pages or browser or in_terminal):
         chat_gpt: dict[str, JsonValue] = {
             "id": CHATGPT,
             "name": "Log in with ChatGPT",

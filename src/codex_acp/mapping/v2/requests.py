@@ -7,11 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from codex_acp.acp._generated.v2.models import (
-    BooleanSetSessionConfigOptionRequest,
-    IdSetSessionConfigOptionRequest,
-    StartReplayFrom,
-)
+from codex_acp.acp._generated.v2 import models
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
 from codex_acp.mapping.events.json_blocks import block_of_json
@@ -75,7 +71,7 @@ def wants_history(request: ResumeSessionRequest) -> bool:
     """Whether the history is to be replayed. Raises RpcError -32602 for another place to begin."""
     if request.replay_from is None:
         return False
-    if isinstance(request.replay_from, StartReplayFrom):
+    if isinstance(request.replay_from, models.StartReplayFrom):
         return True
     kind = request.replay_from.wire().get("type")
     message = f"replayFrom: this agent replays from the start only, not from {kind!r}"
@@ -84,7 +80,10 @@ def wants_history(request: ResumeSessionRequest) -> bool:
 
 def option_params(request: SetSessionConfigOptionRequest) -> dict[str, Any]:
     """Params of v1's ``session/set_config_option``. Raises RpcError -32602 for another type."""
-    if isinstance(request, IdSetSessionConfigOptionRequest | BooleanSetSessionConfigOptionRequest):
+    if isinstance(
+        request,
+        models.IdSetSessionConfigOptionRequest | models.BooleanSetSessionConfigOptionRequest,
+    ):
         params = cast("dict[str, Any]", plain(request))
         if params["type"] == "id":
             del params["type"]

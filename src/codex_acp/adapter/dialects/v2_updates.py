@@ -1,0 +1,18 @@
+"""What a client that speaks ACP v2 is told; what it is asked is apart: most turns ask nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codex_acp.mapping.v2.updates import updates_of
+from codex_acp.wire.codec import encode
+
+if TYPE_CHECKING:
+    from codex_acp.mapping.events.session_events import SessionEvent
+
+__all__ = ["written"]
+
+
+def written(event: SessionEvent) -> list[bytes]:
+    """The updates that tell of an event, as JSON."""
+    return [encode(update) for update in updates_of(event)]
