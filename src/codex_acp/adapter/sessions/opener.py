@@ -121,8 +121,9 @@ class SessionOpener:
         except RpcError as error:
             from codex_acp.adapter.sessions.stored_threads import must_be_usable
 
-            await must_be_usable(codex, session_id, error)
-            raise
+            if not self.route.helps(await must_be_usable(codex, session_id, error)):
+                raise
+            return await self._begin(codex, "fork", "thread/fork", setup, read, session_id)
 
     async def _begin(
         self,
@@ -299,7 +300,8 @@ class SessionOpener:
             if isinstance(error, ErrorReply):
                 from codex_acp.adapter.sessions.stored_threads import must_be_usable
 
-                await must_be_usable(codex, session_id, failure)
+                if self.route.helps(await must_be_usable(codex, session_id, failure)):
+                    return await self._resume(codex, session_id, setup)
             raise failure from error
 
     async def _learn(
