@@ -10,10 +10,8 @@ import argparse
 import json
 import os
 import re
-import shlex
 import statistics
 import subprocess
-import sys
 import sysconfig
 import tempfile
 import time
@@ -24,6 +22,7 @@ from websockets.sync.client import connect
 
 from benchmarks.http_client import Http1, Http2, HttpClient
 from benchmarks.report import as_json, table, write_json
+from benchmarks.stamping_codex import executable
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.testing import CodexHome, ScriptedModel
 
@@ -47,8 +46,6 @@ OVER_HTTP: Mapping[str, Callable[[str], Http1 | Http2]] = {"HTTP/1.1": Http1, "H
 LATENCY = "a delta, from Codex to the client, us"
 MEMORY = "USS of the adapter with {} idle sessions, MB"
 EACH = "USS for each idle session, kB"
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 class Client(Protocol):
@@ -217,11 +214,7 @@ def run(rounds: int, deltas: int, sessions: int) -> Samples:
             samples[name].setdefault(measure, []).append(value)
 
     with tempfile.TemporaryDirectory() as scratch:
-        codex = Path(scratch) / "codex"
-        command = shlex.join([sys.executable, "-P", "-m", "benchmarks.stamping_codex"])
-        where = shlex.quote(f"{ROOT / 'src'}:{ROOT}")
-        codex.write_text(f'#!/bin/sh\nPYTHONPATH={where} exec {command} "$@"\n')
-        codex.chmod(0o755)
+        codex = executable(Path(scratch))
         stand_in = {**os.environ, "CODEX_PATH": str(codex), "CODEX_HOME": scratch}
         for _ in range(rounds):
             with StdioClient(stand_in, Path(scratch)) as stdio:

@@ -1,4 +1,4 @@
-"""A stand-in for Codex whose deltas say when they were written: ``benchmarks.network`` starts it.
+"""A stand-in for Codex whose deltas say when they were written, for `network` and `latency`.
 
 Each prompt is ``COUNT SECONDS``: so many deltas, and so long between two.
 """
@@ -6,13 +6,36 @@ Each prompt is ``COUNT SECONDS``: so many deltas, and so long between two.
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from codex_acp.testing.app_server_defaults import default_result, turn_object
 
 Json = dict[str, Any]
+
+EFFORT = {"reasoningEffort": "medium", "description": "Medium"}
+
+MODEL: Json = {
+    "id": "stand-in", "model": "stand-in", "displayName": "Stand-in", "description": "None",
+    "hidden": False, "isDefault": True, "supportedReasoningEfforts": [EFFORT],
+    "defaultReasoningEffort": "medium", "inputModalities": ["text"], "supportsPersonality": False,
+}  # fmt: skip
+"""Some agents do without no model."""
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def executable(directory: Path) -> Path:
+    """What starts it, written into ``directory``."""
+    path = directory / "codex"
+    command = shlex.join([sys.executable, "-P", "-m", "benchmarks.stamping_codex"])
+    where = shlex.quote(f"{ROOT / 'src'}:{ROOT}")
+    path.write_text(f'#!/bin/sh\nPYTHONPATH={where} exec {command} "$@"\n')
+    path.chmod(0o755)
+    return path
 
 
 def write(message: Json) -> None:
@@ -28,7 +51,7 @@ def notify(method: str, **params: object) -> None:
 
 def stream(thread: str, turn: str, text: str) -> None:
     """A turn of deltas."""
-    count, pause = text.split()
+    count, pause = text.split()[-2:]  # some agents put words of their own before
     of: Json = {"threadId": thread, "turnId": turn}
     item: Json = {"type": "agentMessage", "id": f"item-{turn}", "text": "", "phase": None}
     notify("turn/started", threadId=thread, turn=turn_object(turn))
@@ -56,7 +79,10 @@ def main() -> int:
             turns += 1
             turn = f"turn-{turns}"
             write({"id": message["id"], "result": {"turn": turn_object(turn)}})
-            stream(params["threadId"], turn, params["input"][0]["text"])
+            stream(params["threadId"], turn, params["input"][-1]["text"])
+            continue
+        if method == "model/list":
+            write({"id": message["id"], "result": {"data": [MODEL], "nextCursor": None}})
             continue
         if method == "thread/start":
             threads += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import anyio
@@ -18,6 +19,7 @@ from tests.acp.raw_peer import RawPeer
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from codex_acp.adapter.load_ahead import LoadAhead
     from codex_acp.testing import Entry
     from codex_acp.transport.child import ChildProcess
 
@@ -38,7 +40,13 @@ def turn_note(method: str, turn_id: str, status: str = "inProgress") -> Notify:
 class MemoryBench:
     """``async with MemoryBench(*entries) as bench:`` has a session open, ``THREAD``."""
 
-    def __init__(self, *script: Entry, capabilities: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        *script: Entry,
+        capabilities: dict[str, Any] | None = None,
+        ahead: LoadAhead | None = None,
+    ) -> None:
+        self._ahead = ahead
         self.server = ScriptedAppServer(AppServerScript(*script, defaults=True))
         self._capabilities = capabilities or {}
         self._link, far = memory_pair()
@@ -51,7 +59,7 @@ class MemoryBench:
         await self._tasks.__aenter__()
         self.client = RawPeer(self._far)
         app_server = AppServer(LaunchOptions(), cast("ChildProcess", self.server.link))
-        self._tasks.start_soon(serve_link, self._link, app_server)
+        self._tasks.start_soon(partial(serve_link, self._link, app_server, ahead=self._ahead))
         introduction = {"protocolVersion": 1, "clientCapabilities": self._capabilities}
         await self.client.ask("init", "initialize", introduction)
         params = {"cwd": "/scripted/workspace", "mcpServers": []}

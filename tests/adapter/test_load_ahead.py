@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 import anyio
+import pytest
 
 from codex_acp.adapter import load_ahead
 from codex_acp.adapter.load_ahead import LoadAhead
-
-if TYPE_CHECKING:
-    import pytest
 
 
 async def test_what_waits_is_called_on_the_loop_when_all_is_loaded(
@@ -21,7 +19,8 @@ async def test_what_waits_is_called_on_the_loop_when_all_is_loaded(
 ) -> None:
     begun: list[str] = []
     monkeypatch.setattr(load_ahead, "import_module", begun.append)
-    monkeypatch.setattr(load_ahead, "MODELS", {})
+    monkeypatch.setattr(load_ahead, "FOR_A_PROMPT", ("a",))
+    monkeypatch.setattr(load_ahead, "LATER", ("b",))
     usual = sys.getswitchinterval()
     ahead = LoadAhead(asyncio.get_running_loop())
     called = anyio.Event()
@@ -33,7 +32,7 @@ async def test_what_waits_is_called_on_the_loop_when_all_is_loaded(
     with anyio.fail_after(30):
         await called.wait()
 
-    assert begun == ["nothing loads yet", *load_ahead.MODULES]
+    assert begun == ["nothing loads yet", "a", "b"]
     assert sys.getswitchinterval() == usual
     ahead.then(lambda: begun.append("at once"))
     assert begun[-1] == "at once"
@@ -42,7 +41,7 @@ async def test_what_waits_is_called_on_the_loop_when_all_is_loaded(
 async def test_what_cannot_be_loaded_is_logged_and_holds_up_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(load_ahead, "MODULES", ("codex_acp.there_is_no_such_module",))
+    monkeypatch.setattr(load_ahead, "FOR_A_PROMPT", ("codex_acp.there_is_no_such_module",))
     ahead = LoadAhead(asyncio.get_running_loop())
     called = anyio.Event()
 
@@ -53,9 +52,36 @@ async def test_what_cannot_be_loaded_is_logged_and_holds_up_nothing(
     assert "loaded ahead" in caplog.text
 
 
-def test_all_that_is_named_exists() -> None:
-    for module in load_ahead.MODULES:
-        import_module(module)
-    for module, names in load_ahead.MODELS.items():
-        for name in names:
-            assert import_module(module).MODELS.decoder(name)
+async def test_a_prompt_does_not_wait_for_what_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded, go_on = list[str](), threading.Event()
+
+    def load(name: str) -> None:
+        if name == "later":
+            assert go_on.wait(30)
+        loaded.append(name)
+
+    monkeypatch.setattr(load_ahead, "import_module", load)
+    monkeypatch.setattr(load_ahead, "FOR_A_PROMPT", ("first",))
+    monkeypatch.setattr(load_ahead, "LATER", ("later",))
+    ahead = LoadAhead(asyncio.get_running_loop())
+    assert not ahead.loading
+    ahead.start_within(0)
+    with anyio.fail_after(30):
+        await ahead.for_a_prompt()
+    assert loaded == ["first"]
+    assert not ahead.loading
+    called = anyio.Event()
+    ahead.then(called.set)
+    go_on.set()
+    with anyio.fail_after(30):
+        await called.wait()
+    assert loaded == ["first", "later"]
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_all_that_is_named_exists(version: str) -> None:
+    for name in load_ahead.FOR_A_PROMPT + load_ahead.LATER:
+        in_version = name.replace(load_ahead.V1, load_ahead.V1.replace("1", version))
+        module, _, model = in_version.partition(":")
+        loaded = import_module(module)
+        assert not model or loaded.MODELS.decoder(model)

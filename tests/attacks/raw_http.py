@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from typing import TYPE_CHECKING, Any, Self
 
 import anyio
@@ -20,19 +19,13 @@ __all__ = ["Http2", "Raw"]
 
 
 class Raw:
-    """``async with`` it: a TCP connection. ``receives``: bytes that the kernel takes in for it."""
+    """``async with`` it: a TCP connection."""
 
-    def __init__(self, port: int, receives: int | None = None) -> None:
+    def __init__(self, port: int) -> None:
         self._port = port
-        self._receives = receives
 
     async def __aenter__(self) -> Self:
-        made = socket.socket()
-        if self._receives is not None:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receives)
-        made.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(made, ("127.0.0.1", self._port))
-        self.reader, self.writer = await asyncio.open_connection(sock=made, limit=1024)
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self._port)
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from codex_acp.codex.approvals.action_ids import ActionIds, Collision
 from codex_acp.codex.approvals.actions import same_action
-from codex_acp.codex.approvals.classify import Approval
+from codex_acp.codex.approvals.classify import ApprovalRequest
 from tests.support.routing_samples import (
     approval_of,
     change,
@@ -38,7 +38,7 @@ LS = approval_of(command(0), command_item())
 RM = approval_of(command(1, command="rm"))
 
 
-def asked(*approvals: Approval, allowed: bool = False) -> tuple[ActionIds[int], Any]:
+def asked(*approvals: ApprovalRequest, allowed: bool = False) -> tuple[ActionIds[int], Any]:
     """They are asked about one after the other, under the keys 0, 1, …; what the last came to."""
     ids: ActionIds[int] = ActionIds()
     got = None
@@ -65,7 +65,7 @@ def asked(*approvals: Approval, allowed: bool = False) -> tuple[ActionIds[int], 
     ],
     ids=["command", "the same", "permissions", "patch", "mcp", "network", "sub-command"],
 )
-def test_3_7_a_second_action_of_an_id_collides(other: Approval) -> None:
+def test_3_7_a_second_action_of_an_id_collides(other: ApprovalRequest) -> None:
     assert asked(LS, other)[1] == Collision((0,), ())
     assert asked(LS, other, allowed=True)[1] == Collision((), (0,))
 
@@ -80,7 +80,7 @@ def test_3_7_a_second_action_of_an_id_collides(other: Approval) -> None:
     ],
     ids=["sub-command", "input", "another id", "network"],
 )
-def test_3_7_what_codex_gives_an_id_of_its_own_is_independent(other: Approval) -> None:
+def test_3_7_what_codex_gives_an_id_of_its_own_is_independent(other: ApprovalRequest) -> None:
     assert asked(LS, other)[1] is None
     assert asked(LS, other, allowed=True)[1] is None
 

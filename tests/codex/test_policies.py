@@ -19,7 +19,7 @@ from codex_acp.codex._generated.server_requests import (
     McpServerElicitationRequest,
 )
 from codex_acp.codex.approvals import policies
-from codex_acp.codex.approvals.classify import Approval, CommandApproval, McpToolApproval
+from codex_acp.codex.approvals.classify import ApprovalRequest, CommandApproval, McpToolApproval
 from codex_acp.codex.approvals.grants import (
     Always,
     Once,
@@ -83,7 +83,7 @@ def tool(server: str = "notes", persist: object = None) -> McpToolApproval:
     return McpToolApproval(request, request.params, item)
 
 
-def question(approval: Approval) -> ApprovalQuestion:
+def question(approval: ApprovalRequest) -> ApprovalQuestion:
     return ApprovalQuestion(
         approval=approval,
         arguments=arguments_of(approval),
@@ -131,7 +131,7 @@ def test_6_2_no_ready_policy_accepts_without_naming_what() -> None:
     "approval", [command(), tool(), tool("*x")], ids=lambda a: type(a).__name__
 )
 async def test_6_2_a_policy_that_names_nothing_grants_nothing(
-    policy: Policy, approval: Approval
+    policy: Policy, approval: ApprovalRequest
 ) -> None:
     assert not isinstance(await policy.decide(question(approval)), Allow)
 

@@ -45,7 +45,7 @@ class HttpClient(JsonClient):
             headers=self._headers,
             timeout=WAIT,
             trust_env=False,
-            verify=ssl.create_default_context(cafile=cafile),
+            verify=False if cafile is None else ssl.create_default_context(cafile=cafile),
         )
         self._http = self._made()
         self.connection = ""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from codex_acp.codex.approvals.actions import place_of
-from codex_acp.codex.approvals.classify import Approval
+from codex_acp.codex.approvals.classify import ApprovalRequest
 from codex_acp.codex.approvals.grants import Once, RememberHost, Session
 from codex_acp.mapping.v1.updates import permission_call
 from codex_acp.routing.announce import tool_call_id
@@ -344,7 +344,7 @@ def test_4_1_the_announcement_is_the_pending_tool_call_the_question_refers_to(
 
 @each
 def test_3_1_the_tool_is_named(asked: Any, items: list[dict[str, Any]]) -> None:
-    approval: Approval = approval_of(asked, *items)
+    approval: ApprovalRequest = approval_of(asked, *items)
     tool = identity_of(approval)
     kinds = {"shell": "shell", "file_change": "file change", "permissions": "permissions"}
     assert tool.name == kinds.get(tool.kind, "notes/write")

@@ -12,7 +12,7 @@ from codex_acp.codex._generated.methods import SERVER_REQUESTS
 from codex_acp.codex._generated.server_requests import ServerRequest
 from codex_acp.codex.approvals.actions import refreshed
 from codex_acp.codex.approvals.classify import (
-    Approval,
+    ApprovalRequest,
     Classified,
     CommandApproval,
     FileChangeApproval,
@@ -194,9 +194,9 @@ def _replaced(items: Items, item: dict[str, Any]) -> None:
 def test_3_2_an_item_that_is_gone_or_became_another_cannot_be_approved(
     asked: ServerRequest, item: dict[str, Any], other: dict[str, Any]
 ) -> None:
-    def approval(items: Items) -> Approval:
+    def approval(items: Items) -> ApprovalRequest:
         what = classify(asked, items)
-        assert isinstance(what, Approval)
+        assert isinstance(what, ApprovalRequest)
         return what
 
     ways: list[Callable[[Items], None]] = [
@@ -218,5 +218,5 @@ def test_3_2_an_item_that_is_gone_or_became_another_cannot_be_approved(
 )
 def test_3_2_what_stands_in_the_request_itself_needs_no_item(asked: ServerRequest) -> None:
     what = classify(asked, running())
-    assert isinstance(what, Approval)
+    assert isinstance(what, ApprovalRequest)
     assert refreshed(what, Items()) is what

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from codex_acp.codex._generated.models import McpToolCallThreadItem
 from codex_acp.codex._generated.server_requests import ServerRequest
 from codex_acp.codex.approvals.classify import (
-    Approval,
+    ApprovalRequest,
     McpForm,
     McpToolApproval,
     McpToolQuestion,
@@ -332,7 +332,7 @@ def test_2_7_no_meta_makes_an_approval_without_a_call_of_codex(
         running(file_item()),
     ):
         what = classify(asked, items)
-        assert not isinstance(what, Approval)
+        assert not isinstance(what, ApprovalRequest)
         if isinstance(meta, dict) and APPROVAL_KIND in meta:
             assert isinstance(what, Refused)
 

@@ -27,7 +27,7 @@ from codex_acp.codex._generated.models import (
 )
 from codex_acp.errors import MisuseError
 from codex_acp.routing.elicitations import (
-    Elicitation,
+    AskedElicitation,
     ElicitationReply,
     FormElicitation,
     UrlElicitation,
@@ -73,7 +73,7 @@ def questions() -> FormElicitation:
     return made
 
 
-KINDS: dict[str, Elicitation] = {
+KINDS: dict[str, AskedElicitation] = {
     "form": form(),
     "question": form(NO_FIELDS),
     "url": page(),
@@ -81,7 +81,7 @@ KINDS: dict[str, Elicitation] = {
 }
 
 
-def sent(elicitation: Elicitation, **fields: Any) -> dict[str, Any]:
+def sent(elicitation: AskedElicitation, **fields: Any) -> dict[str, Any]:
     """Params of ``elicitation/create``, checked against ACP's schema."""
     params = json.loads(encode(create_request(elicitation, "s1", "e1", **fields)))
     message = {"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": params}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from codex_acp.codex.approvals.classify import Approval
+from codex_acp.codex.approvals.classify import ApprovalRequest
 from codex_acp.codex.approvals.grants import (
     Always,
     Grant,
@@ -221,7 +221,7 @@ def test_2_6_a_tool_question_offers_the_labels_that_are_known(
 
 # --- the others ----------------------------------------------------------------------------------
 
-OTHERS: list[tuple[Approval, Any, Any]] = [
+OTHERS: list[tuple[ApprovalRequest, Any, Any]] = [
     (
         approval_of(file_change(), file_item()),
         {"decision": "accept"},
@@ -242,7 +242,7 @@ OTHERS: list[tuple[Approval, Any, Any]] = [
 
 @pytest.mark.parametrize(("approval", "once", "session"), OTHERS, ids=lambda a: type(a).__name__)
 def test_2_6_a_kind_that_cannot_list_decisions_offers_those_of_its_response(
-    approval: Approval, once: Any, session: Any
+    approval: ApprovalRequest, once: Any, session: Any
 ) -> None:
     assert offered(approval).grants == (Once(), Session())
     assert reply_of(approval, Once()) == once
@@ -262,7 +262,7 @@ EVERY_GRANT: list[Grant] = [
     RememberHost("example.com", "audit"),
 ]
 
-EVERY_KIND: list[Approval] = [
+EVERY_KIND: list[ApprovalRequest] = [
     approval_of(command()),
     approval_of(command(**PROPOSED)),
     approval_of(command(availableDecisions=["cancel"], **PROPOSED)),
@@ -280,7 +280,7 @@ EVERY_KIND: list[Approval] = [
 
 
 @pytest.mark.parametrize("approval", EVERY_KIND, ids=lambda a: type(a).__name__)
-def test_2_6_a_grant_that_was_not_offered_is_refused(approval: Approval) -> None:
+def test_2_6_a_grant_that_was_not_offered_is_refused(approval: ApprovalRequest) -> None:
     for grant in EVERY_GRANT:
         if grant in offered(approval).grants:
             reply_of(approval, grant)

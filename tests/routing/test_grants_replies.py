@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codex_acp.codex.approvals.classify import Approval, classify
+from codex_acp.codex.approvals.classify import ApprovalRequest, classify
 from codex_acp.codex.approvals.grants import (
     Always,
     Grant,
@@ -53,7 +53,7 @@ def test_3_2_a_grant_becomes_the_reply_only_if_every_check_holds() -> None:
     reply = accepting_reply(Once(), grants, digest_shown, shown, running=True)
     assert not isinstance(reply, NotGranted)
     assert json.loads(encode(reply)) == {"decision": "accept"}
-    cases: list[tuple[Grant, Approval | None, bool, str]] = [
+    cases: list[tuple[Grant, ApprovalRequest | None, bool, str]] = [
         (Always(), shown, True, "unknown_option"),
         (RememberPrefix(("rm",)), shown, True, "unknown_option"),
         (Once(), shown, False, "turn_over"),
@@ -150,7 +150,7 @@ def test_permissions_of_an_unknown_kind_are_not_given() -> None:
     ],
 )
 def test_3_2_what_is_digested_is_the_action_itself(
-    approval: Approval, expected: dict[str, Any]
+    approval: ApprovalRequest, expected: dict[str, Any]
 ) -> None:
     assert same_json(arguments_of(approval), expected)
     assert digest_of(approval) == digest(expected)
@@ -181,15 +181,20 @@ def test_3_2_every_parameter_of_a_command_counts() -> None:
 
 
 @cache
-def _trees() -> dict[str, ast.Module]:
-    """Every handwritten module under src/, without what only the type checker sees."""
-    found = {}
-    for path in SRC.rglob("*.py"):
-        if "_generated" not in path.parts:
-            tree = found[path.relative_to(SRC).as_posix()] = ast.parse(path.read_text())
-            for node in ast.walk(tree):
-                if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-                    node.body = []
+def _sources() -> dict[str, str]:
+    """Every handwritten module under src/."""
+    paths = [path for path in SRC.rglob("*.py") if "_generated" not in path.parts]
+    return {path.relative_to(SRC).as_posix(): path.read_text() for path in paths}
+
+
+@cache
+def _trees(name: str) -> dict[str, ast.Module]:
+    """Those that have the name somewhere, without what only the type checker sees."""
+    found = {module: ast.parse(text) for module, text in _sources().items() if name in text}
+    for tree in found.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                node.body = []
     return found
 
 
@@ -197,7 +202,7 @@ def _calls(name: str) -> set[str]:
     """The modules that call ``name``, as a function or as a member of a module."""
     return {
         module
-        for module, tree in _trees().items()
+        for module, tree in _trees(name).items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and name in (getattr(node.func, "id", None), getattr(node.func, "attr", None))
@@ -208,7 +213,7 @@ def _importers(name: str) -> set[str]:
     """The modules that import ``name`` at run time, under whatever name."""
     return {
         module
-        for module, tree in _trees().items()
+        for module, tree in _trees(name).items()
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]
     }
@@ -236,4 +241,4 @@ def test_2_3_an_accepting_reply_is_made_in_its_own_place_only(
 
 def test_2_3_an_elicitation_has_no_grants() -> None:
     asked = elicitation(_meta={"persist": "always"}, requestedSchema=EMPTY_FORM)
-    assert not isinstance(classify(asked, running(mcp_item())), Approval)
+    assert not isinstance(classify(asked, running(mcp_item())), ApprovalRequest)

@@ -112,8 +112,8 @@ def _hold_for_every_route(routed: Approval | Elicitation | Decline) -> None:
 def test_1_2_every_method_has_a_row_that_says_what_the_classifier_can_make_of_it() -> None:
     assert SERVER_REQUEST_ROUTES.keys() == SERVER_REQUESTS.keys()
     can_be = {
-        "approval": get_args(classify.Approval),
-        "elicitation": get_args(classify.Elicitation),
+        "approval": get_args(classify.ApprovalRequest),
+        "elicitation": get_args(classify.ElicitationRequest),
         "decline: only a program's handler": (classify.ProgramOnly,),
     }
     methods = {cls.__name__: method for method, cls in REQUEST_CLASSES.items()}

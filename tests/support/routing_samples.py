@@ -302,14 +302,14 @@ def approval_route(asked: ServerRequest, items: Items, *sessions: str) -> Approv
     return routed
 
 
-def approval_of(asked: ServerRequest, *items: dict[str, Any]) -> kinds.Approval:
+def approval_of(asked: ServerRequest, *items: dict[str, Any]) -> kinds.ApprovalRequest:
     """What a request is that must be an approval when these items run."""
     what = kinds.classify(asked, running(*items))
-    assert isinstance(what, kinds.Approval), what
+    assert isinstance(what, kinds.ApprovalRequest), what
     return what
 
 
-def reply_of(approval: kinds.Approval, grant: Grant) -> Any:
+def reply_of(approval: kinds.ApprovalRequest, grant: Grant) -> Any:
     """The accepting reply as it goes over the wire; it fits the schema of its method."""
     value = json.loads(encode(granted(approval, grant)))
     name = SERVER_REQUESTS[approval.request.method].result

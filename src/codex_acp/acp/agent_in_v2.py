@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, cast
 
-from codex_acp.acp import types as v1
-from codex_acp.acp import v2
+from codex_acp.acp._generated.v1 import models as v1
+from codex_acp.acp._generated.v1.methods import AGENT_REQUESTS
 from codex_acp.acp._generated.v1.methods import MODELS as MODELS_OF_V1
+from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.acp._generated.v2.methods import MODELS
 from codex_acp.acp.as_v2.values import (
     agent_capabilities,
@@ -21,6 +22,7 @@ from codex_acp.acp.as_v2.values import (
     opened,
 )
 from codex_acp.acp.sessions_in_v2 import SessionInV2, SessionsInV2
+from codex_acp.acp.v2_handlers import AgentHandlers
 from codex_acp.errors import ErrorReply, InvalidPayload, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 from codex_acp.wire.codec import plain
@@ -32,7 +34,12 @@ if TYPE_CHECKING:
         AgentNotificationHandlers,
         AgentRequestHandlers,
     )
-    from codex_acp.acp.agent_of_both_versions import AgentOfBothVersions
+    from codex_acp.acp._generated.v2.handlers import (
+        AgentNotificationHandlers as NotificationsOfV2,
+    )
+    from codex_acp.acp._generated.v2.handlers import AgentRequestHandlers as RequestsOfV2
+    from codex_acp.acp.agent_side import AgentSide
+    from codex_acp.acp.sessions_in_v2 import Spawn
 
 __all__ = ["AgentInVersion2"]
 
@@ -46,18 +53,19 @@ class AgentInVersion2:
 
     def __init__(
         self,
-        side: AgentOfBothVersions,
+        side: AgentSide,
+        spawn: Spawn,
         requests: AgentRequestHandlers,
         notifications: AgentNotificationHandlers,
     ) -> None:
         self._side = side
         self._requests = cast("dict[str, Callable[[Any], Awaitable[Any]] | None]", requests)
         self._cancel = cast("Callable[[Any], None]", notifications["session/cancel"])
-        self._sessions = SessionsInV2(side)
+        self._sessions = SessionsInV2(side, spawn)
 
-    def handlers(self) -> v2.AgentHandlers:
+    def handlers(self) -> AgentHandlers:
         """What the client may ask and tell; what every agent of version 2 has is there."""
-        requests: v2.AgentRequestHandlers = {
+        requests: RequestsOfV2 = {
             "initialize": self._initialize,
             "auth/login": self._login if self._requests["authenticate"] else None,
             "auth/logout": self._logout if self._requests["logout"] else None,
@@ -73,11 +81,11 @@ class AgentInVersion2:
             "tool_call/cancel": None,
             "terminal/cancel": None,
         }
-        notifications: v2.AgentNotificationHandlers = {
+        notifications: NotificationsOfV2 = {
             "session/cancel": self._cancelled,
             "$/cancel_request": None,
         }
-        return v2.AgentHandlers(requests, notifications)
+        return AgentHandlers(requests, notifications)
 
     def leave(self) -> None:
         """The client is gone."""
@@ -233,8 +241,6 @@ def _opening(request: v2.NewSessionRequest | v2.ResumeSessionRequest) -> Json:
 
 def _request(method: str, params: Json) -> Any:
     """Params as version 1 has them. Raises RpcError -32602 for what it does not."""
-    from codex_acp.acp._generated.v1.methods import AGENT_REQUESTS
-
     model = AGENT_REQUESTS[method].params
     assert model is not None
     try:

@@ -48,10 +48,10 @@ class AgentOfBothVersions(AgentSide):
     def _handlers(self) -> AgentHandlers:
         from codex_acp.acp.agent_in_v2 import AgentInVersion2
 
-        self._in_v2 = AgentInVersion2(self, *self._rows)
+        self._in_v2 = AgentInVersion2(self, self._spawn, *self._rows)
         return self._in_v2.handlers()
 
-    def spawn(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
+    def _spawn(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
         """Start what outlives a request; it ends with the connection."""
         assert self._tasks is not None
         self._tasks.create_task(work())

@@ -10,7 +10,20 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from codex_acp.acp import v2
+from codex_acp.acp._generated.v1.models import (
+    AuthenticateResponse,
+    CloseSessionResponse,
+    DeleteSessionResponse,
+    InitializeResponse,
+    ListSessionsResponse,
+    LoadSessionResponse,
+    LogoutResponse,
+    NewSessionResponse,
+    PromptResponse,
+    ResumeSessionResponse,
+    SetSessionConfigOptionResponse,
+)
+from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.acp.as_v1.questions import elicitation, permission
 from codex_acp.acp.as_v1.updates import Updates
 from codex_acp.acp.as_v1.values import (
@@ -24,28 +37,19 @@ from codex_acp.acp.as_v1.values import (
     mcp_server,
 )
 from codex_acp.acp.turn_of_v2 import Turn
-from codex_acp.acp.types import (
-    AuthenticateResponse,
-    CloseSessionResponse,
-    DeleteSessionResponse,
-    InitializeResponse,
-    ListSessionsResponse,
-    LoadSessionResponse,
-    LogoutResponse,
-    NewSessionResponse,
-    PromptResponse,
-    ResumeSessionResponse,
-    SetSessionConfigOptionResponse,
-)
+from codex_acp.acp.v2_handlers import ClientHandlers
 from codex_acp.errors import ErrorReply
 from codex_acp.jsonrpc.message import METHOD_NOT_FOUND, REQUEST_CANCELLED
+from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from codex_acp.acp import ClientNotificationHandlers, ClientRequestHandlers, ClientSide
-    from codex_acp.acp.as_v1.updates import Update
-    from codex_acp.acp.types import (
+    from codex_acp.acp._generated.v1.handlers import (
+        ClientNotificationHandlers,
+        ClientRequestHandlers,
+    )
+    from codex_acp.acp._generated.v1.models import (
         AuthenticateRequest,
         CancelNotification,
         CloseSessionRequest,
@@ -59,8 +63,14 @@ if TYPE_CHECKING:
         SetSessionConfigOptionRequest,
         SetSessionModeRequest,
         SetSessionModeResponse,
-        WireModel,
     )
+    from codex_acp.acp._generated.v2.handlers import (
+        ClientNotificationHandlers as NotificationsOfV2,
+    )
+    from codex_acp.acp._generated.v2.handlers import ClientRequestHandlers as RequestsOfV2
+    from codex_acp.acp.as_v1.updates import Update
+    from codex_acp.acp.client_side import ClientSide
+    from codex_acp.wire.model import WireModel
 
 __all__ = ["AgentOfVersion2"]
 
@@ -84,19 +94,19 @@ class AgentOfVersion2:
         self._updates: dict[str, Updates] = {}
         self._turns: dict[str, Turn] = {}
 
-    def handlers(self) -> v2.ClientHandlers:
+    def handlers(self) -> ClientHandlers:
         """What the agent may ask and tell."""
         has_forms = self._requests["elicitation/create"] is not None
-        requests: v2.ClientRequestHandlers = {
+        requests: RequestsOfV2 = {
             "session/request_permission": self._permission,
             "elicitation/create": self._elicit if has_forms else None,
         }
-        notifications: v2.ClientNotificationHandlers = {
+        notifications: NotificationsOfV2 = {
             "session/update": self._take,
             "elicitation/complete": self._url_done,
             "$/cancel_request": None,
         }
-        return v2.ClientHandlers(requests, notifications)
+        return ClientHandlers(requests, notifications)
 
     def introduced(self, response: v2.InitializeResponse) -> InitializeResponse:
         """What the agent said of itself, without what its version names otherwise."""
@@ -251,7 +261,7 @@ class AgentOfVersion2:
     def _take(self, notification: v2.UpdateSessionNotification) -> None:
         session_id, update = notification.session_id, notification.update
         turn = self._turns.get(session_id)
-        if isinstance(update, v2.UnknownVariant) or turn is None:
+        if isinstance(update, UnknownVariant) or turn is None:
             is_echo = False
         else:  # version 1 does not repeat what the client has just said
             is_echo = turn.echoes(update)

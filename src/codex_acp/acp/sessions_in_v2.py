@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from codex_acp.acp import v2
+from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.acp._generated.v2.methods import MODELS
 from codex_acp.acp.as_v2.updates import Updates
 from codex_acp.errors import InvalidPayload, RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, REQUEST_CANCELLED
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator
+    from typing import TypeAlias
 
-    from codex_acp.acp.agent_of_both_versions import AgentOfBothVersions
+    from codex_acp.acp.agent_side import AgentSide
+
+    Spawn: TypeAlias = Callable[[Callable[[], Coroutine[object, object, None]]], None]
 
 __all__ = ["SessionInV2", "SessionsInV2"]
 
@@ -34,9 +37,10 @@ Json = dict[str, Any]
 class SessionInV2:
     """One session."""
 
-    def __init__(self, side: AgentOfBothVersions, session_id: str) -> None:
+    def __init__(self, side: AgentSide, spawn: Spawn, session_id: str) -> None:
         self.updates = Updates()
         self._side = side
+        self._spawn = spawn
         self._id = session_id
         self._turn = asyncio.Lock()
         self._works = False
@@ -63,7 +67,7 @@ class SessionInV2:
         self._works = True
         self._tell({"sessionUpdate": "user_message", "messageId": message_id, "content": content})
         self.tell_state()
-        self._side.spawn(lambda: self._run(run))
+        self._spawn(lambda: self._run(run))
         return message_id
 
     async def _run(self, run: Callable[[], Awaitable[Any]]) -> None:
@@ -148,15 +152,16 @@ class SessionInV2:
 class SessionsInV2:
     """All of them, by id. An agent may tell of a session before it is open."""
 
-    def __init__(self, side: AgentOfBothVersions) -> None:
+    def __init__(self, side: AgentSide, spawn: Spawn) -> None:
         self._side = side
+        self._spawn = spawn
         self._all: dict[str, SessionInV2] = {}
         self._open: set[str] = set()
 
     def of(self, session_id: str) -> SessionInV2:
         """A session, open or not."""
         if session_id not in self._all:
-            self._all[session_id] = SessionInV2(self._side, session_id)
+            self._all[session_id] = SessionInV2(self._side, self._spawn, session_id)
         return self._all[session_id]
 
     def known(self, session_id: str) -> SessionInV2 | None:

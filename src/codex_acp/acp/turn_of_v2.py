@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from codex_acp.acp.types import PromptResponse
-from codex_acp.acp.v2 import (
+from codex_acp.acp._generated.v1.models import PromptResponse
+from codex_acp.acp._generated.v2.models import (
     IdleStateUpdateSessionUpdate,
     RequiresActionStateUpdateSessionUpdate,
     RunningStateUpdateSessionUpdate,
@@ -22,7 +22,7 @@ from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
-    from codex_acp.acp.v2 import SessionUpdate
+    from codex_acp.acp._generated.v2.models import SessionUpdate
 
 __all__ = ["Turn"]
 

@@ -15,6 +15,7 @@ from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
 from codex_acp.adapter.logins.ways import login_ways
+from codex_acp.adapter.prompts.quick_prompts import QuickPrompts
 from codex_acp.adapter.sessions.after_opening import LOAD_AFTER_SECONDS, AfterOpening
 from codex_acp.adapter.sessions.opener import SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.load_ahead import LoadAhead
     from codex_acp.adapter.logins.logins import Logins
+    from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.prompts.host import PromptDone
     from codex_acp.adapter.providers import Providers
     from codex_acp.adapter.server.app_server import AppServer
@@ -137,7 +139,12 @@ class CodexAgent:
 
     def quick(self) -> Mapping[str, QuickHandler]:
         """The same answers for simple requests, before any model is loaded; see `Side`."""
-        return {"initialize": self._quick_initialize, "session/new": self._quick_new_session}
+        quick = {"initialize": self._quick_initialize, "session/new": self._quick_new_session}
+        if self._ahead is None:
+            return quick
+        return quick | {
+            "session/prompt": QuickPrompts(self._ahead, self._sessions, self.run_prompt)
+        }
 
     def join(self, side: AgentSide) -> None:
         """Give the agent the connection on which it serves."""
@@ -365,12 +372,16 @@ class CodexAgent:
         when_inserted: Callable[[str], None] | None = None,
         *,
         joins: bool = False,
+        early: EarlyTurn | None = None,
     ) -> PromptDone:
         """See `Session.prompt`; -32002 for a session that is not open here."""
         session_id = self.session(session_id).id
         running = self._preconditions.run(
             session_id,
-            lambda: self.session(session_id).prompt(blocks, when_inserted, joins=joins),
+            lambda: self.session(session_id).prompt(
+                blocks, when_inserted, joins=joins, early=early
+            ),
+            begun=early is not None,
         )
         return await self._transcript.prompt(session_id, running)
 

@@ -305,7 +305,8 @@ class AgentInV2:
         """See `CodexAgent.cancel`."""
         for scope in self._unbegun.pop(notification.session_id, ()):
             scope.cancel()
-        self._agent.cancel(_in_v1("CancelNotification", notification))
+        # The one field is the same: nothing of v1 is loaded for what may come in any turn.
+        self._agent.cancel(cast("v1.CancelNotification", notification))
 
     # One command.
 

@@ -2,11 +2,12 @@
 
 Codex works for as long until a session is open, on another processor, and the event loop goes on
 meanwhile. A module that is needed before the thread is done is waited for where it is imported.
-Owns the list and the thread; makes nothing.
+Owns the lists and the thread; makes nothing.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 import threading
@@ -14,14 +15,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
 __all__ = ["LoadAhead"]
 
 logger = logging.getLogger(__name__)
 
-MODULES: Final = (
+FOR_A_PROMPT: Final = (
     "codex_acp.wire.codec",  # pydantic, which is half of it
     "codex_acp.acp._generated.v1.models.turn",
     "codex_acp.mapping.v1.content",
@@ -32,17 +32,20 @@ MODULES: Final = (
     "codex_acp.adapter.sessions.session",
     "codex_acp.adapter.server.request_intake",
     "codex_acp.adapter.sessions.session_services",
+    "codex_acp.codex._generated.methods:ThreadStartedNotification",
+    "codex_acp.codex._generated.methods:TurnStartResponse",
+    "codex_acp.codex._generated.methods:ItemStartedNotification",
+)
+"""In this order: what a prompt's request needs comes before what is shown of its turn.
+
+Behind a colon is a model whose validator, and those of all that it holds, are made as well.
+"""
+
+LATER: Final = (
+    "codex_acp.acp._generated.v1.methods:PromptRequest",
     "anyio._backends._asyncio",  # which anyio itself would only load when it is first used
 )
-"""In this order: what the first ``turn/start`` needs comes before what is shown of its turn."""
-
-MODELS: Final = {
-    "codex_acp.acp._generated.v1.methods": ("PromptRequest", "InitializeRequest"),
-    "codex_acp.codex._generated.methods": (
-        "ThreadStartedNotification", "TurnStartResponse", "ItemStartedNotification",
-    ),
-}  # fmt: skip
-"""Whose validators, and those of all that they hold, are made as well."""
+"""What the prompt of a session that was just opened does without, but not what follows it."""
 
 V1: Final = ".acp._generated.v1."
 """Of the names above what is another for another version of ACP."""
@@ -58,6 +61,7 @@ class LoadAhead:
         self._loop = loop
         self._waiting: list[Callable[[], None]] = []
         self._thread: threading.Thread | None = None
+        self._prompt_ready = asyncio.Event()
         self._over = False
         self.version = 1
         """Of ACP, as far as that is known when it begins."""
@@ -71,6 +75,15 @@ class LoadAhead:
             self._thread = threading.Thread(target=self._run, name="load ahead", daemon=True)
             self._thread.start()
 
+    @property
+    def loading(self) -> bool:
+        """Whether it has begun, and what a prompt needs is not all there."""
+        return self._thread is not None and not self._prompt_ready.is_set()
+
+    async def for_a_prompt(self) -> None:
+        """Wait until what a prompt needs is loaded."""
+        await self._prompt_ready.wait()
+
     def then(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` on the loop when all is loaded: at once if it is, or nothing loads."""
         if self._over or self._thread is None:
@@ -82,25 +95,31 @@ class LoadAhead:
         usual = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
         try:
-            for module in MODULES:
-                self._import(module)
-            for module, names in MODELS.items():
-                for name in names:
-                    self._import(module).MODELS.decoder(name)
+            self._load(FOR_A_PROMPT)
+            self._tell(self._prompt_ready.set)
+            self._load(LATER)
         except Exception:  # whoever needs the module is told by its import
             logger.exception("not all could be loaded ahead")
         finally:
             sys.setswitchinterval(usual)
+        self._tell(self._end)
+
+    def _load(self, names: tuple[str, ...]) -> None:
+        for name in names:
+            module, _, model = name.replace(V1, V1.replace("1", str(self.version))).partition(":")
+            loaded: Any = import_module(module)
+            if model:
+                loaded.MODELS.decoder(model)
+
+    def _tell(self, callback: Callable[[], None]) -> None:
         try:
-            self._loop.call_soon_threadsafe(self._end)
+            self._loop.call_soon_threadsafe(callback)
         except RuntimeError:
             logger.debug("the loop has ended before all was loaded")
 
-    def _import(self, module: str) -> Any:
-        return import_module(module.replace(V1, V1.replace("1", str(self.version))))
-
     def _end(self) -> None:
         self._over = True
+        self._prompt_ready.set()
         waiting, self._waiting = self._waiting, []
         for callback in waiting:
             callback()

@@ -39,6 +39,8 @@ _HEAD: Final = "+HEAD:refs/remotes/origin/HEAD"
 
 _CONFIG: Final = b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
 
+_PATHS: Final[dict[str, str]] = {"encoding": "utf-8", "errors": "surrogateescape"}
+
 _NOT_OURS: Final = ("config", "config.worktree", "commondir", "hooks", "info", "objects/info")
 """What says of a repository what git runs and where it looks; `_CONFIG` is all that ours has."""
 
@@ -145,18 +147,15 @@ class Checkouts:
             meant = (job.repository, job.run_id, job.revision or "")
             commit = self._commits.get(meant) or await self._commit(job, repository)
             self._commits[meant] = commit
+            administration = repository / "worktrees" / _digest(tree.name)
             try:
-                await self._add_worktree(repository, tree, commit)
+                await self._add_worktree(administration, tree, commit)
             except BaseException:
-                await asyncio.to_thread(_remove, tree, None)
+                await asyncio.to_thread(_remove, tree, administration)
                 raise
-        # Read before anybody else could write it.
-        pointer = (tree / ".git").read_text(encoding="utf-8", errors="surrogateescape")
-        name = pointer.removeprefix("gitdir:").strip().rsplit("/", 1)[-1]
-        administration = repository / "worktrees" / name
         baseline = _baseline(tree, repository, commit)
         await asyncio.to_thread(baseline.set_up, administration / "index")
-        note = json.dumps(wanted | {"commit": commit, "administration": name})
+        note = json.dumps(wanted | {"commit": commit, "administration": administration.name})
         _note(tree).write_text(note, encoding="utf-8")
         return Checkout(tree, commit, baseline, administration, False, lock)
 
@@ -188,13 +187,22 @@ class Checkouts:
         msg = f"{where} has no revision {revision!r}; name a branch, tag or commit"
         raise CheckoutError(msg)
 
-    async def _add_worktree(self, repository: Path, tree: Path, commit: str) -> None:
-        # Twice: git keeps a worktree locked while it makes it, so one that was killed leaves that.
-        await git(
-            "worktree",
-            *("add", "--quiet", "--force", "--force", "--detach", "--", str(tree), commit),
-            env={"GIT_DIR": str(repository)},
-        )
+    async def _add_worktree(self, administration: Path, tree: Path, commit: str) -> None:
+        """As ``git worktree add --detach`` does it, which starts two more processes."""
+        await asyncio.to_thread(_set_up_worktree, administration, tree, commit)
+        where = {"GIT_DIR": str(administration), "GIT_WORK_TREE": str(tree)}
+        await git("read-tree", "--reset", "-u", commit, env=where, cwd=tree)
+
+
+def _set_up_worktree(administration: Path, tree: Path, commit: str) -> None:
+    """Source: gitrepository-layout(5), ``worktrees/<id>``."""
+    _remove(tree, administration)  # left by one that was killed
+    for folder in (administration, tree):
+        make_private(folder)
+    (tree / ".git").write_text(f"gitdir: {administration}\n", **_PATHS)
+    (administration / "gitdir").write_text(f"{tree / '.git'}\n", **_PATHS)
+    (administration / "commondir").write_text("../..\n", **_PATHS)
+    (administration / "HEAD").write_text(f"{commit}\n", **_PATHS)
 
 
 def _digest(repository: str) -> str:

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         FileChangeThreadItem,
         FileSystemPath,
     )
-    from codex_acp.codex.approvals.classify import Approval
+    from codex_acp.codex.approvals.classify import ApprovalRequest
     from codex_acp.codex.approvals.grants import Grant, OfferedGrants
     from codex_acp.mapping.events.content import CallContent
     from codex_acp.mapping.events.permissions import OptionKind
@@ -97,7 +97,9 @@ class PermissionChoice(NamedTuple):
     grant: Grant | None
 
 
-def choices(offered: OfferedGrants, approval: Approval, token: str) -> tuple[PermissionChoice, ...]:
+def choices(
+    offered: OfferedGrants, approval: ApprovalRequest, token: str
+) -> tuple[PermissionChoice, ...]:
     """The options for one ledger entry: its grants, the plain rejection, then lasting rejections.
 
     Option ids begin with the entry's ``token``: one entry's id never fits another's. The plain
@@ -118,14 +120,14 @@ def choices(offered: OfferedGrants, approval: Approval, token: str) -> tuple[Per
     return (*allowing, PermissionChoice(reject, None), *lasting)
 
 
-def _is_shown_whole(approval: Approval) -> bool:
+def _is_shown_whole(approval: ApprovalRequest) -> bool:
     parts = [part.text for part in _action(approval)]
     if isinstance(approval, FileChangeApproval):
         parts = [change.diff for change in approval.item.changes]
     return all(len(visible(part, multiline=True)) <= CONTENT_LIMIT for part in parts)
 
 
-def _option(option_id: str, grant: Grant, approval: Approval) -> PermissionOption:
+def _option(option_id: str, grant: Grant, approval: ApprovalRequest) -> PermissionOption:
     return PermissionOption(option_id=option_id, name=_name(grant, approval), kind=_kind(grant))
 
 
@@ -135,7 +137,7 @@ def _kind(grant: Grant) -> OptionKind:
     return "allow_always" if allows(grant) else "reject_always"
 
 
-def _name(grant: Grant, approval: Approval) -> str:
+def _name(grant: Grant, approval: ApprovalRequest) -> str:
     """What choosing this really reaches."""
     match grant:
         case Once():
@@ -154,7 +156,7 @@ def _name(grant: Grant, approval: Approval) -> str:
             assert_never(grant)
 
 
-def _reach(approval: Approval) -> str:
+def _reach(approval: ApprovalRequest) -> str:
     match approval:
         case McpToolApproval(item=call) | McpToolQuestion(item=call):
             return f"every call of {inline(f'{call.server}/{call.tool}', None)}, any arguments"
@@ -170,7 +172,7 @@ def _reach(approval: Approval) -> str:
             assert_never(approval)
 
 
-def identity_of(approval: Approval) -> ToolIdentity:
+def identity_of(approval: ApprovalRequest) -> ToolIdentity:
     """Which tool is asked for, in the ledger and the transcript."""
     match approval:
         case CommandApproval() | LegacyCommandApproval():
@@ -185,7 +187,7 @@ def identity_of(approval: Approval) -> ToolIdentity:
             assert_never(approval)
 
 
-def shown(approval: Approval, tool_call_id: str, child: str | None) -> ToolCallChanged:
+def shown(approval: ApprovalRequest, tool_call_id: str, child: str | None) -> ToolCallChanged:
     """The permission request's tool call. ``child`` names the sub-agent that asks, if one does.
 
     A file change that Codex announced keeps the diff that was sent with it: content is left out.
@@ -204,14 +206,14 @@ def shown(approval: Approval, tool_call_id: str, child: str | None) -> ToolCallC
     )
 
 
-def announced_content(approval: Approval, shown: ToolCallChanged) -> Sequence[CallContent]:
+def announced_content(approval: ApprovalRequest, shown: ToolCallChanged) -> Sequence[CallContent]:
     """Content of the tool call itself: of a file change the diffs, else what the question shows."""
     if not isinstance(approval, FileChangeApproval):
         return shown.content or ()
     return [content for change in approval.item.changes for content in change_content(change)]
 
 
-def _title(approval: Approval) -> tuple[str, CallKind]:
+def _title(approval: ApprovalRequest) -> tuple[str, CallKind]:
     match approval:
         case CommandApproval(request=request):
             params = request.params
@@ -275,7 +277,7 @@ def _place(path: FileSystemPath) -> str:
             assert_never(path)
 
 
-def _raw_input(approval: Approval) -> dict[str, object]:
+def _raw_input(approval: ApprovalRequest) -> dict[str, object]:
     """Self-contained: what runs, where, and why it is asked."""
     raw = {k: v for k, v in arguments_of(approval).items() if k not in _BOOKKEEPING}
     reason = _reason(approval)
@@ -287,7 +289,7 @@ def _raw_input(approval: Approval) -> dict[str, object]:
     return {**raw, name: reason}
 
 
-def _reason(approval: Approval) -> str | None:
+def _reason(approval: ApprovalRequest) -> str | None:
     match approval:
         case CommandApproval() | FileChangeApproval() | PermissionsApproval():
             return approval.request.params.reason
@@ -309,7 +311,7 @@ class _Part(NamedTuple):
     language: str = "json"
 
 
-def _content(approval: Approval) -> list[CallContent]:
+def _content(approval: ApprovalRequest) -> list[CallContent]:
     """The action, and why it is asked; nothing of a file change, whose diffs were announced.
 
     A permission request's fields replace: content here would erase them.
@@ -328,7 +330,7 @@ def _content(approval: Approval) -> list[CallContent]:
     return [*content, *([text_content(reason)] if reason else [])]
 
 
-def reason_shown(approval: Approval) -> str | None:
+def reason_shown(approval: ApprovalRequest) -> str | None:
     """Why it is asked, as the words of who asks; None if nobody says."""
     reason = shortened(_reason(approval) or "", CONTENT_LIMIT)
     if not reason:
@@ -338,7 +340,7 @@ def reason_shown(approval: Approval) -> str | None:
     return f"Reason given:\n{quotation(reason)}"
 
 
-def command_of(approval: Approval) -> CommandSubject | None:
+def command_of(approval: ApprovalRequest) -> CommandSubject | None:
     """The command that is asked for, if that and where it runs is all there is to see.
 
     None for a connection, an input or more permissions, and where a character is made visible:
@@ -358,7 +360,7 @@ def command_of(approval: Approval) -> CommandSubject | None:
     return found
 
 
-def _action(approval: Approval) -> list[_Part]:
+def _action(approval: ApprovalRequest) -> list[_Part]:
     """What the title and the announced diff do not show in full."""
     match approval:
         case McpToolApproval(item=call) | McpToolQuestion(item=call):
@@ -383,7 +385,7 @@ def _json(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def _locations(approval: Approval) -> list[str]:
+def _locations(approval: ApprovalRequest) -> list[str]:
     if isinstance(approval, FileChangeApproval):
         return [change.path for change in approval.item.changes]
     if isinstance(approval, LegacyPatchApproval):

@@ -16,7 +16,7 @@ from codex_acp.routing.urls import RefusedUrl
 
 if TYPE_CHECKING:
     from codex_acp.acp.capabilities import ClientFeatures
-    from codex_acp.codex.approvals.classify import Elicitation
+    from codex_acp.codex.approvals.classify import ElicitationRequest
     from codex_acp.routing.elicitations import FormElicitation, UrlElicitation
 
 __all__ = ["Unaskable", "asked_of"]
@@ -32,7 +32,7 @@ class Unaskable(NamedTuple):
 
 
 def asked_of(
-    what: Elicitation, client: ClientFeatures
+    what: ElicitationRequest, client: ClientFeatures
 ) -> FormElicitation | UrlElicitation | Unaskable:
     """The elicitation for this client. Never another mode, never a permission request instead."""
     match what:

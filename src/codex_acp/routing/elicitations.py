@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Elicitation",
+    "AskedElicitation",
     "ElicitationReply",
     "FormElicitation",
     "FormParams",
@@ -107,7 +107,7 @@ class UrlElicitation:
     """The ACP tool call it belongs to, if one was announced."""
 
 
-Elicitation: TypeAlias = FormElicitation | UrlElicitation
+AskedElicitation: TypeAlias = FormElicitation | UrlElicitation
 
 _SEAL: Final = object()
 
@@ -190,7 +190,7 @@ def _claims_approval(meta: object) -> bool:
 
 
 def create_request(
-    elicitation: Elicitation,
+    elicitation: AskedElicitation,
     session_id: str,
     elicitation_id: str,
     sub_agent: str | None = None,
@@ -248,7 +248,9 @@ def _url_message(elicitation: UrlElicitation) -> str:
 # --- to Codex ----------------------------------------------------------------------------------
 
 
-def reply_to(elicitation: Elicitation, response: CreateElicitationResponse) -> ElicitationReply:
+def reply_to(
+    elicitation: AskedElicitation, response: CreateElicitationResponse
+) -> ElicitationReply:
     """What the client's answer becomes: accepted only if it says so and its content fits."""
     match response:
         case acp.AcceptCreateElicitationResponse():
@@ -264,7 +266,7 @@ def reply_to(elicitation: Elicitation, response: CreateElicitationResponse) -> E
             assert_never(response)
 
 
-def declined(elicitation: Elicitation, reason: str) -> ElicitationReply:
+def declined(elicitation: AskedElicitation, reason: str) -> ElicitationReply:
     """The reply when no answer is to be had, or none that may be passed on; ``reason`` says why.
 
     Where the reply has no negative form (the model's questions) it holds no answers.
@@ -272,13 +274,13 @@ def declined(elicitation: Elicitation, reason: str) -> ElicitationReply:
     return _negative(elicitation, "declined", reason)
 
 
-def cancelled(elicitation: Elicitation) -> ElicitationReply:
+def cancelled(elicitation: AskedElicitation) -> ElicitationReply:
     """The reply when the turn was cancelled while the elicitation waited."""
     return _negative(elicitation, "cancelled", None)
 
 
 def _accepted(
-    elicitation: Elicitation, response: acp.AcceptCreateElicitationResponse
+    elicitation: AskedElicitation, response: acp.AcceptCreateElicitationResponse
 ) -> ElicitationReply:
     if isinstance(elicitation, UrlElicitation):
         # A page has no content: what a client adds is not what anybody asked for.
@@ -295,13 +297,13 @@ def _accepted(
     return _made(_mcp("accept", checked.value), "accepted")
 
 
-def _misfit(elicitation: Elicitation, content: InvalidContent) -> ElicitationReply:
+def _misfit(elicitation: AskedElicitation, content: InvalidContent) -> ElicitationReply:
     why = "; ".join(content.sentences(field_label))
     return declined(elicitation, f"the answer does not fit the form: {why}")
 
 
 def _negative(
-    elicitation: Elicitation, how: Literal["declined", "cancelled"], problem: str | None
+    elicitation: AskedElicitation, how: Literal["declined", "cancelled"], problem: str | None
 ) -> ElicitationReply:
     if isinstance(elicitation, FormElicitation) and isinstance(elicitation.form, UserInputForm):
         return _made(ToolRequestUserInputResponse(answers={}), how, problem)

@@ -163,7 +163,12 @@ class Ledger:
         return None if collision is None else self._fail_closed(collision)
 
     def answered(
-        self, key: Key, token: str, answer: Answer, now: classify.Approval | None, running: bool
+        self,
+        key: Key,
+        token: str,
+        answer: Answer,
+        now: classify.ApprovalRequest | None,
+        running: bool,
     ) -> Settlement | None:
         """The client answered the permission request that was opened as ``token``.
 

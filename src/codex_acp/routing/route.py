@@ -36,7 +36,7 @@ class RoutingContext:
 class Approval:
     """Asks whether one pending action may run: ``session/request_permission``, and nothing else."""
 
-    approval: classify.Approval
+    approval: classify.ApprovalRequest
     session_id: str
     thread_id: str
     turn_id: str

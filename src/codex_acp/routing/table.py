@@ -162,7 +162,7 @@ def _decline(request: ServerRequest, reason: str, context: RoutingContext) -> De
     return Decline(request, reason, _session_of(asking_thread(request), context))
 
 
-def _approval(what: kinds.Approval, context: RoutingContext) -> Route:
+def _approval(what: kinds.ApprovalRequest, context: RoutingContext) -> Route:
     request = what.request
     thread_id = asking_thread(request)
     session_id = _session_of(thread_id, context)
@@ -191,7 +191,7 @@ def _approval(what: kinds.Approval, context: RoutingContext) -> Route:
     )
 
 
-def _elicitation(what: kinds.Elicitation, context: RoutingContext) -> Route:
+def _elicitation(what: kinds.ElicitationRequest, context: RoutingContext) -> Route:
     request = what.request
     thread_id = asking_thread(request)
     session_id = _session_of(thread_id, context)

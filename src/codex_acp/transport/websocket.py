@@ -7,7 +7,7 @@ package ``websockets``, which is loaded then. Must not know what the messages ar
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from codex_acp.errors import MisuseError
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
 
 __all__ = ["WebSocketLink"]
+
+PING_EVERY_SECONDS: Final = 20.0
+"""Between two pings."""
 
 
 class WebSocketLink(WebSocketMessages):
@@ -72,6 +75,7 @@ class WebSocketLink(WebSocketMessages):
             "max_size": self._message_limit,
             "open_timeout": CONNECT_SECONDS,
             "close_timeout": CLOSE_SECONDS,
+            "ping_interval": PING_EVERY_SECONDS,
             "ping_timeout": self._ping_seconds,
         }
         if self._unix_path is not None:

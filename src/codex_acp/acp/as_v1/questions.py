@@ -9,14 +9,14 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
+from codex_acp.acp._generated.v1.models import RequestPermissionRequest
 from codex_acp.acp.as_v1.values import as_json, fitting
-from codex_acp.acp.types import RequestPermissionRequest
-from codex_acp.acp.v2 import UnknownVariant
+from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
-    from codex_acp.acp import v2
+    from codex_acp.acp._generated.v1.models import CreateElicitationRequest
+    from codex_acp.acp._generated.v2 import models as v2
     from codex_acp.acp.as_v1.tool_calls import ToolCalls
-    from codex_acp.acp.types import CreateElicitationRequest
 
 __all__ = ["elicitation", "permission"]
 

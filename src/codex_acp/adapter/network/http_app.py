@@ -133,9 +133,6 @@ class HttpApp:
                 _refuse(HTTPStatus.METHOD_NOT_ALLOWED, "the methods are GET, POST and DELETE")
         except NotTaken as error:
             await self._refused(exchange, error.refusal)
-        except TimeoutError:
-            refusal = Refusal(HTTPStatus.REQUEST_TIMEOUT, "the body comes too slowly")
-            await self._refused(exchange, refusal)
         except ConnectionError:
             logger.debug("a client was gone before it had sent its request")
 
@@ -230,14 +227,13 @@ class HttpApp:
         session = self._session(exchange)
         match message:
             case Request() | Notification():
-                params = message.params
-                named = session_named({"params": params})
+                named = session_named({"params": message.params})
                 if session is None and message.method in NEED_SESSION:
                     _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is missing")
-                if None not in (session, named) and canonical_id(named or "") != session:
-                    _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is not the message's sessionId")
-                if session is None and named is not None:
+                if named is not None and session is None:
                     connection.link.expect(canonical_id(named))
+                elif named is not None and session != canonical_id(named):
+                    _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is not the message's sessionId")
             case Response() | ErrorResponse():
                 if session not in (None, connection.link.asked_of(message) or session):
                     _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is not that of the question")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.adapter.network.door import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-    from http import HTTPStatus
 
     from codex_acp.adapter.network.http_sockets import HttpSocket
 
@@ -73,8 +73,14 @@ class Exchange:
     async def body(self, take: Callable[[int], Refusal | None]) -> bytes:
         """All of it. ``take`` is told of so many bytes more, and says whether that is too much.
 
-        Raises NotTaken, TimeoutError if it comes too slowly.
+        Raises NotTaken, also if it comes too slowly.
         """
+        try:
+            return await self._body(take)
+        except TimeoutError:
+            raise NotTaken(HTTPStatus.REQUEST_TIMEOUT, "the body comes too slowly") from None
+
+    async def _body(self, take: Callable[[int], Refusal | None]) -> bytes:
         loop = asyncio.get_running_loop()
         parts: list[bytes] = []
         async with asyncio.timeout(BODY_SECONDS) as limit:

@@ -48,7 +48,15 @@ class HttpServer:
         _bound_buffers()
         self._app = HttpApp(hub, door)
         self._sockets = HttpSockets(door, strangers)
-        self._tcp_server = TCPServer
+
+        class Server(TCPServer):
+            """Hypercorn's, which keeps one that has ended as long as an idle one."""
+
+            async def _read_data(self) -> None:
+                await super()._read_data()
+                await self.idle_task.stop()
+
+        self._tcp_server = Server
         self._wrapped: Any = ASGIWrapper(self._app)
         self._context = WorkerContext(None)
         self._config = config = Config()

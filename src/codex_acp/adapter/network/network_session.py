@@ -75,6 +75,8 @@ class NetworkSession:
         self.questions = 0
         """How many wait for an answer."""
         self._last = client
+        self._displaced: list[Client] = []
+        """Connections that showed it before, and have yet to hear that what ran then ended."""
         self._silent = False
         """Whether its questions have to wait although somebody shows it."""
         self._over = False
@@ -122,6 +124,17 @@ class NetworkSession:
                 self._journal.add(event, turn, sent=client is not None)
         if client is not None:
             client.outflow.send(session_id, event)
+        if isinstance(event, StateChanged) and event.state == "idle":
+            self._tell_displaced(session_id, event)
+
+    def _tell_displaced(self, session_id: str, event: StateChanged) -> None:
+        """A client of ACP v2 learns by it that its prompt has ended; of v1, by the answer."""
+        if session_id == self.session_id:
+            displaced, self._displaced = self._displaced, []
+            for client in displaced:
+                if client is not self.client and not client.gone:
+                    client.outflow.send(session_id, event)
+                    client.outflow.flush()
 
     def flush(self) -> None:
         """See `Outgoing`; what was heard of a turn that is over need not be kept."""
@@ -271,6 +284,8 @@ class NetworkSession:
         if before is not None and before is not client:
             before.outflow.send(self.session_id, TAKEN_OVER)
             before.outflow.flush()
+            if self.busy:
+                self._displaced.append(before)
         self._withdraw()
         return before
 

@@ -24,6 +24,7 @@ from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.prompts.queue import QueuedPrompt
     from codex_acp.adapter.prompts.turn_calls import TurnCalls
     from codex_acp.adapter.side_tasks import Spawn
@@ -102,14 +103,17 @@ class Prompts:
         when_inserted: Callable[[str], None] | None = None,
         *,
         joins: bool = False,
+        early: EarlyTurn | None = None,
     ) -> PromptAnswer:
         """Run one prompt to its end, behind those that came before it.
 
         Takes its place in the order before anything else. ``when_inserted`` is called once, with
-        the message's id, when Codex has taken it. Raises RpcError if too many wait, and what
-        ``prepare`` and a `Speech` raise; NothingRuns if it ``joins`` a turn, and none takes it.
+        the message's id, when Codex has taken it. One that `begin` has begun has its place. Raises
+        RpcError if too many wait, and what ``prepare`` and a `Speech` raise; NothingRuns if it
+        ``joins`` a turn, and none takes it.
         """
-        prompt = self._queue.enter(when_inserted, joins=joins)
+        placed = None if early is None else early.taken()
+        prompt = placed or self._queue.enter(when_inserted, joins=joins)
         try:
             with prompt.scope:
                 work = await prepare()
@@ -122,6 +126,13 @@ class Prompts:
             self._queue.leave(prompt)
             if prompt.unread and self._run is None and not self._queue.has_unread:
                 self._host.rests(CANCELLED)
+
+    def begin(self, early: EarlyTurn, when_inserted: Callable[[str], None]) -> None:
+        """Follow a turn that was asked for; `run` waits for its end. No prompt came before it."""
+        prompt = self._queue.enter(when_inserted)
+        prompt.message_id = early.message_id
+        early.placed(prompt)
+        self._begin(prompt, TurnWork(lambda _: early.start(), None, early))
 
     def cancel(self) -> None:
         """End the running prompt, and take back those that wait."""
@@ -158,7 +169,8 @@ class Prompts:
                 prompt.inserted()
                 await work.run()
                 return PromptAnswer(PromptStop("end_turn"))
-            await self._place(prompt, work)
+            if prompt.run is None:
+                await self._place(prompt, work)
         run = prompt.run
         if run is None:
             return PromptAnswer(CANCELLED)
@@ -226,11 +238,12 @@ class Prompts:
             active = self._active
             if active is not None and active in self.stale:  # Codex would add the message to that
                 await self._end.interrupt_again(active)
-            if run.over:  # before anything has begun
+            if run.over and work.early is None:  # before anything has begun
                 run.finish(CANCELLED)
                 return
             turn_id: str | None = None
-            run.asked, run.asked_at = True, self._calls.written
+            run.asked = True
+            run.asked_at = self._calls.written if work.early is None else work.early.written
             with run.answer:
                 turn_id = await work.start(message_id)
             if run.answer.cancelled_caught:

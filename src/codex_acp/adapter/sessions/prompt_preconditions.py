@@ -42,8 +42,14 @@ class PromptPreconditions:
         if not self._sessions.is_live(session_id):
             await self._opener.move(session_id)
 
-    async def run(self, session_id: str, prompt: Callable[[], Awaitable[PromptDone]]) -> PromptDone:
-        """Run a prompt as soon as that can be; see `for_prompt`.
+    async def run(
+        self,
+        session_id: str,
+        prompt: Callable[[], Awaitable[PromptDone]],
+        *,
+        begun: bool = False,
+    ) -> PromptDone:
+        """Run a prompt as soon as that can be, see `for_prompt`; at once if it has ``begun``.
 
         One of which a Codex that has just ended had read nothing is run once more, on the next.
         """
@@ -51,7 +57,8 @@ class PromptPreconditions:
         from codex_acp.adapter.prompts.prompts import CANCELLED
 
         tries = 0
-        while await self.for_prompt(session_id):
+        while begun or await self.for_prompt(session_id):
+            begun = False
             tries += 1
             try:
                 return await prompt()

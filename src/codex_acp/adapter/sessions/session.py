@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.audience import Outgoing
     from codex_acp.adapter.commands.command import Commands
+    from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.prompts.run import PromptRun
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex._generated.models import TokenUsageBreakdown, Turn, UserInput
@@ -90,16 +91,22 @@ class Session:
 
     # What the client asks for.
 
+    def begin(self, early: EarlyTurn) -> None:
+        """The turn of its first prompt was asked for before; `prompt` waits for its end."""
+        self.prompts.begin(early, lambda taken: self._inserted(taken, early.message, None))
+
     async def prompt(
         self,
         prompt: Sequence[Block],
         when_inserted: Callable[[str], None] | None = None,
         *,
         joins: bool = False,
+        early: EarlyTurn | None = None,
     ) -> PromptDone:
         """Run one prompt and return how it ended; all of its updates are sent before.
 
-        ``when_inserted`` is called with the message's id when Codex has taken it.
+        ``when_inserted`` is called with the message's id when Codex has taken it. ``early`` is what
+        has begun it.
 
         While another one runs it is steered into that one's turn, where Codex allows it, and ends
         with it; else it waits, unless it ``joins`` (NothingRuns).
@@ -108,12 +115,13 @@ class Session:
         when too many wait, -32603 when the turn failed or Codex is gone; NotTaken if that was so
         before it had read anything of the prompt.
         """
-        if self.lost is not None:
+        if self.lost is not None and (early is None or not early.has_place):
             raise NotTaken(INTERNAL_ERROR, self.lost)
         end, usage, untaken = await self.prompts.run(
             lambda: self._work(prompt),
             lambda taken: self._inserted(taken, prompt, when_inserted),
             joins=joins,
+            early=early,
         )
         self._outflow.flush()
         if isinstance(end, PromptFailure):

@@ -19,10 +19,11 @@ from codex_acp.mapping.session.ids import canonical_id
 from codex_acp.mapping.session.setup import given_servers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.audience import Audience
+    from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.requests.server_requests import ServerRequestRunner
     from codex_acp.adapter.server.request_intake import RequestIntake
     from codex_acp.adapter.sessions.session import Session
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.notification_router import NotificationSink
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.content import TextBlock
     from codex_acp.mapping.events.session_events import SessionEvent
     from codex_acp.mapping.state import SessionState
     from codex_acp.transcript.log import Transcript
@@ -92,6 +94,8 @@ class OpenSession:
     """Whether its thread has to be resumed although its connection lives."""
     audience: Audience | None = None
     """Who hears of it, if that is not who hears of all."""
+    early: EarlyTurn | None = None
+    """Of its first prompt, until it is known."""
 
     @property
     def codex(self) -> AppServerConnection:
@@ -222,6 +226,18 @@ class Sessions:
             return None
         return opened.session or self._make_known(session_id, opened)
 
+    def ask_early(self, session_id: str, message: Sequence[TextBlock]) -> EarlyTurn | None:
+        """Have Codex begin the first prompt's turn; None where that has to wait for something."""
+        opened = self._open.get(session_id)
+        if opened is None or opened.session is not None or opened.early is not None:
+            return None
+        if opened.servers or not self.is_live(session_id):
+            return None
+        from codex_acp.adapter.prompts.early_turn import EarlyTurn
+
+        opened.early = EarlyTurn(opened.codex, session_id, message)
+        return opened.early
+
     def is_live(self, session_id: str) -> bool:
         """Whether Codex has the session's thread loaded, and reports to us what happens in it."""
         opened = self._open[session_id]
@@ -264,6 +280,9 @@ class Sessions:
         )
         if self._on_known is not None:
             self._on_known(session, opened)
+        early, opened.early = opened.early, None
+        if early is not None:  # before it hears of the turn
+            session.begin(early)
         held, opened.held, opened.state = opened.held, None, None
         if held is not None:
             held.hand_over(session)

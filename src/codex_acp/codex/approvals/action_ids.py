@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals.actions import Place
-    from codex_acp.codex.approvals.classify import Approval
+    from codex_acp.codex.approvals.classify import ApprovalRequest
 
 __all__ = ["ALLOWED_IN_DOUBT", "SHARED_ID", "ActionIds", "Collision"]
 
@@ -66,7 +66,7 @@ class Collision(NamedTuple, Generic[K]):
 @dataclass(slots=True)
 class _Held(Generic[K]):
     key: K
-    approval: Approval
+    approval: ApprovalRequest
     place: Place
     turn_id: str
     allowed: bool = False
@@ -87,7 +87,7 @@ class ActionIds(Generic[K]):
     _barred: dict[tuple[str, str], str] = field(default_factory=dict)
     """Thread and id that were used for several actions → the turn, until it ends."""
 
-    def asked(self, key: K, approval: Approval, turn_id: str) -> Collision[K] | None:
+    def asked(self, key: K, approval: ApprovalRequest, turn_id: str) -> Collision[K] | None:
         """Enter a request; if it collides it is not entered, and is to be declined as well."""
         asked = _Held(key, approval, place_of(approval), turn_id)
         others = [held for held in self._held if _collide(held, asked)]
@@ -192,7 +192,7 @@ def _collide(held: _Held[K], asked: _Held[K]) -> bool:
     return not (follows and has_item(held.approval))
 
 
-def _another(approval: Approval) -> bool:
+def _another(approval: ApprovalRequest) -> bool:
     """Whether the item of its id was another action already when it was asked about."""
     item = getattr(approval, "item", None)
     return item is not None and has_item(approval) and not same_action(approval, item)

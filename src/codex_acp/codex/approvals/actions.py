@@ -29,7 +29,7 @@ from codex_acp.wire.codec import plain
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import ThreadItem
     from codex_acp.codex._generated.server_requests import ServerRequest
-    from codex_acp.codex.approvals.classify import Approval
+    from codex_acp.codex.approvals.classify import ApprovalRequest
     from codex_acp.codex.approvals.running_items import Items
 
 __all__ = [
@@ -65,7 +65,7 @@ class Place(NamedTuple):
         return self.item_id if self.part is None else self.part
 
 
-def place_of(approval: Approval) -> Place:
+def place_of(approval: ApprovalRequest) -> Place:
     """Where the action of this approval stands."""
     match approval:
         case CommandApproval(request=command):
@@ -100,7 +100,7 @@ def answer_id_of(request: ServerRequest) -> tuple[str, str] | None:
     return None
 
 
-def is_network(approval: Approval) -> bool:
+def is_network(approval: ApprovalRequest) -> bool:
     """Whether it asks for a connection, which a command that runs already wants to make."""
     return (
         isinstance(approval, CommandApproval)
@@ -108,7 +108,7 @@ def is_network(approval: Approval) -> bool:
     )
 
 
-def has_item(approval: Approval) -> bool:
+def has_item(approval: ApprovalRequest) -> bool:
     """Whether the item of its id is the action itself, whose end shows what has run.
 
     Of a sub-command it is the command around it; a connection and permissions have none.
@@ -125,7 +125,7 @@ def has_item(approval: Approval) -> bool:
             assert_never(approval)
 
 
-def same_action(approval: Approval, item: ThreadItem) -> bool:
+def same_action(approval: ApprovalRequest, item: ThreadItem) -> bool:
     """Whether an item of its id, in progress or ended, is the action that was shown."""
     match approval:
         case CommandApproval(request=command):
@@ -173,7 +173,7 @@ def _are_changes(item: FileChangeThreadItem, shown: FileChangeThreadItem) -> boo
     return same_json(of_shown, {change.path: plain(change) for change in item.changes})
 
 
-def refreshed(approval: Approval, items: Items) -> Approval | None:
+def refreshed(approval: ApprovalRequest, items: Items) -> ApprovalRequest | None:
     """The same action as Codex last reported it; None if it is no longer in progress."""
     place = place_of(approval)
     running = items.get(place.thread_id, place.item_id)

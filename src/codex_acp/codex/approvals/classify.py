@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from codex_acp.codex.approvals.running_items import Items, RunningItem
 
 __all__ = [
-    "Approval",
+    "ApprovalRequest",
     "Classified",
     "CommandApproval",
-    "Elicitation",
+    "ElicitationRequest",
     "FileChangeApproval",
     "LegacyCommandApproval",
     "LegacyPatchApproval",
@@ -160,7 +160,7 @@ class Refused(NamedTuple):
     reason: str
 
 
-Approval: TypeAlias = (
+ApprovalRequest: TypeAlias = (
     CommandApproval
     | FileChangeApproval
     | PermissionsApproval
@@ -171,10 +171,10 @@ Approval: TypeAlias = (
 )
 """Asks whether one pending action may run."""
 
-Elicitation: TypeAlias = McpForm | McpUrl | UserInput
+ElicitationRequest: TypeAlias = McpForm | McpUrl | UserInput
 """Asks a person for input."""
 
-Classified: TypeAlias = Approval | Elicitation | ProgramOnly | Refused
+Classified: TypeAlias = ApprovalRequest | ElicitationRequest | ProgramOnly | Refused
 
 
 def classify(request: ServerRequest, items: Items) -> Classified:

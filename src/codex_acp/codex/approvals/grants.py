@@ -30,7 +30,7 @@ from codex_acp.wire.model import UnknownValue, UnknownVariant
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.server_requests import ItemFileChangeRequestApproval
-    from codex_acp.codex.approvals.classify import Approval
+    from codex_acp.codex.approvals.classify import ApprovalRequest
     from codex_acp.wire.model import WireModel
 
 __all__ = [
@@ -106,13 +106,13 @@ _QUESTION_LABELS: Final[dict[str, Grant]] = {
 """Labels of Codex's older question for a tool call that grant it; all others do not."""
 
 
-def offered(approval: Approval) -> OfferedGrants:
+def offered(approval: ApprovalRequest) -> OfferedGrants:
     """The grants that this request leaves to the person; each once, in Codex's order."""
     listed = _listed(approval)
     return OfferedGrants(tuple(dict.fromkeys(listed.grants)), listed.unknown)
 
 
-def _listed(approval: Approval) -> OfferedGrants:
+def _listed(approval: ApprovalRequest) -> OfferedGrants:
     match approval:
         case CommandApproval(request=request):
             return _of_command(request.params)
@@ -224,7 +224,7 @@ def _of_tool(meta: Any, call: models.McpToolCallThreadItem) -> OfferedGrants:
     return OfferedGrants(tuple(grants), tuple(unknown))
 
 
-def arguments_of(approval: Approval) -> dict[str, object]:
+def arguments_of(approval: ApprovalRequest) -> dict[str, object]:
     """What is approved, as JSON: shown to the person, and digested (contract 3.2)."""
     match approval:
         case CommandApproval(request=command):
@@ -255,7 +255,7 @@ def _object(model: object) -> dict[str, object]:
     return value
 
 
-def digest_of(approval: Approval) -> str:
+def digest_of(approval: ApprovalRequest) -> str:
     """SHA-256 of the canonical JSON of `arguments_of`."""
     return digest(arguments_of(approval))
 
@@ -268,7 +268,12 @@ class NotGranted(NamedTuple):
 
 
 def accepting_reply(
-    grant: Grant, offered: tuple[Grant, ...], shown: str, now: Approval | None, *, running: bool
+    grant: Grant,
+    offered: tuple[Grant, ...],
+    shown: str,
+    now: ApprovalRequest | None,
+    *,
+    running: bool,
 ) -> WireModel | NotGranted:
     """The reply that lets it run, if every check of contract 3.2 on the action itself holds.
 
@@ -284,7 +289,7 @@ def accepting_reply(
     return granted(now, grant)
 
 
-def granted(approval: Approval, grant: Grant) -> WireModel:
+def granted(approval: ApprovalRequest, grant: Grant) -> WireModel:
     """The accepting reply, unchecked but for the offer: for `accepting_reply` alone.
 
     Raises ValueError for a grant that was not offered.

@@ -17,7 +17,7 @@ from codex_acp.codex._generated.notifications import (
 )
 from codex_acp.codex.approvals.action_ids import SHARED_ID, Collision
 from codex_acp.codex.approvals.actions import answer_id_of
-from codex_acp.codex.approvals.classify import Approval, classify
+from codex_acp.codex.approvals.classify import ApprovalRequest, classify
 from codex_acp.codex.approvals.policies import ApprovalQuestion, Deny
 from codex_acp.codex.approvals.policy_runner import PolicyRunner
 from codex_acp.codex.approvals.refusals import is_negative
@@ -57,7 +57,7 @@ class HandlerGuard(PolicyRunner):
         Only that is checked (contract 3.7): whatever the handler replies is sent as it is.
         """
         what, shared = classify(request, self._items), answer_id_of(request)
-        question = self._question(what) if isinstance(what, Approval) else None
+        question = self._question(what) if isinstance(what, ApprovalRequest) else None
         key = (type(request.id), request.id)
         if (
             shared in self._unread

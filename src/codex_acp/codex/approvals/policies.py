@@ -27,7 +27,7 @@ from codex_acp.errors import MisuseError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
 
-    from codex_acp.codex.approvals.classify import Approval
+    from codex_acp.codex.approvals.classify import ApprovalRequest
     from codex_acp.codex.approvals.grants import Grant
 
 __all__ = [
@@ -48,7 +48,7 @@ __all__ = [
 class ApprovalQuestion:
     """One pending action that Codex wants to run, as a policy sees it."""
 
-    approval: Approval
+    approval: ApprovalRequest
     """What it is, with Codex's request: match on its class."""
     arguments: Mapping[str, object]
     """What would run, as plain JSON: a copy."""

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals.action_ids import Collision
-    from codex_acp.codex.approvals.classify import Approval
+    from codex_acp.codex.approvals.classify import ApprovalRequest
     from codex_acp.codex.approvals.policies import Decision, Policy
     from codex_acp.codex.approvals.policy_warnings import StartedThread
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -153,7 +153,7 @@ class PolicyRunner(NotificationSink):
 
     # Approvals.
 
-    async def _approve(self, approval: Approval) -> WireModel:
+    async def _approve(self, approval: ApprovalRequest) -> WireModel:
         request = approval.request
         key = (type(request.id), request.id)
         question = self._question(approval)
@@ -188,7 +188,7 @@ class PolicyRunner(NotificationSink):
         open_ = self._open[key] = _Open(question, loop.create_future())
         return open_
 
-    def _question(self, approval: Approval) -> ApprovalQuestion | Deny:
+    def _question(self, approval: ApprovalRequest) -> ApprovalQuestion | Deny:
         grants = offered(approval).grants
         if not grants:
             return Deny("Codex offers no way to allow it")

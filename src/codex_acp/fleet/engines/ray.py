@@ -41,6 +41,9 @@ REACH_SECONDS: Final = 10.0
 CANCEL_SECONDS: Final = 30.0
 """For a worker to end one job, whose agent may take ten to stop; then the worker is killed."""
 
+KILL_SECONDS: Final = 5.0
+"""For a worker that was killed to be known as dead."""
+
 MOST_FAILED_STARTS: Final = 3
 """Workers, one after the other, that did not come up; more will not either."""
 
@@ -97,6 +100,8 @@ class RayEngine:
         self._fleet_id = ""
         self._actors: list[_Actor] = []
         self._side: set[asyncio.Task[None]] = set()
+        self._serving: set[asyncio.Task[None]] = set()
+        """Those of them that fetch what a worker says."""
         self._news = asyncio.Event()
         self._wanted = 0
         self._failed_starts = 0
@@ -156,7 +161,11 @@ class RayEngine:
         for actor in alive:
             with suppress(Exception):
                 self._ray.kill(actor.handle)
-        for task in tuple(self._side):
+        for task in self._side - self._serving:
+            task.cancel()
+        if self._serving:  # they end with their workers; Ray's client complains of a cancelled wait
+            await asyncio.wait(self._serving, timeout=KILL_SECONDS)
+        for task in self._serving:
             task.cancel()
         if self._side:
             await asyncio.wait(self._side)
@@ -179,6 +188,9 @@ class RayEngine:
         except Exception as error:
             where = "on this machine" if self._address is None else f"at {self._address}"
             msg = f"Ray could not be reached {where}: {error}"
+            if (self._address or "").startswith("ray://") and isinstance(error, ConnectionError):
+                # Its client says no more of a token that is refused, or missing.
+                msg += "; does the cluster want a token (RAY_AUTH_MODE=token, RAY_AUTH_TOKEN)?"
             raise EngineError(msg) from error
         self._ours = True
 
@@ -239,8 +251,9 @@ class RayEngine:
         actor = _Actor(make.remote(self._root, self._tasks_per_worker))
         self._actors.append(actor)
         task = asyncio.get_running_loop().create_task(self._serve(actor))
-        self._side.add(task)
-        task.add_done_callback(self._side.discard)
+        for tasks in (self._side, self._serving):
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
 
     async def _serve(self, actor: _Actor) -> None:
         """From its start to its end: hand on what it says."""

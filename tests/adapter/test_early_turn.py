@@ -1,0 +1,202 @@
+"""A first prompt of text goes to Codex while what a prompt needs is still being loaded."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from codex_acp.adapter.load_ahead import LoadAhead
+from codex_acp.codex._generated.models import TextUserInput, TurnStartParams
+from codex_acp.mapping.events.content import TextBlock
+from codex_acp.mapping.prompt.simple import simple_prompt, simple_turn_params
+from codex_acp.testing import Expect, Notify, turn_completed, turn_started
+from codex_acp.wire.codec import encode
+from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note
+
+TURN = "turn-1"
+
+
+class SlowLoad(LoadAhead):
+    """Is loading until `finish`."""
+
+    def __init__(self) -> None:
+        super().__init__(asyncio.get_running_loop())
+        self._finished = asyncio.Event()
+
+    def start_within(self, seconds: float) -> None:
+        """It is always at it."""
+
+    @property
+    def loading(self) -> bool:
+        """See `LoadAhead`."""
+        return not self._finished.is_set()
+
+    async def for_a_prompt(self) -> None:
+        """See `LoadAhead`."""
+        await self._finished.wait()
+
+    def then(self, callback: Any) -> None:
+        """See `LoadAhead`; what follows an opening does not matter here."""
+
+    def finish(self) -> None:
+        """All is there."""
+        self._finished.set()
+
+
+def item(kind: str, method: str, **members: object) -> Notify:
+    about = {"threadId": THREAD, "turnId": TURN}
+    return Notify(method, {**about, "item": {"type": kind, "id": f"{kind}-1", **members}})
+
+
+def whole_turn(message_id: str) -> list[Notify]:
+    content = [{"type": "text", "text": "hi"}]
+    delta = {"threadId": THREAD, "turnId": TURN, "itemId": "agentMessage-1", "delta": "Hello."}
+    return [
+        turn_note("turn/started", TURN),
+        item("userMessage", "item/started", clientId=message_id, content=content),
+        item("userMessage", "item/completed", clientId=message_id, content=content),
+        item("agentMessage", "item/started", text=""),
+        Notify("item/agentMessage/delta", delta),
+        item("agentMessage", "item/completed", text="Hello."),
+        turn_note("turn/completed", TURN, "completed"),
+    ]
+
+
+@pytest.mark.parametrize("ends", ["before it is loaded", "behind it"])
+async def test_the_turn_is_asked_for_at_once_and_nothing_of_it_is_lost(ends: str) -> None:
+    ahead = SlowLoad()
+    async with MemoryBench(Expect("turn/start", silent=True), ahead=ahead) as bench:
+        bench.start_prompt()
+        (asked,) = await bench.asked_codex("turn/start")
+        assert ahead.loading
+        first, *rest = whole_turn(asked["clientUserMessageId"])
+        await bench.answer_turn_start(TURN, first)
+        if ends == "behind it":
+            ahead.finish()
+        bench.server.play(*rest)
+        await bench.client.settle()
+        ahead.finish()
+        assert await bench.end_of() == "end_turn"
+        assert bench.said() == "Hello."
+        assert bench.updates_behind("p1") == []
+        assert len(await bench.asked_codex("turn/start")) == 1
+        bench.start_prompt("p2")
+        assert len(await bench.asked_codex("turn/start", times=2)) == 2
+
+
+INTERRUPTED = [
+    Expect("turn/start"), *turn_started(), Expect("turn/interrupt"), *turn_completed("interrupted")
+]  # fmt: skip
+
+
+async def test_a_cancel_that_comes_before_it_is_loaded_ends_the_turn() -> None:
+    ahead = SlowLoad()
+    async with MemoryBench(*INTERRUPTED, ahead=ahead) as bench:
+        bench.start_prompt()
+        await bench.asked_codex("turn/start")
+        bench.cancel()
+        await bench.asked_codex("turn/interrupt")
+        ahead.finish()
+        assert await bench.end_of() == "cancelled"
+
+
+async def test_a_request_that_is_given_up_before_it_is_loaded_ends_the_turn() -> None:
+    ahead = SlowLoad()
+    async with MemoryBench(*INTERRUPTED, ahead=ahead) as bench:
+        bench.start_prompt()
+        await bench.asked_codex("turn/start")
+        bench.client.send({"method": "$/cancel_request", "params": {"requestId": "p1"}})
+        await bench.client.settle()
+        ahead.finish()
+        await bench.asked_codex("turn/interrupt")
+        assert (await bench.end_of())["code"] == -32800
+
+
+async def test_a_turn_that_codex_refuses_fails_the_prompt_and_the_next_one_runs() -> None:
+    ahead = SlowLoad()
+    error = {"code": -32600, "message": "no model"}
+    async with MemoryBench(Expect("turn/start", error=error), ahead=ahead) as bench:
+        bench.start_prompt()
+        await bench.asked_codex("turn/start")
+        ahead.finish()
+        assert "no model" in (await bench.end_of())["message"]
+        bench.start_prompt("p2")
+        await bench.asked_codex("turn/start", times=2)
+
+
+async def test_a_prompt_behind_it_is_steered_into_its_turn() -> None:
+    ahead = SlowLoad()
+    params = {"threadId": THREAD, "turnId": "${turn:id}", "item": {
+        "type": "userMessage", "id": "item", "clientId": "${turn/steer:clientUserMessageId}",
+        "content": [],
+    }}  # fmt: skip
+    read = Notify("item/started", params)
+    script = Expect("turn/start"), *turn_started(), Expect("turn/steer"), read, *turn_completed()
+    async with MemoryBench(*script, ahead=ahead) as bench:
+        bench.start_prompt()
+        bench.start_prompt("p2", "and more")
+        await bench.asked_codex("turn/start")
+        ahead.finish()
+        (steered,) = await bench.asked_codex("turn/steer")
+        assert steered["input"][0]["text"] == "and more"
+        assert len(await bench.asked_codex("turn/start")) == 1
+        assert [await bench.end_of(each) for each in ("p1", "p2")] == ["end_turn", "end_turn"]
+
+
+async def test_an_unknown_session_is_told_and_a_client_that_goes_leaves_nothing() -> None:
+    ahead = SlowLoad()
+    async with MemoryBench(Expect("turn/start", silent=True), ahead=ahead) as bench:
+        params = {"sessionId": "nobody", "prompt": [{"type": "text", "text": "hi"}]}
+        bench.client.send({"id": "p0", "method": "session/prompt", "params": params})
+        await bench.client.settle()
+        ahead.finish()
+        assert (await bench.end_of("p0"))["code"] == -32002
+
+    async with MemoryBench(Expect("turn/start", silent=True), ahead=SlowLoad()) as bench:
+        bench.start_prompt()
+        await bench.asked_codex("turn/start")
+
+
+def test_what_is_written_is_what_the_model_writes() -> None:
+    message = [TextBlock("one"), TextBlock("two")]
+    model = TurnStartParams(
+        thread_id=THREAD,
+        input=[TextUserInput(text=block.text) for block in message],
+        client_user_message_id="id",
+    )
+    assert simple_turn_params(THREAD, message, "id") == json.loads(encode(model))
+
+
+TEXT = {"type": "text", "text": "hi"}
+
+
+def request(*blocks: object, **members: object) -> dict[str, Any]:
+    return {"sessionId": "s", "prompt": list(blocks), **members}
+
+
+def test_text_alone_is_simple() -> None:
+    assert simple_prompt(request(TEXT, TEXT)) == ("s", [TextBlock("hi"), TextBlock("hi")])
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        None,
+        [],
+        request(),
+        request(TEXT, _meta={}),
+        request({**TEXT, "annotations": {}}),
+        request({"type": "text", "text": 1}),
+        request({"type": "image", "text": "hi"}),
+        request("hi"),
+        request({"type": "text", "text": "/plan"}),
+        request({"type": "text", "text": "use $skill"}),
+        {"sessionId": 1, "prompt": [TEXT]},
+        {"sessionId": "s", "prompt": TEXT},
+    ],
+)
+def test_all_else_is_read_by_the_models(params: Any) -> None:
+    assert simple_prompt(params) is None
