@@ -25,15 +25,15 @@ AGENT_CAPABILITIES: Final[dict[str, JsonValue]] = {
         "additionalDirectories": {},
         "resume": {},
         "close": {},
+        "systemPrompt": {},
         "fork": {},
         "archive": {},
         "status": {},
         "title": {},
-        "systemPrompt": {},
     },
-    "providers": {},
     "auth": {"logout": {}, "status": {}},
     "_meta": {META_KEY: {"concurrentPrompts": "steer"}},
+    "providers": {},
 }
 """What ``mapping.prompt.message`` and ``mapping.session.mcp_servers`` can map, and nothing more.
 
