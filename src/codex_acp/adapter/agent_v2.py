@@ -27,6 +27,7 @@ from codex_acp.mapping.v2.offers import command, option
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
+    from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp._generated.v2 import models as v2
     from codex_acp.acp._generated.v2.handlers import (
         AgentNotificationHandlers,
