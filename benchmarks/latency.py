@@ -66,8 +66,8 @@ class Peer:
             line = self._line()
             lines.append((time.monotonic_ns(), line))
             if '"error":{' in line.replace(": ", ":"):
-                message = f"{method} failed: {line}"
-                raise RuntimeError(message)
+                failed = f"{method} failed: {line}"
+                raise RuntimeError(failed)
             if end in line.replace(": ", ":"):
                 return lines
 

@@ -37,3 +37,13 @@ def blocks(language: str) -> list[Block]:
         name = path.relative_to(ROOT).as_posix()
         found += [Block(name, number, dedent(text)) for number, text in enumerate(texts)]
     return found
+
+
+def shell_lines() -> list[tuple[str, str]]:
+    """(page, line) of every line of shell, without comments; one that goes on is one line."""
+    found = []
+    for block in blocks("sh"):
+        text = re.sub(r" *\\\n *", " ", block.text)
+        lines = (line.split("  #")[0].rstrip() for line in text.splitlines())
+        found += [(block.page, line) for line in lines if line]
+    return found

@@ -17,7 +17,7 @@ from codex_acp.codex.connection.codex_binary import CODEX_PATH_VARIABLE
 from codex_acp.errors import CodexAcpError
 from docs.make.__main__ import pages
 from docs.make.command_pages import parsers
-from tests.docs.pages import DOCS, PAGES, ROOT, Block, blocks
+from tests.docs.pages import DOCS, PAGES, ROOT, Block, blocks, shell_lines
 
 NOXFILE = (ROOT / "noxfile.py").read_text()
 COMMAND = "codex-acp-sdk"
@@ -25,6 +25,7 @@ OTHER_COMMANDS = (
     "pip install 'codex-acp-sdk", "python3 -m venv .venv && .venv/bin/pip install -q ",
     ".venv/bin/nox -s ", "CODEX_ACP_UPDATE_GOLDEN=1 .venv/bin/python -m pytest tests/",
     "git diff tests/golden/", "towncrier build --draft", "(umask 077; python -c ",
+    "curl ",
 )  # fmt: skip
 """How the commands begin that the pages tell somebody to run, besides ours."""
 
@@ -100,8 +101,7 @@ def parse(words: list[str]) -> None:
 
 def _commands() -> list[str]:
     """Every line of shell."""
-    lines = {line for b in blocks("sh") for line in b.text.splitlines()}
-    return sorted(line for line in lines if line.strip())
+    return sorted({line for _, line in shell_lines()})
 
 
 @pytest.mark.parametrize("line", _commands())

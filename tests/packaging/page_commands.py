@@ -6,10 +6,9 @@ Every line of every ``sh`` block is in `WAYS` or in `NOT_RUN`, and nothing else 
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
-from tests.docs.pages import blocks
+from tests.docs.pages import shell_lines
 
 __all__ = ["CHOOSE_FIRST", "NOT_RUN", "QUESTION", "WAYS", "Way", "command_lines"]
 
@@ -110,10 +109,8 @@ NOT_RUN = {
 
 
 def command_lines() -> dict[str, list[str]]:
-    """Page → its lines of shell in order, without comments."""
+    """Page → its lines of shell in order."""
     found: dict[str, list[str]] = {}
-    for block in blocks("sh"):
-        text = re.sub(r" *\\\n *", " ", block.text)  # a line that goes on in the next one
-        lines = (line.split("  #")[0].rstrip() for line in text.splitlines())
-        found.setdefault(block.page, []).extend(line for line in lines if line)
+    for page, line in shell_lines():
+        found.setdefault(page, []).append(line)
     return found

@@ -32,13 +32,15 @@ SIGNALLED: Final = 128
 """Exit codes above it are those of a signal."""
 
 PLAN: Final = """\
-This sends one prompt from an ACP client through the adapter to the real Codex, and back:
+This sends one prompt from an ACP client through the adapter to the real
+Codex, and back:
 
-  ACP client (this program) -> codex-acp-sdk -> codex app-server -> scripted model
+  ACP client (this program) -> codex-acp-sdk -> codex -> scripted model
 
-You see what a client of yours would show: text, commands that are allowed and refused, a diff,
-a form, a page, and what is declined. The model is a script on 127.0.0.1; commands run in a
-temporary directory that is removed at the end. No account, no network, no file of yours.
+You see what a client of yours would show: text, commands that are allowed and
+refused, a diff, a form, a page, and what is declined. The model is a script on
+127.0.0.1; commands run in a temporary directory that is removed at the end.
+No account, no network, no file of yours.
 """
 
 HIDDEN: Final = ("CODEX_", "OPENAI_")
