@@ -83,6 +83,11 @@ class Providers:
         url, headers = settings.get("baseUrl"), settings.get("headers")
         await self._route(gateway_of(url, headers, where=where, **more))
 
+    @property
+    def is_gateway(self) -> bool:
+        """Whether the model is asked by a gateway of the client now."""
+        return self._opener.route.gateway is not None
+
     async def log_out(self) -> None:
         """Forget the gateway with the login."""
         await self._route(None)
@@ -98,6 +103,8 @@ class Providers:
             logger.info("the model is asked by %s", gateway.base_url)
         self._opener.route.gateway = gateway
         self._sessions.reopen_all()
+        if self._opener.login.changed is not None:
+            self._opener.login.changed()
 
     async def _configured(self) -> JsonValue:
         from codex_acp.adapter.sessions.model_route import configuration

@@ -33,9 +33,9 @@ _CAPABILITIES: Final[dict[str, JsonValue]] = {
         "status": {},
         "title": {},
     },
-    "providers": {},
     "auth": {"status": {}},
     "_meta": {META_KEY: {"concurrentPrompts": "steer"}},
+    "providers": {},
 }
 """What this agent can beyond the baseline; see `mapping.agent.capabilities`, which says the same.
 
