@@ -93,15 +93,13 @@ class Providers:
         await self._route(None)
 
     async def _route(self, gateway: Gateway | None) -> None:
-        from codex_acp.mapping.session.gateway import native_provider
         from codex_acp.transcript.secrets import remember_secrets
 
         if gateway == self._opener.route.gateway:
             return
         if gateway is not None:
             remember_secrets(gateway.headers.values())
-            if self._opener.route.native_provider is None:
-                self._opener.route.native_provider = native_provider(await self._configured())
+            self._opener.route.had_gateway = True
             logger.info("the model is asked by %s", gateway.base_url)
         self._opener.route.gateway = gateway
         self._sessions.reopen_all()
