@@ -218,6 +218,7 @@ async def load_of(items: int, cwd: Path) -> Tracer:
     for count in (1, items):
         page = [{**message, "item": {**message["item"], "id": f"m{n}"}} for n in range(count)]
         codex.will_answer("thread/items/list", {"data": page, "nextCursor": None})
+        codex.will_answer("thread/backgroundTerminals/list", {"data": [], "nextCursor": None})
     async with Stage(codex.link, transcript.capabilities) as stage:
         await stage.load("thread-1", cwd)
         await _settle()
@@ -235,6 +236,7 @@ async def measure() -> dict[str, Tracer]:
         for _ in range(2):
             for name in ("message", "command-approved"):
                 traced |= await steps_of(name, Path(directory))
+        await load_of(1, Path(directory))
         for items in (1, 10):
             traced[f"session/load, items: {items}"] = await load_of(items, Path(directory))
     return traced

@@ -214,9 +214,9 @@ def test_unstable_methods_of_ours_are_answered_and_held_against_their_schema() -
 
 def test_another_unstable_method_is_not_ours_to_answer() -> None:
     talk = Talk()
-    talk.answer(talk.client("providers/list", {}), {"providers": []})
+    talk.answer(talk.client("mcp/message", {}), {})
 
-    talk.is_wrong("a result for providers/list")
+    talk.is_wrong("a result for mcp/message")
 
 
 def test_what_is_advertised_of_the_unstable_methods_has_their_shape() -> None:

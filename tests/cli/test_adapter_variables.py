@@ -116,6 +116,11 @@ def test_a_mode_of_the_official_adapter_is_the_same_here(text: str, mode: str) -
         ("DEFAULT_AUTH_REQUEST", '{"methodId": "none"}'),
         ("DEFAULT_AUTH_REQUEST", '{"methodId": ["api-key"]}'),
         ("DEFAULT_AUTH_REQUEST", '{"methodId": "gateway"}'),
+        ("DEFAULT_AUTH_REQUEST", '{"methodId": "gateway", "_meta": {"gateway": []}}'),
+        (
+            "DEFAULT_AUTH_REQUEST",
+            '{"methodId": "gateway", "_meta": {"gateway": {"baseUrl": "file:///x"}}}',
+        ),
         ("DEFAULT_AUTH_REQUEST", '{"methodId": "api-key", "_meta": 5}'),
         ("APP_SERVER_LOGS", "/dev/null/logs"),
     ],

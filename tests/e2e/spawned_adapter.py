@@ -11,6 +11,7 @@ import signal
 import subprocess
 import threading
 import uuid
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -28,7 +29,7 @@ MARKER = "CODEX_ACP_TEST_MARKER"
 JOIN_SECONDS = 90.0
 
 
-class SpawnedAdapter:
+class SpawnedAdapter(ABC):
     """Started by `start_process`; `_read` is called with its stdout, in a thread."""
 
     def start_process(self, env: Mapping[str, str], *arguments: str) -> None:
@@ -87,8 +88,9 @@ class SpawnedAdapter:
             assert pipe
             pipe.close()
 
+    @abstractmethod
     def _read(self, stdout: IO[bytes]) -> None:
-        raise NotImplementedError
+        """Take what the adapter writes, until it has ended."""
 
 
 def marked_processes(marker: str) -> list[int]:

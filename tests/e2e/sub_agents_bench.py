@@ -120,10 +120,14 @@ class SubAgentBench:
         prompt = {"sessionId": self.session, "prompt": [{"type": "text", "text": text}]}
         self._asked = self.adapter.start("session/prompt", prompt)
 
+    def answer(self) -> Json:
+        """Wait for the answer to the prompt that was begun last."""
+        return dict(self.adapter.answer(self._asked))
+
     def end(self) -> str:
         """Wait for its end: the stop reason."""
         if self.version == 1:
-            answer: Json = self.adapter.answer(self._asked)
+            answer = self.answer()
             assert "result" in answer, answer
             return str(answer["result"]["stopReason"])
         seen = self.wait(self.session, lambda u: u.get("state") == "idle", since=self._mark)

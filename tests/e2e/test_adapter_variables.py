@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from codex_acp.testing import Text
+from codex_acp.testing import ScriptedModel, Text
 from tests.e2e.adapter_bench import COMMAND
 from tests.e2e.either_version import EitherVersion
 
@@ -98,6 +98,27 @@ def test_a_login_is_made_when_codex_needs_one_and_only_then() -> None:
         assert error["code"] == LOGIN_NEEDED
         assert "DEFAULT_AUTH_REQUEST" in error["message"]
         assert "OPENAI_API_KEY" in error["message"]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_gateway_is_a_login_too(version: int) -> None:
+    with ScriptedModel([[Text("By the gateway.")]]) as gateway:
+        where = {"baseUrl": gateway.base_url, "headers": {"x-key": "s3cret-of-it"}}
+        login = {"methodId": "gateway", "_meta": {"gateway": where}}
+        env = {
+            "DEFAULT_AUTH_REQUEST": json.dumps(login),
+            "CODEX_CONFIG": json.dumps(NEEDS_LOGIN),
+        }
+        with EitherVersion(version, env=env) as it:
+            asked = it.adapter.ask("auth/status", {})["result"]
+            assert asked["state"] == "unauthenticated"
+            session = it.new()
+            assert it.prompt(session, "Hello.") == "By the gateway."
+            method = "auth/status_update"
+            (told,) = (m for m in it.adapter.messages if m.get("method") == method)
+            assert told["params"] == {"state": "not_required", "accounts": []}
+            assert gateway.requests[0].headers["x-key"] == "s3cret-of-it"
+            assert "s3cret" not in str(it.adapter.messages) + it.adapter.stderr
 
 
 @pytest.mark.parametrize("version", [1, 2])

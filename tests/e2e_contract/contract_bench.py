@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import Link
     from tests.e2e_contract.dialects import ContractClient
 
-__all__ = ["IN_V1_ONLY", "VERSIONS", "WAIT", "ContractBench", "Prompt", "Scenes"]
+__all__ = ["IN_V1_ONLY", "IN_V2_ONLY", "VERSIONS", "WAIT", "ContractBench", "Prompt", "Scenes"]
 
 WAIT = 40.0
 """Seconds; what is waited for takes a tenth of one, on a busy machine a few."""
@@ -51,8 +51,11 @@ POLL = 0.005
 VERSIONS = (1, 2)
 """Of ACP, in each of which the contract holds."""
 
-IN_V1_ONLY = pytest.mark.parametrize("version", [1], ids=["v1"], scope="module")
+IN_V1_ONLY = pytest.mark.in_version(1)
 """For what another test shows in v2 as well: from there on the code is the same."""
+
+IN_V2_ONLY = pytest.mark.in_version(2)
+"""For what v1 has no way to say."""
 
 FEATURES = {"default_mode_request_user_input": True, "request_permissions_tool": True}
 """Without these two Codex offers its model no tool that leads to the request."""

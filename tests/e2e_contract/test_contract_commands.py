@@ -8,7 +8,7 @@ import pytest
 
 from codex_acp.errors import RpcError
 from codex_acp.testing import Text, ToolCall, exec_command
-from tests.e2e_contract.contract_bench import ContractBench, Scenes
+from tests.e2e_contract.contract_bench import IN_V2_ONLY, ContractBench, Scenes
 
 if TYPE_CHECKING:
     from codex_acp.testing import Step
@@ -220,7 +220,7 @@ async def test_3_3_an_error_for_an_answer_fails_closed_and_is_said(bench: Contra
     assert "the dialog crashed" in bench.said(session)
 
 
-@pytest.mark.parametrize("version", [2], ids=["v2"], scope="module")
+@IN_V2_ONLY
 @pytest.mark.parametrize("number", range(len(OUTCOMES)))
 async def test_3_3_an_outcome_that_is_not_known_is_no_consent(
     bench: ContractBench, number: int

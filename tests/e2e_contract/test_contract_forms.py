@@ -14,7 +14,7 @@ from codex_acp.testing import (
     mcp_call,
     request_user_input,
 )
-from tests.e2e_contract.contract_bench import ContractBench, Scenes
+from tests.e2e_contract.contract_bench import IN_V1_ONLY, ContractBench, Scenes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -148,6 +148,7 @@ async def test_2_2_a_form_without_fields_is_a_question_and_not_a_permission(
     assert last_answer(bench)["action"] == "accept"
 
 
+@IN_V1_ONLY
 @pytest.mark.parametrize(
     ("scene", "words", "why"),
     [

@@ -18,7 +18,7 @@ from codex_acp.testing import (
     mcp_call,
     url_elicitation,
 )
-from tests.e2e_contract.contract_bench import ContractBench, Scenes
+from tests.e2e_contract.contract_bench import IN_V1_ONLY, ContractBench, Scenes
 
 if TYPE_CHECKING:
     from codex_acp.testing import Step
@@ -111,6 +111,7 @@ IMITATED = SCENES.add(
 )
 
 
+@IN_V1_ONLY
 @pytest.mark.parametrize("how", list(FORGERIES))
 async def test_2_7_a_forged_approval_is_not_shown_as_one_and_gets_nothing_accepted(
     bench: ContractBench, how: str

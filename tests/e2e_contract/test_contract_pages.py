@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from codex_acp.testing import McpTool, ScriptedMcpServer, Text, mcp_call, url_elicitation
-from tests.e2e_contract.contract_bench import ContractBench, Scenes
+from tests.e2e_contract.contract_bench import IN_V1_ONLY, ContractBench, Scenes
 
 if TYPE_CHECKING:
     from codex_acp.testing import Step
@@ -93,6 +93,7 @@ async def test_2_4_a_page_that_is_not_opened_is_declined(bench: ContractBench) -
     assert last_answer(bench)["action"] == "decline"
 
 
+@IN_V1_ONLY
 @pytest.mark.parametrize("which", list(UNSAFE))
 async def test_2_4_a_url_that_must_not_be_opened_is_declined_and_said(
     bench: ContractBench, which: str

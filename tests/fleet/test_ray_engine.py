@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import random
+import secrets
+import shlex
 import signal
+import socket
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -145,3 +153,56 @@ async def test_a_cluster_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     nowhere = RayEngine("127.0.0.1:9")
     with pytest.raises(EngineError, match=r"could not be reached at 127\.0\.0\.1:9"):
         await outcomes(fleet_of(None, engine=nowhere), task("a", tmp_path))
+
+
+def test_a_fleet_is_driven_from_outside_its_cluster(tmp_path: Path) -> None:
+    """At ``ray://``, by the command: this process may belong to another cluster already."""
+    # Not of those that the system gives out itself: a connection could reach its own end.
+    client, head = random.sample(range(20_000, 30_000), 2)
+    env = os.environ | {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+    }
+    ray = Path(sys.executable).with_name("ray")
+    begin = ("start", "--head", "--num-cpus=2", "--include-dashboard=false", "--block")
+    where = (f"--port={head}", f"--ray-client-server-port={client}")
+    ports = ("--min-worker-port=0", "--max-worker-port=0")
+    more = (f"--temp-dir={tempfile.mkdtemp(prefix='ray-')}", *ports)
+    tasks = tmp_path / "tasks.jsonl"
+    source = str(repository(tmp_path / "source"))
+    command = shlex.join([sys.executable, str(Path(__file__).with_name("fleet_agent.py"))])
+    lines = [
+        {"id": f"t{n}", "prompt": '{"say": "Done."}', "repository": source, "command": command}
+        for n in range(3)
+    ]
+    tasks.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def run(out: str, **env_too: str) -> subprocess.CompletedProcess[str]:
+        words = ("fleet", "run", str(tasks), "--out", str(tmp_path / out), "--engine", "ray")
+        return subprocess.run(
+            [sys.executable, "-m", "codex_acp", *words, "--address", f"ray://127.0.0.1:{client}"],
+            env=env | env_too,
+            capture_output=True,
+            text=True,
+            timeout=2 * WAIT,
+            check=False,
+        )
+
+    with subprocess.Popen([ray, *begin, *where, *more], env=env, start_new_session=True) as process:
+        try:
+            end = time.monotonic() + WAIT
+            while time.monotonic() < end:
+                with socket.socket() as probe:
+                    if not probe.connect_ex(("127.0.0.1", client)):
+                        break
+                time.sleep(0.2)
+            done = run("out")
+            assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
+            assert "3 of 3 completed" in done.stdout + done.stderr
+            refused = run("refused", RAY_AUTH_MODE="disabled")
+            assert refused.returncode == 1
+            assert "does the cluster want a token" in refused.stderr
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)

@@ -86,7 +86,6 @@ class CodexAgent:
         self.config = Config(spawn, self._sessions.send, self._sessions.features)
         self._opener = SessionOpener(app_server, self._sessions, self.config)
         self._preconditions = PromptPreconditions(self._sessions, self._opener)
-        self._session_methods: SessionMethods | None = None
         self._services: SessionServices | None = None
         self._login_ways = login_ways(os.environ, app_server.options.codex)
         login = None if app_server.defaults is None else app_server.defaults.login
@@ -142,9 +141,8 @@ class CodexAgent:
         quick = {"initialize": self._quick_initialize, "session/new": self._quick_new_session}
         if self._ahead is None:
             return quick
-        return quick | {
-            "session/prompt": QuickPrompts(self._ahead, self._sessions, self.run_prompt)
-        }
+        prompts = QuickPrompts(self._ahead, self._sessions, self.run_prompt)
+        return {**quick, "session/prompt": prompts}
 
     def join(self, side: AgentSide) -> None:
         """Give the agent the connection on which it serves."""
@@ -252,8 +250,8 @@ class CodexAgent:
     ) -> v1.ForkSessionResponse:
         """See `SessionMethods.fork`."""
         opened = await self.methods.fork(request, audience)
-        also: dict[str, JsonValue] = {"sessionId": opened.session_id}
-        return cast("v1.ForkSessionResponse", self._answer("ForkSessionResponse", opened, also))
+        answer = self._answer("ForkSessionResponse", opened, sessionId=opened.session_id)
+        return cast("v1.ForkSessionResponse", answer)
 
     async def list_sessions(self, request: v1.ListSessionsRequest) -> v1.ListSessionsResponse:
         """See `SessionMethods.list`."""
@@ -281,11 +279,8 @@ class CodexAgent:
         """The archive of its sessions; loaded when it is asked for."""
         from codex_acp.adapter.sessions.archive import SessionArchive
 
-        def ended(session_id: str) -> None:
-            self._closed(session_id, "archived by the client")
-
-        ending = self._preconditions.cancel
-        return SessionArchive(self._sessions, self._opener, self.methods, ending, ended)
+        ending, closed = self._preconditions.cancel, self._closed
+        return SessionArchive(self._sessions, self._opener, self.methods, ending, closed)
 
     async def set_title(self, request: v1.SetSessionTitleRequest) -> v1.SetSessionTitleResponse:
         """See `SessionMethods.set_title`."""
@@ -310,23 +305,19 @@ class CodexAgent:
         """
         return None if self._services is None else await self._services.told_commands(session_id)
 
-    @property
+    @cached_property
     def methods(self) -> SessionMethods:
         """Those that are about sessions; loaded with the first of them."""
-        if self._session_methods is None:
-            from codex_acp.adapter.sessions.methods import SessionMethods
+        from codex_acp.adapter.sessions.methods import SessionMethods
 
-            self._session_methods = SessionMethods(self._sessions, self._opener, self.config)
-        return self._session_methods
+        return SessionMethods(self._sessions, self._opener, self.config)
 
     # Behind the answer.
 
-    def _answer(
-        self, name: str, opened: OpeningResult, also: Mapping[str, JsonValue] | None = None
-    ) -> object:
+    def _answer(self, name: str, opened: OpeningResult, **also: JsonValue) -> object:
         """The answer to the request that has opened a session, as its model."""
         self._opened(opened)
-        return ACP_MODELS.decode(name, {**(also or {}), **opened.answer}, "the session")
+        return ACP_MODELS.decode(name, {**also, **opened.answer}, "the session")
 
     def _opened(self, opened: OpeningResult) -> None:
         """A session is open; what else there is to do, waits until that is answered."""
@@ -361,9 +352,8 @@ class CodexAgent:
         from codex_acp.mapping.v1.content import blocks_of
         from codex_acp.mapping.v1.prompts import prompt_response
 
-        return prompt_response(
-            *await self.run_prompt(request.session_id, blocks_of(request.prompt))
-        )
+        done = await self.run_prompt(request.session_id, blocks_of(request.prompt))
+        return prompt_response(*done)
 
     async def run_prompt(
         self,

@@ -9,7 +9,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from anyio import to_thread
+from codex_acp.adapter.in_thread import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -73,7 +73,7 @@ class FileTexts:
 async def read_files(paths: Iterable[str], limit: int) -> dict[str, bytes]:
     """The bytes of those files that are not larger than ``limit``; in a thread of its own."""
     wanted = list(paths)[:MAX_FILES]
-    return await to_thread.run_sync(_read_all, wanted, limit) if wanted else {}
+    return await in_thread(lambda: _read_all(wanted, limit)) if wanted else {}
 
 
 def _read_all(paths: list[str], limit: int) -> dict[str, bytes]:

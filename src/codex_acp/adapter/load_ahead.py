@@ -41,11 +41,8 @@ FOR_A_PROMPT: Final = (
 Behind a colon is a model whose validator, and those of all that it holds, are made as well.
 """
 
-LATER: Final = (
-    "codex_acp.acp._generated.v1.methods:PromptRequest",
-    "anyio._backends._asyncio",  # which anyio itself would only load when it is first used
-)
-"""What the prompt of a session that was just opened does without, but not what follows it."""
+LATER: Final = ("codex_acp.acp._generated.v1.methods:PromptRequest",)
+"""What the first prompt of text does without, but not what follows it."""
 
 V1: Final = ".acp._generated.v1."
 """Of the names above what is another for another version of ACP."""

@@ -83,23 +83,28 @@ class Providers:
         url, headers = settings.get("baseUrl"), settings.get("headers")
         await self._route(gateway_of(url, headers, where=where, **more))
 
+    @property
+    def is_gateway(self) -> bool:
+        """Whether the model is asked by a gateway of the client now."""
+        return self._opener.route.gateway is not None
+
     async def log_out(self) -> None:
         """Forget the gateway with the login."""
         await self._route(None)
 
     async def _route(self, gateway: Gateway | None) -> None:
-        from codex_acp.mapping.session.gateway import native_provider
         from codex_acp.transcript.secrets import remember_secrets
 
         if gateway == self._opener.route.gateway:
             return
         if gateway is not None:
             remember_secrets(gateway.headers.values())
-            if self._opener.route.native_provider is None:
-                self._opener.route.native_provider = native_provider(await self._configured())
+            self._opener.route.had_gateway = True
             logger.info("the model is asked by %s", gateway.base_url)
         self._opener.route.gateway = gateway
         self._sessions.reopen_all()
+        if self._opener.login.changed is not None:
+            self._opener.login.changed()
 
     async def _configured(self) -> JsonValue:
         from codex_acp.adapter.sessions.model_route import configuration

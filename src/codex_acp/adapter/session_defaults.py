@@ -12,7 +12,7 @@ from codex_acp._record import field, record
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["MODE_VARIABLE", "SessionDefaults", "known_mode"]
+__all__ = ["MODE_VARIABLE", "SessionDefaults", "gateway_problem", "known_mode"]
 
 MODE_VARIABLE: Final = "INITIAL_AGENT_MODE"
 
@@ -57,3 +57,17 @@ def known_mode(text: str) -> str | None:
         return text if text != PROFILE_PREFIX else None  # which there are, Codex tells later
     text = _SAME.get(text, text)
     return text if text in fixed_modes() else None
+
+
+def gateway_problem(meta: dict[str, Any] | None) -> str | None:
+    """What is wrong with ``_meta.gateway`` of a login; None: nothing."""
+    from codex_acp.errors import RpcError
+    from codex_acp.mapping.session.gateway import gateway_of
+
+    given = (meta or {}).get("gateway")
+    settings = given if isinstance(given, dict) else {}
+    try:
+        gateway_of(settings.get("baseUrl"), settings.get("headers"), where="_meta.gateway.")
+    except RpcError as error:
+        return error.message
+    return None

@@ -12,7 +12,12 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from codex_acp.adapter.session_defaults import MODE_VARIABLE, SessionDefaults, known_mode
+from codex_acp.adapter.session_defaults import (
+    MODE_VARIABLE,
+    SessionDefaults,
+    gateway_problem,
+    known_mode,
+)
 from codex_acp.errors import MisuseError
 from codex_acp.testing.toml_writer import toml_value
 
@@ -31,7 +36,7 @@ LOGS: Final = "APP_SERVER_LOGS"
 LOG_NAME: Final = "app-server.log"
 """In the directory that `LOGS` names."""
 
-LOGINS: Final = ("api-key", "chat-gpt", "chat-gpt-device-code")
+LOGINS: Final = ("api-key", "chat-gpt", "chat-gpt-device-code", "gateway")
 
 ACCESS: Final = frozenset(
     {
@@ -152,14 +157,15 @@ def _login(text: str | None) -> dict[str, Any] | None:
     if not request:
         return None
     method, meta = request.get("methodId"), request.get("_meta")
-    if method == "gateway":
-        msg = f"{LOGIN}: a gateway is no login here; configure a model provider in {CONFIG}"
-        raise MisuseError(msg)
     if method not in LOGINS:
         msg = f"{LOGIN}: methodId is {method!r} and none of {', '.join(LOGINS)}"
         raise MisuseError(msg)
     if meta is not None and not isinstance(meta, dict):
         msg = f"{LOGIN}: _meta is not an object"
+        raise MisuseError(msg)
+    problem = gateway_problem(meta) if method == "gateway" else None
+    if problem is not None:
+        msg = f"{LOGIN}: {problem}"
         raise MisuseError(msg)
     key = (meta or {}).get("api-key")
     if isinstance(key, dict) and isinstance(key.get("apiKey"), str):

@@ -56,6 +56,8 @@ __all__ = ["Connection", "Direction", "Responder"]
 
 logger = logging.getLogger(__name__)
 
+_NOT_STARTED = "the connection was not started; call start() first"
+
 Direction: TypeAlias = Literal["received", "sent"]
 """Which way a tapped line went."""
 
@@ -165,8 +167,8 @@ class Connection:
 
     def notify(self, method: str, params: EncodedJson | None) -> bool:
         """Send a notification; False if the connection is closed."""
-        if self._handler is None:
-            self._must_be_started()
+        if self._handler is None and self._why is None:
+            raise MisuseError(_NOT_STARTED)
         return self._send(encode_notification(method, params, version=self._version))
 
     def hold(self, write: Callable[[], None]) -> None:
@@ -219,16 +221,11 @@ class Connection:
         self._incoming.settle(request_id)
         return self._send(line, self._outbox.add_answer)
 
-    def _must_be_started(self) -> None:
-        if self._handler is None and self._why is None:
-            msg = "the connection was not started; call start() first"
-            raise MisuseError(msg)
-
     def _must_be_open(self) -> None:
         if self._why is not None:
             raise self._why.with_traceback(None)
         if self._handler is None:
-            self._must_be_started()
+            raise MisuseError(_NOT_STARTED)
 
     def _send(self, line: bytes, add: Callable[[bytes], None] | None = None) -> bool:
         if self._why is not None:

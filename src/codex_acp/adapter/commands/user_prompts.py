@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from codex_acp.adapter.in_thread import in_thread
 from codex_acp.mapping.prompt.commands import user_prompt
 
 if TYPE_CHECKING:
@@ -24,9 +25,7 @@ MAX_FILES: Final = 200
 
 async def read_user_prompts(codex_home: str) -> list[UserPrompt]:
     """All that can be read, by name; what cannot is logged and left out."""
-    from anyio import to_thread  # here: a prompt begins before it is loaded
-
-    return await to_thread.run_sync(_read, Path(codex_home) / "prompts")
+    return await in_thread(lambda: _read(Path(codex_home) / "prompts"))
 
 
 def _read(folder: Path) -> list[UserPrompt]:

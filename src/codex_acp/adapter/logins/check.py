@@ -31,8 +31,9 @@ class LoginCheck:
 
     def __init__(self) -> None:
         self._passed: AppServerConnection | None = None
-        self.log_in: Callable[[], Awaitable[object]] | None = None
-        """Makes the login that is needed, if whoever runs this agent has said how."""
+        self.log_in: Callable[[], Awaitable[bool]] | None = None
+        """Makes the login that is needed, if whoever runs this agent has said how; whether it is
+        Codex's, which is asked again then, and no gateway's."""
         self.changed: Callable[[], None] | None = None
         """Called when somebody has logged in or out, on the connections that are followed."""
         self._lock = Lock()
@@ -59,8 +60,8 @@ class LoginCheck:
             try:
                 await self._check(codex)
             except RpcError:
-                await self.log_in()
-                await self._check(codex)
+                if await self.log_in():
+                    await self._check(codex)
 
     async def _check(self, codex: AppServerConnection) -> None:
         if self._passed is codex:

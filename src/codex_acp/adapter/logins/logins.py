@@ -61,9 +61,12 @@ class Logins:
         codex = await self._app_server.client()
         return await self._authentication.authenticate(request, codex)
 
-    async def by_default(self, login: dict[str, Any]) -> None:
-        """The login that whoever runs this agent has named. Raises RpcError."""
+    async def by_default(self, login: dict[str, Any]) -> bool:
+        """The login that whoever runs this agent has named; whether it is Codex's own, and not a
+        gateway's. Raises RpcError.
+        """
         from codex_acp.acp._generated.v1.methods import MODELS
+        from codex_acp.mapping.agent.auth_methods import GATEWAY
 
         request = MODELS.decode("AuthenticateRequest", login, "DEFAULT_AUTH_REQUEST")
         try:
@@ -71,6 +74,7 @@ class Logins:
         except RpcError as error:
             message = f"the login of DEFAULT_AUTH_REQUEST: {error.message}"
             raise RpcError(AUTHENTICATION_REQUIRED, message) from error
+        return bool(request.method_id != GATEWAY)
 
     async def logout(self, request: v1.LogoutRequest) -> v1.LogoutResponse:
         """See `Authentication.logout`."""
@@ -91,8 +95,10 @@ class Logins:
 
     async def _now(self) -> AuthStatus:
         from codex_acp.codex._generated.models import GetAccountParams
-        from codex_acp.mapping.agent.auth_status import UNKNOWN, auth_status
+        from codex_acp.mapping.agent.auth_status import NOT_REQUIRED, UNKNOWN, auth_status
 
+        if self._providers.is_gateway:
+            return NOT_REQUIRED
         try:
             codex = await self._app_server.client()
             self._check.follow(codex)

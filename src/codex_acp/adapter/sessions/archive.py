@@ -36,8 +36,8 @@ __all__ = ["SessionArchive"]
 
 
 class SessionArchive:
-    """Of one agent. ``methods`` closes a session; ``ending`` and ``ended`` are called
-    when an open session is about to be archived, and when it is open no more.
+    """Of one agent. ``methods`` closes a session; ``ending`` and ``ended`` are called when an open
+    session is about to be archived, and when it is open no more, with why.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class SessionArchive:
         opener: SessionOpener,
         methods: SessionMethods,
         ending: Callable[[str], None],
-        ended: Callable[[str], None],
+        ended: Callable[[str, str], None],
     ) -> None:
         self._sessions = sessions
         self._opener = opener
@@ -67,7 +67,7 @@ class SessionArchive:
                 await self._move(session_id, "thread/archive", archived=True)
                 return ArchiveSessionResponse()
             codex = await self._methods.stop(session_id)
-            self._ended(session_id)
+            self._ended(session_id, "archived by the client")
             try:  # before Codex unloads it: what nobody has prompted yet would be gone
                 await self._move(session_id, "thread/archive", archived=True)
             except RpcError:

@@ -7,10 +7,9 @@ matter. Source: schema definitions ThreadItemsListParams, ThreadTurnsListParams,
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
-
-import anyio
 
 from codex_acp._record import record
 from codex_acp.codex._generated.methods import MODELS
@@ -122,7 +121,7 @@ class HistoryReader:
         return False
 
     async def _page(self, source: Source, cursor: str | None) -> _Page:
-        with anyio.fail_after(PAGE_SECONDS):
+        async with asyncio.timeout(PAGE_SECONDS):
             return await source(self.codex, self.thread_id, cursor)
 
     async def _last(self) -> tuple[str, str] | None:
@@ -130,7 +129,7 @@ class HistoryReader:
         if self.newest is None:
             return None
         try:
-            with anyio.fail_after(PAGE_SECONDS):
+            async with asyncio.timeout(PAGE_SECONDS):
                 page = await _items(self.codex, self.thread_id, self.newest, "desc", 1)
         except (ErrorReply, InvalidPayload, TimeoutError) as error:
             logger.warning("thread %s: its newest item: %s", self.thread_id, _reason(error))

@@ -12,8 +12,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-import anyio
-
 from codex_acp.acp._generated.v1.models import (
     CloseSessionResponse,
     DeleteSessionResponse,
@@ -226,8 +224,9 @@ class SessionMethods:
         if opened is None or session is None:
             return None
         codex = opened.codex
-        with anyio.move_on_after(STOP_SECONDS):
-            await session.stop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOP_SECONDS):
+                await session.stop()
         below = session.sub_agents.threads
         self._sessions.close(session_id)
         self._config.closed(session_id)
@@ -249,8 +248,9 @@ async def _configured(codex: AppServerConnection, cwd: str) -> frozenset[str]:
 
 async def _clean(codex: AppServerConnection, session_id: str) -> None:
     """End the commands that an interrupted turn has left running; never fails."""
-    with suppress(CodexAcpError), anyio.move_on_after(CLEAN_SECONDS):
-        await codex.call_raw("thread/backgroundTerminals/clean", {"threadId": session_id})
+    with suppress(CodexAcpError, TimeoutError):
+        async with asyncio.timeout(CLEAN_SECONDS):
+            await codex.call_raw("thread/backgroundTerminals/clean", {"threadId": session_id})
 
 
 def _listed(thread: JsonValue, *, archived: bool) -> SessionInfo | None:

@@ -6,7 +6,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from codex_acp.codex.threads.opening import read_params
-from codex_acp.errors import ErrorReply
+from codex_acp.errors import ErrorReply, RpcError
+from codex_acp.jsonrpc.message import INTERNAL_ERROR
 
 if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -24,8 +25,8 @@ class ModelRoute:
     def __init__(self) -> None:
         self.gateway: Gateway | None = None
         """Where the client wants the model to be asked; None: as Codex is configured."""
-        self.native_provider: str | None = None
-        """The configured provider; known since there was a gateway."""
+        self.had_gateway = False
+        """Whether there was one, here or in an earlier process: threads may be stored with it."""
 
     async def open(
         self,
@@ -37,23 +38,41 @@ class ModelRoute:
         """Call a method that opens a thread; ``stored`` is one that Codex has.
 
         One that went by a gateway which is not there any more, goes as configured. Raises as
-        every call.
+        every call; RpcError -32603 where this Codex cannot have a stored one go by a gateway.
         """
         if self.gateway is not None:
             from codex_acp.mapping.session.gateway import through
 
-            return await codex.call_raw(method, through(params, self.gateway))
-        if stored is not None and self.native_provider is not None:
-            params = {**params, "modelProvider": self.native_provider}
-        try:
-            return await codex.call_raw(method, params)
-        except ErrorReply:
-            if stored is None or not await _went_by_gateway(codex, stored):
+            try:
+                return await codex.call_raw(method, through(params, self.gateway))
+            except ErrorReply as error:
+                if stored is not None and await _went_by_gateway(codex, stored) is False:
+                    raise _keeps_its_provider(error) from error
                 raise
-            from codex_acp.mapping.session.gateway import native_provider
+        if stored is not None and self.had_gateway and await _went_by_gateway(codex, stored):
+            return await self._as_configured(codex, method, params)
+        return await codex.call_raw(method, params)
 
-            native = native_provider(await configuration(codex, str(params["cwd"])))
-            return await codex.call_raw(method, {**params, "modelProvider": native})
+    def helps(self, thread: dict[str, JsonValue] | None) -> bool:
+        """Whether a stored thread that could not be opened can be now: once, of one that went by
+        the gateway of an earlier process.
+        """
+        provider = None if thread is None else thread.get("modelProvider")
+        if self.gateway is not None or self.had_gateway or not isinstance(provider, str):
+            return False
+        from codex_acp.mapping.session.gateway import GATEWAY_PROVIDER
+
+        self.had_gateway = provider == GATEWAY_PROVIDER
+        return self.had_gateway
+
+    async def _as_configured(
+        self, codex: AppServerConnection, method: str, params: dict[str, JsonValue]
+    ) -> JsonValue:
+        """The provider that is stored with the thread stays, and means the configured one."""
+        from codex_acp.mapping.session.gateway import as_configured
+
+        read = await configuration(codex, str(params["cwd"]))
+        return await codex.call_raw(method, as_configured(params, read))
 
 
 async def configuration(codex: AppServerConnection, cwd: str) -> JsonValue:
@@ -65,9 +84,19 @@ async def configuration(codex: AppServerConnection, cwd: str) -> JsonValue:
         return None
 
 
-async def _went_by_gateway(codex: AppServerConnection, session_id: str) -> bool:
+async def _went_by_gateway(codex: AppServerConnection, session_id: str) -> bool | None:
+    """Whether the model of a stored thread was; None if there is no such thread."""
     from codex_acp.adapter.sessions.stored_threads import stored_thread
     from codex_acp.mapping.session.gateway import GATEWAY_PROVIDER
 
     thread = await stored_thread(codex, session_id)
-    return thread is not None and thread.get("modelProvider") == GATEWAY_PROVIDER
+    return None if thread is None else thread.get("modelProvider") == GATEWAY_PROVIDER
+
+
+def _keeps_its_provider(error: ErrorReply) -> RpcError:
+    """Codex since 0.169 lets a thread have no other provider than it began with."""
+    message = (
+        "this Codex would not have the model of a session that is there asked by the client's "
+        f"gateway: {error.message}; start a new session, or disable the gateway"
+    )
+    return RpcError(INTERNAL_ERROR, message)

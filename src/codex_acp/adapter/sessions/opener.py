@@ -121,8 +121,9 @@ class SessionOpener:
         except RpcError as error:
             from codex_acp.adapter.sessions.stored_threads import must_be_usable
 
-            await must_be_usable(codex, session_id, error)
-            raise
+            if not self.route.helps(await must_be_usable(codex, session_id, error)):
+                raise
+            return await self._begin(codex, "fork", "thread/fork", setup, read, session_id)
 
     async def _begin(
         self,
@@ -236,10 +237,9 @@ class SessionOpener:
 
     async def let_go(self, codex: AppServerConnection, session_id: str) -> None:
         """Tell Codex that nobody here follows the thread; bounded, and never fails."""
-        import anyio  # not before: `session/new` does without
-
-        with suppress(CodexAcpError), anyio.move_on_after(LEAVE_SECONDS, shield=True):
-            await codex.call_raw("thread/unsubscribe", {"threadId": session_id})
+        with suppress(CodexAcpError, TimeoutError):
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await codex.call_raw("thread/unsubscribe", {"threadId": session_id})
 
     def lock(self, session_id: str) -> asyncio.Lock:
         """Held while a stored session is opened, and while it is moved to the archive or back."""
@@ -300,7 +300,8 @@ class SessionOpener:
             if isinstance(error, ErrorReply):
                 from codex_acp.adapter.sessions.stored_threads import must_be_usable
 
-                await must_be_usable(codex, session_id, failure)
+                if self.route.helps(await must_be_usable(codex, session_id, failure)):
+                    return await self._resume(codex, session_id, setup)
             raise failure from error
 
     async def _learn(

@@ -45,7 +45,9 @@ async def surely_exists(codex: AppServerConnection, session_id: str) -> bool:
         return True
 
 
-async def must_be_usable(codex: AppServerConnection, session_id: str, error: RpcError) -> None:
+async def must_be_usable(
+    codex: AppServerConnection, session_id: str, error: RpcError
+) -> dict[str, JsonValue] | None:
     """Codex has one code for all that goes wrong with a thread: so ask it what it has.
 
     ``error`` is the answer where it has the thread; raises RpcError -32002 where it has none,
@@ -56,11 +58,12 @@ async def must_be_usable(codex: AppServerConnection, session_id: str, error: Rpc
     try:
         thread = await stored_thread(codex, session_id)
     except TransportError:
-        return  # nothing is known; the first error is the better answer
+        return None  # nothing is known; the first error is the better answer
     if thread is None:
         raise unknown_session(session_id, error.data) from error
     if is_archived(thread):
         raise archived_session(session_id, error) from error
+    return thread
 
 
 async def ensure_stored(codex: AppServerConnection, session_id: str, cwd: str) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import GetAccountResponse
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["UNKNOWN", "AuthStatus", "auth_status"]
+__all__ = ["NOT_REQUIRED", "UNKNOWN", "AuthStatus", "auth_status"]
 
 
 class AuthStatus(NamedTuple):
@@ -39,6 +39,9 @@ class AuthStatus(NamedTuple):
 
 UNKNOWN: Final = AuthStatus("unknown")
 """While Codex cannot be asked."""
+
+NOT_REQUIRED: Final = AuthStatus("not_required")
+"""While a gateway of the client answers."""
 
 _KINDS: Final = {"amazonBedrock": "Amazon Bedrock", "gcp": "Google Cloud"}
 

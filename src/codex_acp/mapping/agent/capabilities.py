@@ -25,24 +25,23 @@ AGENT_CAPABILITIES: Final[dict[str, JsonValue]] = {
         "additionalDirectories": {},
         "resume": {},
         "close": {},
+        "systemPrompt": {},
         "fork": {},
         "archive": {},
         "status": {},
         "title": {},
-        "systemPrompt": {},
     },
-    "providers": {},
     "auth": {"logout": {}, "status": {}},
     "_meta": {META_KEY: {"concurrentPrompts": "steer"}},
+    "providers": {},
 }
 """What ``mapping.prompt.message`` and ``mapping.session.mcp_servers`` can map, and nothing more.
 
 ``fork``, ``title``, ``archive``, ``systemPrompt``, ``providers`` and both ``status`` are of the
-unstable schema. Text, resource
-links and stdio MCP servers are every agent's baseline and are not listed. Audio is refused, and
-said so, by the models that take none. ``concurrentPrompts``: a prompt sent while one runs is
-steered into the running turn and ends with it; what Codex takes no message into (a review, a
-compaction) it waits for.
+unstable schema. Text, resource links and stdio MCP servers are every agent's baseline and are not
+listed. Audio is refused, and said so, by the models that take none. ``concurrentPrompts``: a prompt
+sent while one runs is steered into the running turn and ends with it; what Codex takes no message
+into (a review, a compaction) it waits for.
 """
 
 

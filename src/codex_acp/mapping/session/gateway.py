@@ -24,6 +24,7 @@ __all__ = [
     "GATEWAY_PROVIDER",
     "PROVIDER",
     "Gateway",
+    "as_configured",
     "gateway_of",
     "native_base_url",
     "native_provider",
@@ -109,10 +110,27 @@ def through(params: Mapping[str, JsonValue], gateway: Gateway) -> dict[str, Json
         "wire_api": "responses",
         "requires_openai_auth": False,
     }
-    given = params.get("config")
-    config = dict(given) if isinstance(given, dict) else {}
-    tables = config.get("model_providers")
-    providers = dict(tables) if isinstance(tables, dict) else {}
+    return _with_provider(params, provider)
+
+
+def as_configured(params: Mapping[str, JsonValue], read: JsonValue) -> dict[str, JsonValue]:
+    """Params of a thread whose stored provider is the gateway's name: it means the configured one.
+
+    Without an address it is OpenAI's, by whatever login there is.
+    """
+    tables = _object(_object(_object(read).get("config")).get("model_providers"))
+    configured = _object(tables.get(native_provider(read)))
+    native: JsonValue = {key: value for key, value in configured.items() if value is not None} or {
+        "name": "OpenAI",
+        "wire_api": "responses",
+        "requires_openai_auth": True,
+    }
+    return _with_provider(params, native)
+
+
+def _with_provider(params: Mapping[str, JsonValue], provider: JsonValue) -> dict[str, JsonValue]:
+    config = dict(_object(params.get("config")))
+    providers = _object(config.get("model_providers"))
     config["model_providers"] = {**providers, GATEWAY_PROVIDER: provider}
     return {**params, "modelProvider": GATEWAY_PROVIDER, "config": config}
 

@@ -27,15 +27,15 @@ _CAPABILITIES: Final[dict[str, JsonValue]] = {
         "mcp": {"stdio": {}, "http": {}},
         "delete": {},
         "additionalDirectories": {},
+        "systemPrompt": {},
         "fork": {},
         "archive": {},
         "status": {},
         "title": {},
-        "systemPrompt": {},
     },
-    "providers": {},
     "auth": {"status": {}},
     "_meta": {META_KEY: {"concurrentPrompts": "steer"}},
+    "providers": {},
 }
 """What this agent can beyond the baseline; see `mapping.agent.capabilities`, which says the same.
 
