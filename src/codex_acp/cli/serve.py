@@ -83,7 +83,10 @@ def serve(
 
             read = read_variables(os.environ)
             args = (*read.arguments, *options.args)
-            options = LaunchOptions(options.codex, args, options.env, options.cwd)
+            # Without them: what Codex has in its environment, the model's commands can read.
+            given = os.environ if options.env is None else options.env
+            env = {name: given[name] for name in given if name not in ADAPTER_VARIABLES}
+            options = LaunchOptions(options.codex, args, env, options.cwd)
             defaults, log_file = read.defaults, log_file or read.log_file
             for line in read.said:
                 complain(f"{PROGRAM}: {line}")
