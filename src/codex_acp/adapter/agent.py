@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.content import Block
     from codex_acp.mapping.events.session_events import Command
 
-
 __all__ = ["CodexAgent"]
 
 logger = logging.getLogger(__name__)
@@ -342,7 +341,8 @@ class CodexAgent:
         if self._services is None:
             from codex_acp.adapter.sessions.session_services import SessionServices
 
-            self._services = SessionServices(self._sessions, self.config, self.spawn)
+            log_out = lambda: self.logins.log_out()  # noqa: E731, PLW0108 - loads it
+            self._services = SessionServices(self._sessions, self.config, self.spawn, log_out)
         self._services.known(session, opened)
 
     # Prompts.
