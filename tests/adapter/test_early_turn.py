@@ -146,6 +146,35 @@ async def test_a_prompt_behind_it_is_steered_into_its_turn() -> None:
         assert [await bench.end_of(each) for each in ("p1", "p2")] == ["end_turn", "end_turn"]
 
 
+async def test_a_cancel_takes_back_a_prompt_that_could_not_be_asked_for_early() -> None:
+    ahead = SlowLoad()
+    async with MemoryBench(*INTERRUPTED, ahead=ahead) as bench:
+        bench.start_prompt()
+        bench.start_prompt("p2", "second")
+        await bench.asked_codex("turn/start")
+        bench.cancel()
+        await bench.asked_codex("turn/interrupt")
+        ahead.finish()
+        assert [await bench.end_of(each) for each in ("p1", "p2")] == ["cancelled", "cancelled"]
+        assert len(await bench.asked_codex("turn/start")) == 1
+
+
+async def test_a_prompt_that_the_models_read_does_not_overtake_one_that_is_simple() -> None:
+    ahead = SlowLoad()
+    script = Expect("turn/start"), *turn_started(), Expect("turn/steer"), Expect("turn/steer")
+    async with MemoryBench(*script, ahead=ahead) as bench:
+        bench.start_prompt()
+        bench.start_prompt("p2", "second")
+        third = {"sessionId": THREAD, "prompt": [{**TEXT, "text": "third"}], "_meta": {}}
+        bench.client.send({"id": "p3", "method": "session/prompt", "params": third})
+        await bench.asked_codex("turn/start")
+        await bench.client.settle()
+        ahead.finish()
+        steered = await bench.asked_codex("turn/steer", 2)
+        assert [each["input"][0]["text"] for each in steered] == ["second", "third"]
+        bench.cancel()
+
+
 async def test_an_unknown_session_is_told_and_a_client_that_goes_leaves_nothing() -> None:
     ahead = SlowLoad()
     async with MemoryBench(Expect("turn/start", silent=True), ahead=ahead) as bench:

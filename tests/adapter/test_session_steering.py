@@ -311,3 +311,34 @@ async def test_a_cancel_also_ends_a_turn_that_codex_began_by_itself() -> None:
         bench.cancel()
 
         assert await bench.asked_codex("turn/interrupt") == [{"threadId": THREAD, "turnId": "own"}]
+
+
+def steer(bench: MemoryBench, text: str) -> None:
+    prompt = [{"type": "text", "text": text}]
+    params = {"sessionId": THREAD, "prompt": prompt}
+    bench.client.send({"id": "s1", "method": "_session/steering", "params": params})
+
+
+async def test_a_cancel_in_one_read_with_a_steered_message_takes_it_back() -> None:
+    async with MemoryBench(Expect("turn/start", silent=True)) as bench:
+        steer(bench, "never")
+        bench.cancel()
+        assert (await bench.client.reply("s1"))["error"]["code"] == -32800
+        assert bench.server.player.received[-1].get("method") != "turn/start"
+        bench.start_prompt("p1", "one")
+        (begun,) = await bench.asked_codex("turn/start")
+        assert begun["input"][0]["text"] == "one"
+
+
+async def test_a_steered_message_that_its_client_gives_up_is_not_sent_later() -> None:
+    async with MemoryBench(*BEGUN, Expect("turn/steer", error=REVIEW)) as bench:
+        bench.start_prompt("p1", "one")
+        await bench.asked_codex("turn/start")
+        steer(bench, "never")
+        await bench.asked_codex("turn/steer")
+        bench.client.send({"method": "$/cancel_request", "params": {"requestId": "s1"}})
+        assert (await bench.client.reply("s1"))["error"]["code"] == -32800
+        bench.server.play(*turn_completed())
+        assert await bench.end_of("p1") == "end_turn"
+        await bench.client.settle()
+        assert texts(await bench.asked_codex("turn/start")) == ["one"]

@@ -69,6 +69,23 @@ def test_the_configuration_is_given_setting_by_setting() -> None:
     assert "model" not in told.replace("CODEX_CONFIG", "")
 
 
+@pytest.mark.attack("client")
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"mcp_servers": {"my server": {"command": "c", "env": {"A": "s3cret"}}}},
+        {"model_providers": {"a b": {"name": "m", "http_headers": {"Authorization": "s3cret"}}}},
+        {"shell_environment_policy": {"set": {"DB_PASSWD": "s3cret"}}},
+        {"shell_environment_policy": {"set": {"A B": "1", "AWS_ACCESS_KEY": "s3cret"}}},
+        {"list": [{"credential": "s3cret"}]},
+    ],
+)
+def test_what_may_be_secret_stands_on_no_command_line(config: dict[str, Any]) -> None:
+    read = read_variables({"CODEX_CONFIG": json.dumps(config)})
+    assert "s3cret" not in str((read.arguments, read.said, read.defaults.said))
+    assert "s3cret" in str(read.defaults.config)
+
+
 def test_what_says_nothing_of_access_is_not_told_in_each_session() -> None:
     read = read_variables({"CODEX_CONFIG": '{"model": "gpt-5.5"}'})
     assert read.defaults.said == ()

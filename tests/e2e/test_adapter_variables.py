@@ -82,6 +82,18 @@ def test_the_configuration_counts_as_configured_and_what_weakens_it_is_told(
         assert (tmp_path / "logs" / "app-server.log").exists()
 
 
+@pytest.mark.attack("model")
+def test_what_the_variables_hold_is_in_no_environment_of_codex_and_its_commands() -> None:
+    login = {"methodId": "api-key", "_meta": {"api-key": {"apiKey": "sk-s3cret-of-a-test"}}}
+    config = {"model_providers": {"scripted": {"http_headers": {"x-key": "s3cret-header"}}}}
+    env = {"DEFAULT_AUTH_REQUEST": json.dumps(login), "CODEX_CONFIG": json.dumps(config)}
+    with EitherVersion(1, env=env) as it:
+        opened(it)
+        found = Path(f"/proc/{it.adapter.codex()}/environ").read_bytes()
+        assert b"PATH=" in found
+        assert b"s3cret" not in found
+
+
 def test_a_login_is_made_when_codex_needs_one_and_only_then() -> None:
     login = {"DEFAULT_AUTH_REQUEST": '{"methodId": "api-key"}'}
     needs = {"CODEX_CONFIG": json.dumps(NEEDS_LOGIN)}

@@ -180,6 +180,15 @@ def test_the_login_by_a_gateway_is_for_clients_that_have_one() -> None:
         assert current(bench)["baseUrl"] == bench.model.base_url
 
 
+def test_the_command_logout_forgets_the_gateway_as_the_method_does() -> None:
+    with SubAgentBench(NATIVE, 1) as bench, ScriptedModel(THERE) as gateway:
+        bench.ask("providers/set", {**OPENAI, "baseUrl": gateway.base_url, "headers": HEADERS})
+        bench.prompt("/logout")
+        assert current(bench)["baseUrl"] == bench.model.base_url
+        bench.prompt(FIRST)
+        assert not gateway.requests
+
+
 # The system prompt.
 
 

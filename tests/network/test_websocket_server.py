@@ -56,3 +56,22 @@ async def test_garbage_is_collected_again_when_all_is_loaded(tmp_path: Path) -> 
             await until(gc.isenabled)
     finally:
         gc.enable()
+
+
+@pytest.mark.attack("client")
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("method", ["session/prompt", "_session/steering"])
+async def test_a_cancel_in_one_write_with_a_prompt_takes_it_back(
+    tmp_path: Path, version: int, method: str
+) -> None:
+    async with served(tmp_path) as server, server.connect(version=version) as client:
+        session = await client.new_session(server.cwd)
+        text = [{"type": "text", "text": "ask"}]
+        begun = await client.start(method, {"sessionId": session, "prompt": text})
+        await client.send({"method": "session/cancel", "params": {"sessionId": session}})
+        outcome = await client.outcome(begun)
+        if version == 1 and method == "session/prompt":
+            assert outcome["result"]["stopReason"] == "cancelled"
+        else:
+            assert outcome["error"]["code"] == -32800
+        assert client.asked == []

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.content import Block
     from codex_acp.mapping.events.session_events import Command
 
-
 __all__ = ["CodexAgent"]
 
 logger = logging.getLogger(__name__)
@@ -85,7 +84,7 @@ class CodexAgent:
         self._transcript = SessionTranscript(transcript, lambda: self._sessions.generation)
         self.config = Config(spawn, self._sessions.send, self._sessions.features)
         self._opener = SessionOpener(app_server, self._sessions, self.config)
-        self._preconditions = PromptPreconditions(self._sessions, self._opener)
+        self.preconditions = PromptPreconditions(self._sessions, self._opener)
         self._services: SessionServices | None = None
         self._login_ways = login_ways(os.environ, app_server.options.codex)
         login = None if app_server.defaults is None else app_server.defaults.login
@@ -259,7 +258,7 @@ class CodexAgent:
 
     async def close_session(self, request: v1.CloseSessionRequest) -> v1.CloseSessionResponse:
         """See `SessionMethods.close`."""
-        self._preconditions.cancel(request.session_id)
+        self.preconditions.cancel(request.session_id)
         response = await self.methods.close(request)
         self._closed(request.session_id, "closed by the client")
         return response
@@ -267,7 +266,7 @@ class CodexAgent:
     async def delete_session(self, request: v1.DeleteSessionRequest) -> v1.DeleteSessionResponse:
         """See `SessionMethods.delete`."""
         request.session_id = canonical_id(request.session_id)  # else an open one lived on
-        self._preconditions.cancel(request.session_id)
+        self.preconditions.cancel(request.session_id)
         was_open = request.session_id in self._sessions
         response = await self.methods.delete(request)
         if was_open:
@@ -279,7 +278,7 @@ class CodexAgent:
         """The archive of its sessions; loaded when it is asked for."""
         from codex_acp.adapter.sessions.archive import SessionArchive
 
-        ending, closed = self._preconditions.cancel, self._closed
+        ending, closed = self.preconditions.cancel, self._closed
         return SessionArchive(self._sessions, self._opener, self.methods, ending, closed)
 
     async def set_title(self, request: v1.SetSessionTitleRequest) -> v1.SetSessionTitleResponse:
@@ -288,14 +287,14 @@ class CodexAgent:
 
     async def set_mode(self, request: v1.SetSessionModeRequest) -> v1.SetSessionModeResponse:
         """See `Config.set_mode`."""
-        await self._preconditions.live(self.session(request.session_id).id)
+        await self.preconditions.live(self.session(request.session_id).id)
         return await self.config.set_mode(request)
 
     async def set_config_option(
         self, request: v1.SetSessionConfigOptionRequest
     ) -> v1.SetSessionConfigOptionResponse:
         """See `Config.set_config_option`."""
-        await self._preconditions.live(self.session(request.session_id).id)
+        await self.preconditions.live(self.session(request.session_id).id)
         return await self.config.set_config_option(request)
 
     async def commands(self, session_id: str) -> Sequence[Command] | None:
@@ -342,7 +341,8 @@ class CodexAgent:
         if self._services is None:
             from codex_acp.adapter.sessions.session_services import SessionServices
 
-            self._services = SessionServices(self._sessions, self.config, self.spawn)
+            log_out = lambda: self.logins.log_out()  # noqa: E731, PLW0108 - loads it
+            self._services = SessionServices(self._sessions, self.config, self.spawn, log_out)
         self._services.known(session, opened)
 
     # Prompts.
@@ -366,7 +366,7 @@ class CodexAgent:
     ) -> PromptDone:
         """See `Session.prompt`; -32002 for a session that is not open here."""
         session_id = self.session(session_id).id
-        running = self._preconditions.run(
+        running = self.preconditions.run(
             session_id,
             lambda: self.session(session_id).prompt(
                 blocks, when_inserted, joins=joins, early=early
@@ -383,7 +383,7 @@ class CodexAgent:
         if (session := self._sessions.known(session_id)) is None:
             logger.warning("session/cancel names the unknown session %s", session_id)
         else:
-            self._preconditions.cancel(session.id)
+            self.preconditions.cancel(session.id)
             session.cancel()
 
     def session(self, session_id: str) -> Session:

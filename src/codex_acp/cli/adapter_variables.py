@@ -55,7 +55,10 @@ ACCESS: Final = frozenset(
 )
 """Settings that say what Codex may do, who is asked, or what it starts by itself."""
 
-_PRIVATE: Final = re.compile(r"(?i)token|secret|password|api_?key|headers|query_params|^env$")
+_PRIVATE: Final = re.compile(
+    r"(?i)token|secret|passw|passphrase|pwd|credentials?$|cookie|(?:api|access|private)_?key"
+    r"|headers|query_params|^env$"
+)
 """A key whose value no command line may show: other users of the machine can read that."""
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -78,7 +81,7 @@ def read_variables(environment: Mapping[str, str]) -> AdapterVariables:
     arguments: list[str] = []
     private: dict[str, JsonValue] = {}
     for key, value in _leaves("", config):
-        if any(_PRIVATE.search(part) for part in key.split(".")):
+        if any(_PRIVATE.search(part) for part in key.split(".")) or _holds_private(value):
             private[key] = value
         else:
             arguments += ["-c", f"{key}={_toml(key, value)}"]
@@ -129,6 +132,15 @@ def _leaves(path: str, value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from _leaves(f"{dotted}.", inner)
         else:
             yield dotted, inner
+
+
+def _holds_private(value: Any) -> bool:
+    """Whether a table that stays one has such a key, at any depth."""
+    if isinstance(value, list):
+        return any(map(_holds_private, value))
+    if not isinstance(value, dict):
+        return False
+    return any(_PRIVATE.search(key) or _holds_private(inner) for key, inner in value.items())
 
 
 def _toml(key: str, value: Any) -> str:

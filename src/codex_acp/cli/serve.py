@@ -17,7 +17,7 @@ from codex_acp.transport.descriptors import read_now
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from codex_acp.adapter.network.listen import NetworkOptions
     from codex_acp.adapter.session_defaults import SessionDefaults
@@ -83,7 +83,7 @@ def serve(
 
             read = read_variables(os.environ)
             args = (*read.arguments, *options.args)
-            options = LaunchOptions(options.codex, args, options.env, options.cwd)
+            options = LaunchOptions(options.codex, args, _for_codex(options.env), options.cwd)
             defaults, log_file = read.defaults, log_file or read.log_file
             for line in read.said:
                 complain(f"{PROGRAM}: {line}")
@@ -117,6 +117,12 @@ def serve(
         # Does nothing to a process that was ended in good order.
         if spawned is not None and not isinstance(spawned, LaunchError):
             spawned.kill_tree()
+
+
+def _for_codex(given: Mapping[str, str] | None) -> dict[str, str]:
+    """The environment without these: what Codex has in its own, the model's commands can read."""
+    env = os.environ if given is None else given
+    return {name: env[name] for name in env if name not in ADAPTER_VARIABLES}
 
 
 def _stdio(

@@ -255,7 +255,7 @@ class CommandRuns:
         self._must_be_alone("/logout")
 
         async def log_out() -> str:
-            await self._codex().account_logout()
+            await self._access.log_out()
             return "Codex is logged out, in all sessions."
 
         return Says(log_out)

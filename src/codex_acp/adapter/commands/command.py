@@ -55,6 +55,8 @@ class SessionAccess:
     """Turns plan mode on or off, None: to the other; whether it is on. Raises RpcError."""
     mcp_started: Callable[[Callable[[], Awaitable[None]], Sequence[str]], Awaitable[Sequence[str]]]
     """Runs what has MCP servers start anew, and waits for those named: which are not done yet."""
+    log_out: Callable[[], Awaitable[None]]
+    """Logs Codex out, and forgets the client's gateway. Raises RpcError."""
     shared: bool = False
     """Whether other clients use the same Codex."""
 

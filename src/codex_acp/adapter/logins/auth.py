@@ -15,7 +15,6 @@ import anyio
 
 from codex_acp.acp._generated.v1.models import (
     AuthenticateResponse,
-    LogoutResponse,
     RequestUrlCreateElicitationRequest,
 )
 from codex_acp.acp.side import served_request_id
@@ -46,7 +45,7 @@ from codex_acp.routing.urls import RefusedUrl, allowed_url
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from codex_acp.acp._generated.v1.models import AuthenticateRequest, LogoutRequest
+    from codex_acp.acp._generated.v1.models import AuthenticateRequest
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.audience import Asks
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -115,14 +114,12 @@ class Authentication:
             raise RpcError(INTERNAL_ERROR, f"Codex could not log in: {error}") from error
         return AuthenticateResponse()
 
-    async def logout(self, request: LogoutRequest, codex: AppServerConnection) -> LogoutResponse:
+    async def log_out(self, codex: AppServerConnection) -> None:
         """Forget the credentials that Codex keeps. Raises RpcError -32603 with Codex's reason."""
-        del request
         try:
             await codex.account_logout()
         except CodexAcpError as error:
             raise RpcError(INTERNAL_ERROR, f"Codex could not log out: {error}") from error
-        return LogoutResponse()
 
     # The ways in.
 

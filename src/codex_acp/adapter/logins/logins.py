@@ -77,11 +77,18 @@ class Logins:
         return bool(request.method_id != GATEWAY)
 
     async def logout(self, request: v1.LogoutRequest) -> v1.LogoutResponse:
-        """See `Authentication.logout`."""
-        response = await self._authentication.logout(request, await self._app_server.client())
+        """See `log_out`."""
+        from codex_acp.acp._generated.v1.models import LogoutResponse
+
+        del request
+        await self.log_out()
+        return LogoutResponse()
+
+    async def log_out(self) -> None:
+        """Forget all by which the model is asked: see `Authentication.log_out`, and the gateway."""
+        await self._authentication.log_out(await self._app_server.client())
         self._check.forget()
         await self._providers.log_out()
-        return response
 
     async def status(self, request: v1.AuthStatusRequest) -> v1.AuthStatusResponse:
         """``auth/status`` (unstable): never an error. The client is told of changes from now on."""

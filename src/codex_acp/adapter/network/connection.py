@@ -264,8 +264,7 @@ class NetworkConnection:
     def cancel(self, notification: CancelNotification) -> None:
         """See `CodexAgent.cancel`; ignored for what this connection does not show."""
         session_id, sessions = notification.session_id, self._registry.sessions
-        below = (each for each in sessions.values() if each.has_below(session_id))
-        session = sessions.get(session_id) or next(below, None)
+        session = sessions.get(session_id) or self._registry.above(session_id)
         if session is None or session.client is not self.client:
             logger.warning("session/cancel names a session that its connection does not show")
         else:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import anyio
 
+from codex_acp.acp._generated.v1.models import PromptResponse
 from codex_acp.adapter.network.journal import Journal
 from codex_acp.errors import ConnectionClosed, RpcError, TransportError
 from codex_acp.mapping.events.session_events import (
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
         CompleteElicitationNotification,
         CreateElicitationRequest,
         CreateElicitationResponse,
-        PromptResponse,
     )
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.agent import CodexAgent
@@ -230,7 +230,14 @@ class NetworkSession:
         """Run a prompt for ``client``; it goes on if that connection ends, and not if it is given
         up.
         """
-        task = asyncio.ensure_future(run())
+        preconditions, session_id = self.agent.preconditions, self.session_id
+        scope = preconditions.waits(session_id)  # a cancel may be right behind it
+
+        async def begin() -> PromptResponse:
+            return PromptResponse(stop_reason="cancelled") if scope.cancel_called else await run()
+
+        task = asyncio.ensure_future(begin())
+        task.add_done_callback(lambda _: preconditions.goes_on(session_id, scope))
         self._prompts.add(task)
         task.add_done_callback(self._prompts.discard)
         task.add_done_callback(partial(self._prompt_ended, client))

@@ -118,10 +118,14 @@ class Registry:
     def owned(self, owner: str, session_id: str) -> bool:
         """Whether a session is this owner's, open or only stored, however its id is spelled."""
         session_id = canonical_id(session_id)
-        session = self.sessions.get(session_id)
+        session = self.sessions.get(session_id) or self.above(session_id)
         if session is not None:
             return session.owner == owner
         return self.owners.owns(owner, session_id)
+
+    def above(self, session_id: str) -> NetworkSession | None:
+        """The open session of whose sub-agents this is one; None: it is none's."""
+        return next((each for each in self.sessions.values() if each.has_below(session_id)), None)
 
     def left(self, client: Client) -> None:
         """A connection has ended: the sessions that it showed end, or are kept for a time."""

@@ -50,7 +50,7 @@ class QuickPrompts:
 
     async def _answer(self, session_id: str, message: list[TextBlock]) -> EncodedJson:
         early = self._sessions.ask_early(session_id, message)
-        if early is not None:  # else what it waits for has to know of it before a cancel comes
+        if early is not None:  # else it takes its place now: a cancel, or another, may be behind it
             await self._loaded()
         from codex_acp.mapping.v1.prompts import prompt_response
         from codex_acp.wire.codec import encode

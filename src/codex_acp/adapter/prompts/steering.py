@@ -39,6 +39,7 @@ async def answer_steering(
     session, blocks = agent.session(request.session_id), _blocks(request, version)
     running = session.prompts.turn
     taken: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    scope = agent.preconditions.waits(session.id)  # a cancel may be right behind it
 
     def inserted(message_id: str) -> None:
         if not taken.done():
@@ -46,8 +47,11 @@ async def answer_steering(
 
     async def run() -> None:
         failure = RpcError(REQUEST_CANCELLED, "the session's work was cancelled before that")
+        agent.preconditions.goes_on(session.id, scope)
         try:
-            await agent.run_prompt(session.id, blocks, inserted, joins=request.joins)
+            with scope:
+                if not scope.cancel_called:
+                    await agent.run_prompt(session.id, blocks, inserted, joins=request.joins)
         except RpcError as error:  # behind its place nobody waits for it
             failure = error
         finally:
@@ -59,6 +63,9 @@ async def answer_steering(
         await taken
     except NothingRuns:
         return {"outcome": "promptRequired", "reason": "noRunningTurn"}
+    except asyncio.CancelledError:  # the request was given up: nothing of it is sent later
+        scope.cancel()
+        raise
     joined = running is not None and session.prompts.turn is running
     return {"outcome": "injected" if joined else "startedNewTurn"}
 

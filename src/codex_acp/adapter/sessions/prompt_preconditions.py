@@ -73,17 +73,26 @@ class PromptPreconditions:
         opened = self._sessions.open_session(session_id)
         if opened is None or (self._sessions.is_live(session_id) and not opened.servers):
             return True
-        scope = CancelScope()
-        self._waiting.setdefault(session_id, []).append(scope)
+        scope = self.waits(session_id)
         try:
             with scope:
                 await self.live(session_id)
                 await self._servers(session_id)
         finally:
-            self._waiting[session_id].remove(scope)
-            if not self._waiting[session_id]:
-                del self._waiting[session_id]
+            self.goes_on(session_id, scope)
         return not scope.cancel_called
+
+    def waits(self, session_id: str) -> CancelScope:
+        """For a prompt that has no place among those of its session yet: `cancel` cancels it."""
+        scope = CancelScope()
+        self._waiting.setdefault(session_id, []).append(scope)
+        return scope
+
+    def goes_on(self, session_id: str, scope: CancelScope) -> None:
+        """It waits no more."""
+        self._waiting[session_id].remove(scope)
+        if not self._waiting[session_id]:
+            del self._waiting[session_id]
 
     def cancel(self, session_id: str) -> None:
         """The client cancelled the session's prompts, or closes it."""

@@ -37,12 +37,21 @@ SETTLE_SECONDS: Final = 0.3
 
 
 class SessionServices(NotificationSink):
-    """Of all sessions of one agent. ``spawn`` starts a task that may outlive its request."""
+    """Of all sessions of one agent. ``spawn`` starts a task that may outlive its request;
+    ``log_out`` is what ``/logout`` does.
+    """
 
-    def __init__(self, sessions: Sessions, config: Config, spawn: Spawn) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        config: Config,
+        spawn: Spawn,
+        log_out: Callable[[], Awaitable[None]],
+    ) -> None:
         self._sessions = sessions
         self._config = config
         self._spawn = spawn
+        self._log_out = log_out
         self._commands: dict[str, SessionCommands] = {}
         self._of_session: dict[str, OpenSession] = {}
         self._answering: set[str] = set()
@@ -89,6 +98,7 @@ class SessionServices(NotificationSink):
                     lambda: self._settings(session_id),
                     lambda wanted: self._config.plan_mode(session_id, wanted),
                     partial(self._mcp_started, session_id),
+                    self._log_out,
                     opened.audience is not None,
                 ),
             )

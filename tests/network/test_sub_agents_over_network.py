@@ -1,0 +1,52 @@
+"""Sub-agents' sessions over the network: their streams, and whose they are. On the real Codex."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from codex_acp.testing import CodexHome, ScriptedModel, Text
+from tests.e2e.sub_agents_bench import CONFIG, spawn, wait
+from tests.e2e_contract.contract_bench import Scenes
+from tests.network.http_client import HttpClient
+from tests.network.listening_adapter import ListeningAdapter
+from tests.network.served import ALICE, BOB, several_tokens
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+SCENES = Scenes()
+TASK = SCENES.add("task", [Text("Child is done.")])
+GO = SCENES.add("go", [spawn(TASK, "helper")], [wait("w")], [Text("Root is done.")])
+
+
+@pytest.mark.attack("network")
+async def test_their_owner_alone_reads_them_in_streams_of_their_own(tmp_path: Path) -> None:
+    can: dict[str, Any] = {"subagents": {}}
+    with (
+        ScriptedModel(SCENES.responses) as model,
+        CodexHome(model.base_url, config=CONFIG) as home,
+        ListeningAdapter(home.env, tmp_path, tokens=several_tokens(), scheme="http") as adapter,
+    ):
+        alice = HttpClient(adapter.url, ALICE, capabilities=can)
+        async with alice, HttpClient(adapter.url, BOB, capabilities=can) as bob:
+            session = await alice.new_session(home.workspace)
+            ended = await alice.outcome(await alice.prompt(session, GO))
+            assert ended["result"]["stopReason"] == "end_turn"
+            told = [each["update"] for each in alice.updates if each["sessionId"] == session]
+            child = next(u["sessionId"] for u in told if u["sessionUpdate"] == "subagent_update")
+            await alice.listen(child)
+            assert alice.statuses[-1] == 200
+            await alice.until(lambda: "Child is done." in alice.text(child))
+            where = {"sessionId": child, "cwd": str(home.workspace), "mcpServers": []}
+            assert (await alice.refused("session/load", where))["code"] == -32602
+
+            await bob.post({"jsonrpc": "2.0", "method": "session/cancel", "params": where})
+            blind = {"acp-session-id": child, "accept": "text/event-stream"}
+            assert (await bob.raw("GET", headers=blind)).status_code == 404
+            request = {"jsonrpc": "2.0", "id": 77, "method": "session/load", "params": where}
+            await bob.post(request, **{"acp-session-id": child})
+            assert (await bob.outcome(77))["error"]["code"] == -32002
