@@ -15,7 +15,7 @@ from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
 from codex_acp.adapter.logins.ways import login_ways
-from codex_acp.adapter.prompts.quick_prompts import QuickPrompts
+from codex_acp.adapter.prompts.quick_prompts import AnswerPrompt, QuickPrompts, at_its_end
 from codex_acp.adapter.sessions.after_opening import LOAD_AFTER_SECONDS, AfterOpening
 from codex_acp.adapter.sessions.opener import SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
@@ -138,10 +138,13 @@ class CodexAgent:
     def quick(self) -> Mapping[str, QuickHandler]:
         """The same answers for simple requests, before any model is loaded; see `Side`."""
         quick = {"initialize": self._quick_initialize, "session/new": self._quick_new_session}
+        return {**quick, **self.quick_prompts(at_its_end(self.run_prompt))}
+
+    def quick_prompts(self, answer: AnswerPrompt) -> Mapping[str, QuickHandler]:
+        """That of ``session/prompt``, in whichever version."""
         if self._ahead is None:
-            return quick
-        prompts = QuickPrompts(self._ahead, self._sessions, self.run_prompt)
-        return {**quick, "session/prompt": prompts}
+            return {}
+        return {"session/prompt": QuickPrompts(self._ahead, self._sessions, answer)}
 
     def join(self, side: AgentSide) -> None:
         """Give the agent the connection on which it serves."""
@@ -300,9 +303,11 @@ class CodexAgent:
     async def commands(self, session_id: str) -> Sequence[Command] | None:
         """The slash commands of an open session; the client is told them as an answer.
 
-        None while what reads them is not loaded: they follow then.
+        None while what a prompt needs is not loaded: they follow then.
         """
-        return None if self._services is None else await self._services.told_commands(session_id)
+        if self._services is None or (self._ahead is not None and self._ahead.loading):
+            return None
+        return await self._services.told_commands(session_id)
 
     @cached_property
     def methods(self) -> SessionMethods:

@@ -95,7 +95,9 @@ def _in_v2(agent: CodexAgent) -> AgentHandlers:
     """Loaded with the first client that speaks v2."""
     from codex_acp.adapter.agent_v2 import AgentInV2
 
-    return AgentInV2(agent, agent.start).handlers(extensions_of(lambda _: agent, 2))
+    return AgentInV2(agent, agent.start, agent.quick_prompts).handlers(
+        extensions_of(lambda _: agent, 2)
+    )
 
 
 def run_stdio(

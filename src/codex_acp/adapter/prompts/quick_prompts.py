@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.mapping.events.content import Block, TextBlock
 
-__all__ = ["QuickPrompts"]
+__all__ = ["AnswerPrompt", "QuickPrompts", "at_its_end"]
 
 
 class RunPrompt(Protocol):
@@ -31,13 +31,35 @@ class RunPrompt(Protocol):
     ) -> PromptDone: ...
 
 
+class AnswerPrompt(Protocol):
+    """Has a prompt run; its answer in one version of ACP."""
+
+    async def __call__(
+        self, session_id: str, blocks: Sequence[TextBlock], early: EarlyTurn | None
+    ) -> EncodedJson: ...
+
+
+def at_its_end(run_prompt: RunPrompt) -> AnswerPrompt:
+    """The answer of v1."""
+
+    async def answer(
+        session_id: str, blocks: Sequence[TextBlock], early: EarlyTurn | None
+    ) -> EncodedJson:
+        from codex_acp.mapping.v1.prompts import prompt_response
+        from codex_acp.wire.codec import encode
+
+        return encode(prompt_response(*await run_prompt(session_id, blocks, early=early)))
+
+    return answer
+
+
 class QuickPrompts:
     """See `Side`, ``quick``: called with the params of each ``session/prompt``."""
 
-    def __init__(self, ahead: LoadAhead, sessions: Sessions, run_prompt: RunPrompt) -> None:
+    def __init__(self, ahead: LoadAhead, sessions: Sessions, answer: AnswerPrompt) -> None:
         self._ahead = ahead
         self._sessions = sessions
-        self._run_prompt = run_prompt
+        self._answer_prompt = answer
 
     def __call__(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
         """What answers it; None: it is read by the models."""
@@ -52,11 +74,7 @@ class QuickPrompts:
         early = self._sessions.ask_early(session_id, message)
         if early is not None:  # else it takes its place now: a cancel, or another, may be behind it
             await self._loaded()
-        from codex_acp.mapping.v1.prompts import prompt_response
-        from codex_acp.wire.codec import encode
-
-        done = await self._run_prompt(session_id, message, early=early)
-        return encode(prompt_response(*done))
+        return await self._answer_prompt(session_id, message, early)
 
     async def _loaded(self) -> None:
         try:

@@ -93,7 +93,8 @@ class Session:
 
     def begin(self, early: EarlyTurn) -> None:
         """The turn of its first prompt was asked for before; `prompt` waits for its end."""
-        self.prompts.begin(early, lambda taken: self._inserted(taken, early.message, None))
+        told = early.inserted.set_result
+        self.prompts.begin(early, lambda taken: self._inserted(taken, early.message, told))
 
     async def prompt(
         self,
