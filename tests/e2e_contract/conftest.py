@@ -9,11 +9,6 @@ import pytest
 from tests.e2e_contract.contract_bench import VERSIONS, ContractBench
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """The marks `IN_V1_ONLY` and `IN_V2_ONLY`."""
-    config.addinivalue_line("markers", "in_version(number): only with this version of ACP")
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what a test is not run in. Not by parametrizing ``version`` again: fixtures of the
     module would not notice."""
