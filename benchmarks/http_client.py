@@ -8,6 +8,7 @@ import queue
 import socket
 import threading
 import time
+from contextlib import closing
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -28,6 +29,9 @@ class _Requests(Protocol):
 
     def listen(self, headers: dict[str, str], take: Any) -> None:
         """Give each event of a stream to ``take``."""
+
+    def close(self) -> None:
+        """Close the sockets of a server that has ended."""
 
 
 class HttpClient:
@@ -55,6 +59,10 @@ class HttpClient:
         """The next message, with the time of its arrival."""
         return self._came.get()
 
+    def close(self) -> None:
+        """Once the server has ended, which ends the streams."""
+        self._requests.close()
+
     def _listen(self, session: str | None) -> None:
         key = session or ""
         if key in self._sessions:
@@ -78,6 +86,7 @@ class Http1:
         parts = urlsplit(url)
         self._where, self._path = parts.netloc, parts.path
         self._posting = http.client.HTTPConnection(self._where)
+        self._reading: list[threading.Thread] = []
 
     def post(self, headers: dict[str, str], body: bytes) -> tuple[dict[str, str], bytes]:
         """See `_Requests`."""
@@ -92,10 +101,18 @@ class Http1:
         got = connection.getresponse()
 
         def read() -> None:
-            while line := got.readline():
-                take(line)
+            with closing(connection), got:
+                while line := got.readline():
+                    take(line)
 
-        threading.Thread(target=read, daemon=True).start()
+        self._reading.append(threading.Thread(target=read, daemon=True))
+        self._reading[-1].start()
+
+    def close(self) -> None:
+        """See `_Requests`."""
+        self._posting.close()
+        for thread in self._reading:
+            thread.join()
 
 
 class Http2:
@@ -112,7 +129,8 @@ class Http2:
         self._answers: dict[int, queue.SimpleQueue[Any]] = {}
         self._frames.initiate_connection()
         self._flush()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
 
     def post(self, headers: dict[str, str], body: bytes) -> tuple[dict[str, str], bytes]:
         """See `_Requests`."""
@@ -135,6 +153,11 @@ class Http2:
             self._flush()
         opened.get()
 
+    def close(self) -> None:
+        """See `_Requests`."""
+        self._reading.join()
+        self._socket.close()
+
     def _begin(self, method: str, headers: dict[str, str], *, ends: bool) -> int:
         stream = self._frames.get_next_available_stream_id()
         pseudo = {
@@ -150,7 +173,7 @@ class Http2:
         self._socket.sendall(self._frames.data_to_send())
 
     def _read(self) -> None:
-        while data := self._socket.recv(65536):
+        while data := self._received():
             with self._lock:
                 events = self._frames.receive_data(data)
                 for event in events:
@@ -167,3 +190,9 @@ class Http2:
                         self._takes[event.stream_id](line)
                 elif isinstance(event, DataReceived):
                     self._answers[event.stream_id].put(event.data)
+
+    def _received(self) -> bytes:
+        try:
+            return self._socket.recv(65536)
+        except ConnectionError:  # the server has ended
+            return b""

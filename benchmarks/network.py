@@ -225,6 +225,7 @@ def run(rounds: int, deltas: int, sessions: int) -> Samples:
                 with Listening(stand_in, Path(scratch), "http") as adapter:
                     client = HttpClient(version(adapter.url))
                     note(name, {LATENCY: latency(client, Path(scratch), deltas)})
+                client.close()
         with ScriptedModel([]) as model, CodexHome(model.base_url) as home:
             env = home.env | {"CODEX_PATH": find_codex().path}
             note(WEBSOCKET, memory(env, home.workspace, sessions))

@@ -213,7 +213,7 @@ def test_a_new_kind_of_event_fails_mypy_in_the_rendering_of_each_version(
 ) -> None:
     events = tree.after().root / "src/codex_acp/mapping/events/session_events.py"
     before = events.read_text("utf-8")
-    more = before.replace("    | StateChanged\n)", "    | StateChanged\n    | PlanStep\n)")
+    more = before.replace("    | StateChanged\n", "    | StateChanged\n    | PlanStep\n")
     assert more != before
     renderings = ("mapping/v1/updates.py", "mapping/v2/updates.py")
     try:

@@ -143,6 +143,12 @@ def test_only_what_runs_in_its_own_session_can_be_cancelled_and_only_once(bench:
         assert again["code"] == -32602, "it has ended"
 
 
+def test_a_session_that_is_not_open_is_as_closed_as_it_can_be(bench: V2Bench) -> None:
+    other = bench.ask("session/new", {"cwd": str(bench.home.workspace)})["sessionId"]
+    for session in (other, other, "nobody"):
+        assert bench.ask("session/close", {"sessionId": session}) == {}
+
+
 def test_a_cancel_of_what_does_not_run_is_ignored(bench: V2Bench) -> None:
     for session in (bench.session, "nobody", 7):
         bench.adapter.send({"method": "session/cancel", "params": {"sessionId": session}})

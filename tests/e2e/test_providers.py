@@ -11,6 +11,8 @@ from tests.e2e.sub_agents_bench import SubAgentBench
 from tests.e2e_contract.contract_bench import Scenes
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from codex_acp.testing import ModelRequest, Step
 
 pytestmark = pytest.mark.e2e
@@ -77,8 +79,15 @@ def test_a_gateway_serves_new_and_loaded_sessions_until_it_is_disabled(version: 
         assert bench.home.config_file.read_text("utf-8") == before
         assert b"providers/set" in bench.transcript.read_bytes()
         assert SECRET not in bench.adapter.stderr
-        stored = [each for each in bench.home.root.rglob("*") if each.is_file()]
-        assert not [each for each in stored if SECRET.encode() in each.read_bytes()]
+        assert not [each for each in bench.home.root.rglob("*") if SECRET.encode() in content(each)]
+
+
+def content(path: Path) -> bytes:
+    """Of a file; nothing of a directory, or of what Codex has moved away meanwhile."""
+    try:
+        return path.read_bytes() if path.is_file() else b""
+    except FileNotFoundError:
+        return b""
 
 
 def test_7_2_an_open_session_goes_by_the_gateway_in_its_sandbox_or_says_why_not() -> None:

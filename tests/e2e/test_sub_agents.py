@@ -140,7 +140,7 @@ def test_sub_agents_of_sub_agents_that_outlive_the_prompt_are_below_each_other()
         bench.prompt(TOP)
         ((middle, about),) = bench.children().items()
         assert about["description"] == MIDDLE
-        assert about["state"]["state"] == "running"
+        bench.wait(bench.session, lambda u: u.get("state") == {"state": "running"})
         bench.wait(middle, lambda u: u["sessionUpdate"] == "subagent_update")
         ((below, of_below),) = bench.children(middle).items()
         assert of_below["description"] == BELOW

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import anyio
 import pytest
@@ -13,9 +13,7 @@ from codex_acp.runtime import AgentRuntime, AgentSpec, Permission, SessionClosed
 from tests.network.listening_adapter import TOKEN, WAIT
 from tests.network.served import served, until
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+CERTIFICATE = str(Path(__file__).with_name("localhost.pem"))
 
 PROFILES = pytest.mark.parametrize("scheme", ["ws", "http"])
 """Of ACP over the network."""
@@ -58,6 +56,22 @@ async def test_sessions_can_share_a_connection(tmp_path: Path, scheme: str) -> N
             await three.detach()
         await two.detach()
         assert (await one.run("hello")).text == "Hello."
+
+
+async def test_sessions_share_a_connection_of_http2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", CERTIFICATE)
+    async with (
+        served(tmp_path, scheme="https", certificate=CERTIFICATE) as server,
+        AgentRuntime() as runtime,
+    ):
+        url = server.url.replace("127.0.0.1", "localhost")
+        spec = AgentSpec.remote(url, TOKEN, shared=True)
+        with anyio.fail_after(WAIT):
+            sessions = [await runtime.open(spec, cwd=tmp_path) for _ in range(12)]
+            for session in reversed(sessions):
+                assert (await session.run("hello")).text == "Hello."
 
 
 @PROFILES

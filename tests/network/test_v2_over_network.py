@@ -36,7 +36,7 @@ async def test_a_question_moves_from_a_client_of_v1_to_one_of_v2(tmp_path: Path)
         where: Json = {"sessionId": session, "cwd": str(server.cwd), "mcpServers": []}
         async with server.connect(BOB, version=2) as bob:
             assert (await bob.refused("session/resume", where))["code"] == -32002
-            assert (await bob.refused("session/close", {"sessionId": session}))["code"] == -32002
+            await bob.ask("session/close", {"sessionId": session})  # of what is not there, for him
             assert (await bob.refused("auth/login", {"methodId": "x"}))["code"] == -32601
         async with server.connect(ALICE, version=2) as client:
             assert client.initialized["protocolVersion"] == 2

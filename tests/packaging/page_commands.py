@@ -63,7 +63,7 @@ WAYS = {
     ' -H "Accept: text/event-stream" -H "Acp-Connection-Id: $CONNECTION"': Way(
         goes_on=True, exit_code=-2
     ),
-    "codex-acp-sdk run --connect ws://127.0.0.1:8765/acp --token-file tokens"
+    "codex-acp-sdk run --connect http://127.0.0.1:8765/acp --token-file tokens"
     ' --cwd /srv/project "Hello"': _ASKED,
     f'codex-acp-sdk run "{QUESTION}"': _ASKED,
     'codex-acp-sdk run --command "my-agent --acp" "Go."': Way("You said: Go."),
@@ -73,6 +73,8 @@ WAYS = {
         "It is gone.", typed=((" to choose; Enter rejects: ", CHOOSE_FIRST),)
     ),
     "codex-acp-sdk chat": _CHAT,
+    "codex-acp-sdk chat --connect ws://127.0.0.1:8765/acp --token-file tokens"
+    " --cwd /srv/project": _CHAT,
     "codex-acp-sdk chat --last": Way(ANSWER, typed=((READY, "\x04"),)),
     "codex-acp-sdk chat --resume": Way(ANSWER, typed=((READY, "1\r"), (READY, "\x04"))),
     "codex-acp-sdk chat --list": Way(QUESTION, typed=(("", ""),)),

@@ -19,7 +19,7 @@ from codex_acp.adapter.providers_v2 import ProvidersInV2
 from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.encode import encode_json
-from codex_acp.jsonrpc.message import INVALID_PARAMS, REQUEST_CANCELLED
+from codex_acp.jsonrpc.message import INVALID_PARAMS, REQUEST_CANCELLED, RESOURCE_NOT_FOUND
 from codex_acp.mapping.session.setup import simple_thread_params
 from codex_acp.mapping.v2 import handshake
 from codex_acp.mapping.v2.offers import command, option
@@ -214,8 +214,12 @@ class AgentInV2:
         return cast("v2.ListSessionsResponse", _answer("ListSessionsResponse", found))
 
     async def close_session(self, request: v2.CloseSessionRequest) -> v2.CloseSessionResponse:
-        """See `SessionMethods.close`."""
-        await self._agent.close_session(_in_v1("CloseSessionRequest", request))
+        """See `SessionMethods.close`; one that is not open is as closed as it can be."""
+        try:
+            await self._agent.close_session(_in_v1("CloseSessionRequest", request))
+        except RpcError as error:
+            if error.code != RESOURCE_NOT_FOUND:
+                raise
         return cast("v2.CloseSessionResponse", _answer("CloseSessionResponse", {}))
 
     async def delete_session(self, request: v2.DeleteSessionRequest) -> v2.DeleteSessionResponse:
