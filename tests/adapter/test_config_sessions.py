@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import anyio
+import pytest
 
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
+from codex_acp.errors import RpcError
 from codex_acp.mapping.config.options import options_of
 from codex_acp.testing import Expect, ScriptedAppServer
 from tests.adapter.config_bench import (
@@ -22,8 +24,6 @@ from tests.adapter.config_bench import (
 from tests.support.config_samples import MODELS, PROFILES, started
 
 if TYPE_CHECKING:
-    import pytest
-
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.config.options import ConfigView, Option
 
@@ -206,3 +206,19 @@ async def test_after_a_loss_of_codex_the_session_is_as_before_and_the_client_hea
             ]
             assert asked == [{"threadId": THREAD, "serviceTier": "flex"}]
             assert bench.updates == []
+
+
+@pytest.mark.attack("app-server")
+async def test_7_2_a_session_that_may_do_more_than_was_chosen_is_not_gone_on_with() -> None:
+    async with ConfigBench(*LISTS) as bench:
+        await bench.open()
+        chosen = bench.config.options(THREAD)
+        no = {"code": -32600, "message": "not now"}
+        script = [*LISTS[:2], *2 * [Expect("thread/settings/update", error=no)]]
+        async with ScriptedAppServer(script) as server, AppServerConnection(server.link) as codex:
+            wider = started(approvalPolicy="never", sandbox=FULL)
+            for _ in range(2):  # what was chosen is not forgotten
+                with anyio.fail_after(60), pytest.raises(RpcError, match="its mode again"):
+                    await bench.config.moved(THREAD, codex, wider)
+            assert len(server.player.received) > 2
+            assert bench.config.options(THREAD) == chosen

@@ -151,13 +151,24 @@ class Config:
         return self.answer(session_id)
 
     async def moved(self, session_id: str, codex: AppServerConnection, result: JsonValue) -> None:
-        """The thread of an open session was resumed on another connection: ``thread/resume``."""
+        """The thread of an open session was resumed on another connection: ``thread/resume``.
+
+        Raises RpcError if Codex may do other things in it now than before, and will not change it.
+        """
         session = self._sessions.get(session_id)
         if session is None:
             return
         async with session.lock:
             before = session.move(self._of(codex), result)
-            await self._restore(session, before)
+            try:
+                await session.change(difference(before, session.settings))
+            except RpcError as error:
+                if session.settings.access != before.access:
+                    session.settings = before  # what is wanted, when it is tried again
+                    self._tell(session)
+                    message = f"the session could not be given its mode again: {error.message}"
+                    raise RpcError(error.code, message, error.data) from error
+                logger.warning("session %s: settings are not as before: %s", session.id, error)
         self._tell(session)
 
     def closed(self, session_id: str) -> None:

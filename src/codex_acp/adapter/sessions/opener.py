@@ -232,6 +232,9 @@ class SessionOpener:
                 held.hand_over(session)
             try:
                 await self._config.moved(session_id, codex, result)
+            except RpcError:
+                opened.unloaded = True  # it may do more than was chosen: nothing runs in it
+                raise
             except CodexAcpError as error:
                 logger.warning("session %s: its settings are not known: %s", session_id, error)
 
