@@ -15,7 +15,6 @@ from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
 from codex_acp.adapter.logins.ways import login_ways
-from codex_acp.adapter.prompts.quick_prompts import AnswerPrompt, QuickPrompts, at_its_end
 from codex_acp.adapter.sessions.after_opening import LOAD_AFTER_SECONDS, AfterOpening
 from codex_acp.adapter.sessions.opener import SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
@@ -137,14 +136,7 @@ class CodexAgent:
 
     def quick(self) -> Mapping[str, QuickHandler]:
         """The same answers for simple requests, before any model is loaded; see `Side`."""
-        quick = {"initialize": self._quick_initialize, "session/new": self._quick_new_session}
-        return {**quick, **self.quick_prompts(at_its_end(self.run_prompt))}
-
-    def quick_prompts(self, answer: AnswerPrompt) -> Mapping[str, QuickHandler]:
-        """That of ``session/prompt``, in whichever version."""
-        if self._ahead is None:
-            return {}
-        return {"session/prompt": QuickPrompts(self._ahead, self._sessions, answer)}
+        return {"initialize": self._quick_initialize, "session/new": self._quick_new_session}
 
     def join(self, side: AgentSide) -> None:
         """Give the agent the connection on which it serves."""

@@ -57,9 +57,8 @@ Start: TypeAlias = (
 
 
 class AgentInV2:
-    """The methods of ``agent`` as v2 has them. ``start`` and ``quick_prompts`` are those of
-    `CodexAgent`, where it has them: then a simple ``session/new`` and a first prompt of text are
-    answered before the models are loaded.
+    """The methods of ``agent`` as v2 has them. With `CodexAgent.start` and `quick_prompts` a simple
+    ``session/new`` and a first prompt of text are answered before the models are loaded.
     """
 
     def __init__(

@@ -11,8 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from codex_acp.acp.conventions import QuickHandler
     from codex_acp.adapter.load_ahead import LoadAhead
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.prompts.host import PromptDone
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.mapping.events.content import Block, TextBlock
 
-__all__ = ["AnswerPrompt", "QuickPrompts", "at_its_end"]
+__all__ = ["AnswerPrompt", "at_its_end", "quick_prompts"]
 
 
 class RunPrompt(Protocol):
@@ -53,7 +54,14 @@ def at_its_end(run_prompt: RunPrompt) -> AnswerPrompt:
     return answer
 
 
-class QuickPrompts:
+def quick_prompts(
+    ahead: LoadAhead | None, sessions: Sessions, answer: AnswerPrompt
+) -> Mapping[str, QuickHandler]:
+    """What is quick of a dialect's prompts: nothing, where nothing is loaded ahead."""
+    return {} if ahead is None else {"session/prompt": _QuickPrompts(ahead, sessions, answer)}
+
+
+class _QuickPrompts:
     """See `Side`, ``quick``: called with the params of each ``session/prompt``."""
 
     def __init__(self, ahead: LoadAhead, sessions: Sessions, answer: AnswerPrompt) -> None:
