@@ -11,6 +11,7 @@ import pytest
 from codex_acp.cli.adapter_variables import read_variables
 from codex_acp.cli.serve import ADAPTER_VARIABLES
 from codex_acp.errors import MisuseError
+from codex_acp.transcript.secrets import scrub
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,6 +85,14 @@ def test_what_may_be_secret_stands_on_no_command_line(config: dict[str, Any]) ->
     read = read_variables({"CODEX_CONFIG": json.dumps(config)})
     assert "s3cret" not in str((read.arguments, read.said, read.defaults.said))
     assert "s3cret" in str(read.defaults.config)
+
+
+@pytest.mark.attack("client")
+def test_what_may_be_secret_stands_in_no_log() -> None:
+    provider = {"name": "m", "http_headers": {"x-proof": "s3cret-of-a-header"}}
+    config = {"model_providers": {"m": provider, "a b": {"query_params": {"k": "s3cret-of-b"}}}}
+    read_variables({"CODEX_CONFIG": json.dumps(config)})
+    assert "s3cret" not in scrub("x-proof is s3cret-of-a-header, k is s3cret-of-b")
 
 
 def test_what_says_nothing_of_access_is_not_told_in_each_session() -> None:

@@ -85,6 +85,10 @@ def read_variables(environment: Mapping[str, str]) -> AdapterVariables:
             private[key] = value
         else:
             arguments += ["-c", f"{key}={_toml(key, value)}"]
+    if private:  # each thread is opened with it, which a transcript may record
+        from codex_acp.transcript.secrets import remember_secrets
+
+        remember_secrets(_texts(list(private.values())))
     provider = environment.get(PROVIDER)
     if provider:
         arguments += ["-c", f"model_provider={_toml(PROVIDER, provider)}"]
@@ -141,6 +145,14 @@ def _holds_private(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     return any(_PRIVATE.search(key) or _holds_private(inner) for key, inner in value.items())
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
 
 
 def _toml(key: str, value: Any) -> str:
