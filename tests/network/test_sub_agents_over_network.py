@@ -38,9 +38,10 @@ async def test_their_owner_alone_reads_them_in_streams_of_their_own(tmp_path: Pa
             assert ended["result"]["stopReason"] == "end_turn"
             told = [each["update"] for each in alice.updates if each["sessionId"] == session]
             child = next(u["sessionId"] for u in told if u["sessionUpdate"] == "subagent_update")
+            # A client that opens no stream for it is told on that of the connection.
+            await alice.until(lambda: "Child is done." in alice.text(child))
             await alice.listen(child)
             assert alice.statuses[-1] == 200
-            await alice.until(lambda: "Child is done." in alice.text(child))
             where = {"sessionId": child, "cwd": str(home.workspace), "mcpServers": []}
             assert (await alice.refused("session/load", where))["code"] == -32602
 

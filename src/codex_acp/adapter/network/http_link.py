@@ -27,7 +27,7 @@ from codex_acp.transport.json_decoding import default_loads
 from codex_acp.transport.streamable_http import CLOSING, LOAD, as_event
 
 if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import Message, RequestId
+    from codex_acp.jsonrpc.message import JsonValue, Message, RequestId
     from codex_acp.transport.link import Receiver
 
 __all__ = ["AcceptedHttpLink"]
@@ -253,6 +253,8 @@ class AcceptedHttpLink:
                     found = self._questions.pop(_key(request_id), None)
                 self._stream(None if found is None else found.session).put(as_event(line))
             case Notification():
+                if (child := _announced(message.params)) is not None:
+                    self.expect(child)
                 self._stream(self._where(message)).put(as_event(line))
 
     def _where(self, message: Request | Notification) -> str | None:
@@ -315,6 +317,15 @@ class AcceptedHttpLink:
 
     def _end_idle(self) -> None:
         self.end(ConnectionClosed(f"{self._name} has read no stream for {self._idle_seconds:g} s"))
+
+
+def _announced(params: JsonValue) -> str | None:
+    """The session of a sub-agent that its client is told of."""
+    update = params.get("update") if isinstance(params, dict) else None
+    if not isinstance(update, dict) or update.get("sessionUpdate") != "subagent_update":
+        return None
+    child = update.get("sessionId")
+    return child if isinstance(child, str) else None
 
 
 def _key(request_id: RequestId) -> _Key:
