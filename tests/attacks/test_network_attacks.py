@@ -196,7 +196,6 @@ async def test_nothing_of_a_session_can_be_had_with_anothers_token_in_v2(server:
         "session/fork": {"cwd": str(server.cwd)},
         "session/set_config_option": {"configId": "mode", "type": "id", "value": "x"},
         "session/set_title": {"title": "mine"},
-        "session/close": {},
         "session/delete": {},
         "session/archive": {},
         "session/unarchive": {},
@@ -215,6 +214,8 @@ async def test_nothing_of_a_session_can_be_had_with_anothers_token_in_v2(server:
                 none = "00000000-0000-7000-8000-00000000ffff"
                 nobodys = await bob.refused(method, {**params, "sessionId": none})
                 assert theirs["code"] == nobodys["code"] == -32002, method
+        for there in (session, none):  # what is not there for him is as closed as it can be
+            assert await bob.ask("session/close", {"sessionId": there}) == {}
         assert (await bob.ask("session/list", {}))["sessions"] == []
         await bob.send({"method": "session/cancel", "params": {"sessionId": session}})
         chosen = asked["params"]["options"][0]["optionId"]

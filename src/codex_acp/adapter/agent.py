@@ -15,6 +15,7 @@ from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
 from codex_acp.adapter.logins.ways import login_ways
+from codex_acp.adapter.prompts.quick_prompts import QuickPrompts
 from codex_acp.adapter.sessions.after_opening import LOAD_AFTER_SECONDS, AfterOpening
 from codex_acp.adapter.sessions.opener import SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
@@ -136,7 +137,11 @@ class CodexAgent:
 
     def quick(self) -> Mapping[str, QuickHandler]:
         """The same answers for simple requests, before any model is loaded; see `Side`."""
-        return {"initialize": self._quick_initialize, "session/new": self._quick_new_session}
+        quick = {"initialize": self._quick_initialize, "session/new": self._quick_new_session}
+        if self._ahead is None:
+            return quick
+        prompts = QuickPrompts(self._ahead, self._sessions, self.run_prompt)
+        return {**quick, "session/prompt": prompts}
 
     def join(self, side: AgentSide) -> None:
         """Give the agent the connection on which it serves."""
@@ -293,13 +298,9 @@ class CodexAgent:
         return await self.config.set_config_option(request)
 
     async def commands(self, session_id: str) -> Sequence[Command] | None:
-        """The slash commands of an open session; the client is told them as an answer.
-
-        None while what a prompt needs is not loaded: they follow then.
-        """
-        if self._services is None or (self._ahead is not None and self._ahead.loading):
-            return None
-        return await self._services.told_commands(session_id)
+        """The slash commands of an open session, told by an answer; None: they follow, when loaded."""
+        services = None if self._ahead is not None and self._ahead.loading else self._services
+        return None if services is None else await services.told_commands(session_id)
 
     @cached_property
     def methods(self) -> SessionMethods:

@@ -34,10 +34,8 @@ if TYPE_CHECKING:
         AgentRequestHandlers,
         UnstableAgentRequestHandlers,
     )
-    from codex_acp.acp.conventions import ExtensionHandler, QuickHandler
+    from codex_acp.acp.conventions import ExtensionHandler
     from codex_acp.adapter.agent_methods import AgentMethods
-    from codex_acp.adapter.prompts.early_turn import EarlyTurn
-    from codex_acp.adapter.prompts.quick_prompts import AnswerPrompt
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.mapping.events.content import Block
     from codex_acp.wire.model import WireModel
@@ -57,20 +55,14 @@ Start: TypeAlias = (
 
 
 class AgentInV2:
-    """The methods of ``agent`` as v2 has them. With `CodexAgent.start` and `quick_prompts` a simple
-    ``session/new`` and a first prompt of text are answered before the models are loaded.
+    """The methods of ``agent`` as v2 has them. ``start`` is `CodexAgent.start`, where it has that:
+    then a simple ``session/new`` is answered before the models are loaded.
     """
 
-    def __init__(
-        self,
-        agent: AgentMethods,
-        start: Start | None = None,
-        quick_prompts: Callable[[AnswerPrompt], Mapping[str, QuickHandler]] | None = None,
-    ) -> None:
+    def __init__(self, agent: AgentMethods, start: Start | None = None) -> None:
         self._agent = agent
         self._providers = ProvidersInV2(agent)
         self._begin = start
-        self._quick_prompts = {} if quick_prompts is None else quick_prompts(self._answer_prompt)
         self._unbegun: dict[str, list[CancelScope]] = {}
         """Prompts by session that came in one read with what follows them."""
 
@@ -80,11 +72,7 @@ class AgentInV2:
             self.requests(),
             self.notifications(),
             self.unstable(),
-            quick={
-                "initialize": self._quick_initialize,
-                "session/new": self._quick_new_session,
-                **self._quick_prompts,
-            },
+            quick={"initialize": self._quick_initialize, "session/new": self._quick_new_session},
             extensions=extensions,
         )
 
@@ -283,26 +271,14 @@ class AgentInV2:
         from codex_acp.mapping.v2 import requests
 
         blocks = requests.blocks_of(request.prompt)
-        answer = {"messageId": await self._message_id(request.session_id, blocks, None)}
-        return cast("v2.PromptResponse", _answer("PromptResponse", answer))
-
-    async def _answer_prompt(
-        self, session_id: str, blocks: Sequence[Block], early: EarlyTurn | None
-    ) -> EncodedJson:
-        return encode_json({"messageId": await self._message_id(session_id, blocks, early)})
-
-    async def _message_id(
-        self, session_id: str, blocks: Sequence[Block], early: EarlyTurn | None
-    ) -> str:
-        """Of a prompt that is run, once Codex has taken it."""
-        session_id = self._agent.session(session_id).id
+        session_id = self._agent.session(request.session_id).id
         inserted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         scope = CancelScope()
-        if early is None:  # else it has its place, and a cancel finds it there
-            self._unbegun.setdefault(session_id, []).append(scope)
-        self._agent.spawn(lambda: self._run(session_id, blocks, early, inserted, scope))
+        self._unbegun.setdefault(session_id, []).append(scope)
+        self._agent.spawn(lambda: self._run(session_id, blocks, inserted, scope))
         try:
-            return await inserted
+            answer = {"messageId": await inserted}
+            return cast("v2.PromptResponse", _answer("PromptResponse", answer))
         except asyncio.CancelledError:
             scope.cancel()
             raise
@@ -311,7 +287,6 @@ class AgentInV2:
         self,
         session_id: str,
         blocks: Sequence[Block],
-        early: EarlyTurn | None,
         inserted: asyncio.Future[str],
         scope: CancelScope,
     ) -> None:
@@ -319,15 +294,13 @@ class AgentInV2:
             if not inserted.done():
                 inserted.set_result(message_id)
 
-        if early is not None:
-            early.inserted.add_done_callback(lambda done: taken(done.result()))
         failure = RpcError(REQUEST_CANCELLED, "the prompt was cancelled before Codex had taken it")
         if scope in (unbegun := self._unbegun.get(session_id, [])):
             unbegun.remove(scope)
         try:
             with scope:
                 if not scope.cancel_called:
-                    await self._agent.run_prompt(session_id, blocks, taken, early=early)
+                    await self._agent.run_prompt(session_id, blocks, taken)
         except RpcError as error:  # behind its place, the session's state has told it
             failure = error
         finally:

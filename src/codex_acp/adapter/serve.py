@@ -6,7 +6,6 @@ import asyncio
 import gc
 import logging
 import signal
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp.agent_side import AgentSide
@@ -14,7 +13,6 @@ from codex_acp.acp.conventions import acp_connection
 from codex_acp.adapter.agent import CodexAgent
 from codex_acp.adapter.extensions import extensions_of
 from codex_acp.adapter.load_ahead import LoadAhead
-from codex_acp.adapter.prompts.quick_prompts import at_its_end, quick_prompts
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.adapter.side_tasks import SideTasks
 from codex_acp.errors import TransportError
@@ -22,11 +20,9 @@ from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
 from codex_acp.transport.orphans import adopt_orphans
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
 
-    from codex_acp.acp.conventions import QuickHandler
     from codex_acp.acp.v2 import AgentHandlers
-    from codex_acp.adapter.prompts.quick_prompts import AnswerPrompt
     from codex_acp.adapter.session_defaults import SessionDefaults
     from codex_acp.codex.connection.handshake import Hello
     from codex_acp.codex.connection.launch import LaunchOptions
@@ -76,15 +72,14 @@ async def serve_link(
     tasks = SideTasks()
     try:
         agent = CodexAgent(app_server, tasks.start, transcript, when_loaded, ahead)
-        prompts = partial(quick_prompts, ahead, agent.parts[0])
         side = AgentSide(
             connection,
             agent.requests() if 1 in versions else None,
             agent.notifications() if 1 in versions else None,
-            quick={**agent.quick(), **prompts(at_its_end(agent.run_prompt))},
+            quick=agent.quick(),
             unstable=agent.unstable(),
             extensions=extensions_of(lambda _: agent, 1),
-            v2=(lambda: _in_v2(agent, prompts)) if 2 in versions else None,
+            v2=(lambda: _in_v2(agent)) if 2 in versions else None,
         )
         agent.join(side)
         try:
@@ -96,14 +91,11 @@ async def serve_link(
         await app_server.aclose()
 
 
-def _in_v2(
-    agent: CodexAgent, prompts: Callable[[AnswerPrompt], Mapping[str, QuickHandler]]
-) -> AgentHandlers:
+def _in_v2(agent: CodexAgent) -> AgentHandlers:
     """Loaded with the first client that speaks v2."""
     from codex_acp.adapter.agent_v2 import AgentInV2
 
-    in_v2 = AgentInV2(agent, agent.start, prompts)
-    return in_v2.handlers(extensions_of(lambda _: agent, 2))
+    return AgentInV2(agent, agent.start).handlers(extensions_of(lambda _: agent, 2))
 
 
 def run_stdio(

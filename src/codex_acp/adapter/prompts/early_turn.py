@@ -40,8 +40,6 @@ class EarlyTurn:
         self._asked = asyncio.ensure_future(codex.call_raw("turn/start", params))
         self._asked.add_done_callback(_seen)
         self._prompt: QueuedPrompt | None = None
-        self.inserted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """The message's id, once Codex has taken it."""
 
     async def start(self) -> str:
         """The turn's id. Raises as every call."""

@@ -11,9 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from codex_acp.acp.conventions import QuickHandler
     from codex_acp.adapter.load_ahead import LoadAhead
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.prompts.host import PromptDone
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.mapping.events.content import Block, TextBlock
 
-__all__ = ["AnswerPrompt", "at_its_end", "quick_prompts"]
+__all__ = ["QuickPrompts"]
 
 
 class RunPrompt(Protocol):
@@ -32,42 +31,13 @@ class RunPrompt(Protocol):
     ) -> PromptDone: ...
 
 
-class AnswerPrompt(Protocol):
-    """Has a prompt run; its answer in one version of ACP."""
-
-    async def __call__(
-        self, session_id: str, blocks: Sequence[TextBlock], early: EarlyTurn | None
-    ) -> EncodedJson: ...
-
-
-def at_its_end(run_prompt: RunPrompt) -> AnswerPrompt:
-    """The answer of v1."""
-
-    async def answer(
-        session_id: str, blocks: Sequence[TextBlock], early: EarlyTurn | None
-    ) -> EncodedJson:
-        from codex_acp.mapping.v1.prompts import prompt_response
-        from codex_acp.wire.codec import encode
-
-        return encode(prompt_response(*await run_prompt(session_id, blocks, early=early)))
-
-    return answer
-
-
-def quick_prompts(
-    ahead: LoadAhead | None, sessions: Sessions, answer: AnswerPrompt
-) -> Mapping[str, QuickHandler]:
-    """What is quick of a dialect's prompts: nothing, where nothing is loaded ahead."""
-    return {} if ahead is None else {"session/prompt": _QuickPrompts(ahead, sessions, answer)}
-
-
-class _QuickPrompts:
+class QuickPrompts:
     """See `Side`, ``quick``: called with the params of each ``session/prompt``."""
 
-    def __init__(self, ahead: LoadAhead, sessions: Sessions, answer: AnswerPrompt) -> None:
+    def __init__(self, ahead: LoadAhead, sessions: Sessions, run_prompt: RunPrompt) -> None:
         self._ahead = ahead
         self._sessions = sessions
-        self._answer_prompt = answer
+        self._run_prompt = run_prompt
 
     def __call__(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
         """What answers it; None: it is read by the models."""
@@ -82,7 +52,11 @@ class _QuickPrompts:
         early = self._sessions.ask_early(session_id, message)
         if early is not None:  # else it takes its place now: a cancel, or another, may be behind it
             await self._loaded()
-        return await self._answer_prompt(session_id, message, early)
+        from codex_acp.mapping.v1.prompts import prompt_response
+        from codex_acp.wire.codec import encode
+
+        done = await self._run_prompt(session_id, message, early=early)
+        return encode(prompt_response(*done))
 
     async def _loaded(self) -> None:
         try:

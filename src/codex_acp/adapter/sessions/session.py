@@ -93,8 +93,7 @@ class Session:
 
     def begin(self, early: EarlyTurn) -> None:
         """The turn of its first prompt was asked for before; `prompt` waits for its end."""
-        told = early.inserted.set_result
-        self.prompts.begin(early, lambda taken: self._inserted(taken, early.message, told))
+        self.prompts.begin(early, lambda taken: self._inserted(taken, early.message, None))
 
     async def prompt(
         self,
