@@ -298,7 +298,7 @@ class CodexAgent:
         return await self.config.set_config_option(request)
 
     async def commands(self, session_id: str) -> Sequence[Command] | None:
-        """The slash commands of an open session, told by an answer; None: they follow, when loaded."""
+        """The slash commands of an session, told by an answer; None: they follow, once loaded."""
         services = None if self._ahead is not None and self._ahead.loading else self._services
         return None if services is None else await services.told_commands(session_id)
 
