@@ -12,7 +12,7 @@ from codex_acp.adapter.load_ahead import LoadAhead
 from codex_acp.codex._generated.models import TextUserInput, TurnStartParams
 from codex_acp.mapping.events.content import TextBlock
 from codex_acp.mapping.prompt.simple import simple_prompt, simple_turn_params
-from codex_acp.testing import Expect, Notify, turn_completed, turn_started
+from codex_acp.testing import Exit, Expect, Notify, turn_completed, turn_started
 from codex_acp.wire.codec import encode
 from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note
 
@@ -125,6 +125,17 @@ async def test_a_turn_that_codex_refuses_fails_the_prompt_and_the_next_one_runs(
         assert "no model" in (await bench.end_of())["message"]
         bench.start_prompt("p2")
         await bench.asked_codex("turn/start", times=2)
+
+
+@pytest.mark.parametrize("begun", [[], turn_started()], ids=["asked for", "begun"])
+async def test_a_codex_that_dies_in_it_ends_the_prompt(begun: list[Any]) -> None:
+    ahead = SlowLoad()
+    async with MemoryBench(Expect("turn/start"), *begun, Exit(3), ahead=ahead) as bench:
+        bench.start_prompt()
+        await bench.asked_codex("turn/start")
+        await bench.client.settle()
+        ahead.finish()
+        assert "Codex" in (await bench.end_of())["message"]
 
 
 async def test_a_prompt_behind_it_is_steered_into_its_turn() -> None:

@@ -74,6 +74,7 @@ class Session:
         """What a prompt may be instead of a message; None: every prompt is one."""
         self.lost: str | None = None
         """Why nothing can be asked of Codex any more; None: it can."""
+        self._gone: TransportError | None = None
         self._codex = codex
         self._on_cancel = on_cancel
         self._outflow = outflow
@@ -94,6 +95,8 @@ class Session:
     def begin(self, early: EarlyTurn) -> None:
         """The turn of its first prompt was asked for before; `prompt` waits for its end."""
         self.prompts.begin(early, lambda taken: self._inserted(taken, early.message, None))
+        if self.lost is not None:  # it was told so before there was a prompt to end
+            self.prompts.lost(self._gone)
 
     async def prompt(
         self,
@@ -343,6 +346,7 @@ class Session:
         """See `NotificationSink`: the thread is gone with its app-server."""
         why = "it has ended" if error is None else str(error)
         self.lost = f"the Codex of this session is gone; start a new session ({why})"
+        self._gone = error
         self._thread.catch_up()
         self._thread.close_open()
         self.prompts.lost(error)
