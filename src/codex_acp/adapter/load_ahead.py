@@ -47,6 +47,9 @@ LATER: Final = ("codex_acp.acp._generated.v1.methods:PromptRequest",)
 V1: Final = ".acp._generated.v1."
 """Of the names above what is another for another version of ACP."""
 
+END_SECONDS: Final = 5.0
+"""For so long the end waits for what is being loaded."""
+
 SWITCH_SECONDS: Final = 0.0005
 """So soon the thread lets go of the interpreter when the event loop has something to do."""
 
@@ -60,6 +63,7 @@ class LoadAhead:
         self._thread: threading.Thread | None = None
         self._prompt_ready = asyncio.Event()
         self._over = False
+        self._given_up = False
         self.version = 1
         """Of ACP, as far as that is known when it begins."""
 
@@ -88,6 +92,15 @@ class LoadAhead:
         else:
             self._waiting.append(callback)
 
+    def give_up(self) -> None:
+        """Load no more, and wait for the module that is being loaded.
+
+        An interpreter that ends while another thread imports a compiled module is aborted.
+        """
+        self._given_up = True
+        if self._thread is not None:
+            self._thread.join(END_SECONDS)
+
     def _run(self) -> None:
         usual = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
@@ -103,6 +116,8 @@ class LoadAhead:
 
     def _load(self, names: tuple[str, ...]) -> None:
         for name in names:
+            if self._given_up:
+                return
             module, _, model = name.replace(V1, V1.replace("1", str(self.version))).partition(":")
             loaded: Any = import_module(module)
             if model:

@@ -128,6 +128,7 @@ async def _main(
     loop = asyncio.get_running_loop()
     loop.call_later(ADOPT_SECONDS, adopt_orphans, loop)
     loop.call_later(START_UP_SECONDS, gc.enable)
+    ahead = LoadAhead(loop)
     serving = loop.create_task(
         serve_link(
             link,
@@ -135,7 +136,7 @@ async def _main(
             transcript,
             line_limit=line_limit,
             when_loaded=collect_garbage,
-            ahead=LoadAhead(loop),
+            ahead=ahead,
             versions=versions,
         )
     )
@@ -149,6 +150,8 @@ async def _main(
     except asyncio.CancelledError:
         if not serving.cancelled():
             raise
+    finally:
+        ahead.give_up()
     return 0
 
 
