@@ -47,7 +47,7 @@ class SlowLoad(LoadAhead):
 
 
 def item(kind: str, method: str, **members: object) -> Notify:
-    about = {"threadId": THREAD, "turnId": TURN}
+    about = {"threadId": THREAD, "turnId": TURN, "startedAtMs": 1, "completedAtMs": 2}
     return Notify(method, {**about, "item": {"type": kind, "id": f"{kind}-1", **members}})
 
 
@@ -136,6 +136,39 @@ async def test_a_codex_that_dies_in_it_ends_the_prompt(begun: list[Any]) -> None
         await bench.client.settle()
         ahead.finish()
         assert "Codex" in (await bench.end_of())["message"]
+        assert len(await bench.asked_codex("turn/start")) == 1
+
+
+def dying_turn(message_id: str) -> list[Notify]:
+    command = item(
+        "commandExecution", "item/started", command="ls", cwd="/scripted/workspace",
+        status="inProgress", commandActions=[], source="agent",
+    )  # fmt: skip
+    return [*whole_turn(message_id)[:-1], command]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+async def test_what_a_codex_said_before_it_died_counts(whole: bool) -> None:
+    ahead = SlowLoad()
+    async with MemoryBench(Expect("turn/start", silent=True), ahead=ahead) as bench:
+        bench.start_prompt()
+        (asked,) = await bench.asked_codex("turn/start")
+        turn = whole_turn if whole else dying_turn
+        await bench.answer_turn_start(TURN, *turn(asked["clientUserMessageId"]))
+        bench.server.play(Exit(3))
+        await bench.client.settle()
+        ahead.finish()
+        end = await bench.end_of()
+        assert bench.said() == "Hello."
+        if whole:
+            assert end == "end_turn"
+        else:
+            assert "Codex ended" in end["message"]
+            updates = [m["params"]["update"] for m in bench.client.messages if "params" in m]
+            assert [u.get("status") for u in updates if "toolCallId" in u] == [
+                "in_progress", "failed",
+            ]  # fmt: skip
+        assert bench.updates_behind("p1") == []
 
 
 async def test_a_prompt_behind_it_is_steered_into_its_turn() -> None:

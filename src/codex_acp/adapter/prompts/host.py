@@ -9,7 +9,6 @@ from codex_acp.errors import RpcError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.prompts.run import PromptRun
     from codex_acp.codex._generated.models import UserInput
     from codex_acp.jsonrpc.message import JsonValue
@@ -33,8 +32,6 @@ class TurnWork(NamedTuple):
     """Begins the turn with a message of this id; the turn's id, None if it is not told."""
     message: list[UserInput] | None
     """What is steered into a running turn instead; None: it has to be a turn of its own."""
-    early: EarlyTurn | None = None
-    """By what it was asked for already."""
 
 
 class Speech(NamedTuple):

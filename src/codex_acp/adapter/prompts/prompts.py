@@ -132,7 +132,8 @@ class Prompts:
         prompt = self._queue.enter(when_inserted)
         prompt.message_id = early.message_id
         early.placed(prompt)
-        self._begin(prompt, TurnWork(lambda _: early.start(), None, early))
+        run = self._begin(prompt, TurnWork(lambda _: early.start(), None))
+        run.asked, run.asked_at = True, early.written
 
     def cancel(self) -> None:
         """End the running prompt, and take back those that wait."""
@@ -220,7 +221,7 @@ class Prompts:
 
     # The turn.
 
-    def _begin(self, prompt: QueuedPrompt, work: TurnWork) -> None:
+    def _begin(self, prompt: QueuedPrompt, work: TurnWork) -> PromptRun:
         self._name(prompt)
         run = PromptRun(prompt.message_id, self._active, lambda end: self._over(run, end))
         self._run = prompt.run = run
@@ -230,6 +231,7 @@ class Prompts:
         message_id = prompt.message_id
         # A task of its own: if the client gives the prompt up, the turn must still become known.
         self._spawn(lambda: self._start(run, work, message_id, prompt.inserted))
+        return run
 
     async def _start(
         self, run: PromptRun, work: TurnWork, message_id: str, inserted: Callable[[], None]
@@ -238,12 +240,12 @@ class Prompts:
             active = self._active
             if active is not None and active in self.stale:  # Codex would add the message to that
                 await self._end.interrupt_again(active)
-            if run.over and work.early is None:  # before anything has begun
-                run.finish(CANCELLED)
-                return
             turn_id: str | None = None
-            run.asked = True
-            run.asked_at = self._calls.written if work.early is None else work.early.written
+            if not run.asked:
+                if run.over:  # before anything has begun
+                    run.finish(CANCELLED)
+                    return
+                run.asked, run.asked_at = True, self._calls.written
             with run.answer:
                 turn_id = await work.start(message_id)
             if run.answer.cancelled_caught:

@@ -53,7 +53,7 @@ class HeldNotifications(NotificationSink):
         self._kept = []
 
     def hand_over(self, sink: NotificationSink) -> None:
-        """Give ``sink``, which has subscribed itself just now, all that was kept; leave."""
+        """Leave, and give ``sink`` all that was kept; what comes it hears once it subscribes."""
         kept = self._kept
         self.leave()
         for method, params in kept:

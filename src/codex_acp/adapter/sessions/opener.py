@@ -227,9 +227,8 @@ class SessionOpener:
                     if error.code == RESOURCE_NOT_FOUND:
                         raise never_stored(session_id, error) from error
                     raise
-                self._sessions.move(session_id)
                 await self._learn(codex, session_id, result, held)
-                held.hand_over(session)
+                self._sessions.move(session_id, held)
             try:
                 await self._config.moved(session_id, codex, result)
             except RpcError:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from codex_acp.adapter.commands.command import Commands
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.prompts.run import PromptRun
+    from codex_acp.adapter.server.held_notifications import HeldNotifications
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex._generated.models import TokenUsageBreakdown, Turn, UserInput
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -51,7 +52,7 @@ __all__ = ["Session"]
 
 
 class Session:
-    """A thread on one app-server, as a sink of its notifications.
+    """A thread on one app-server, as a sink of its notifications once it is told to `follow`.
 
     ``spawn`` starts a task that may outlive a request. ``on_cancel`` settles what is asked of the
     person. ``state`` is what the mapping remembers of a replay, which goes on here. All methods
@@ -74,7 +75,6 @@ class Session:
         """What a prompt may be instead of a message; None: every prompt is one."""
         self.lost: str | None = None
         """Why nothing can be asked of Codex any more; None: it can."""
-        self._gone: TransportError | None = None
         self._codex = codex
         self._on_cancel = on_cancel
         self._outflow = outflow
@@ -88,15 +88,12 @@ class Session:
         self._calls = TurnCalls(codex, session_id)
         self.prompts = Prompts(self._calls, self, spawn)
         self._stale = self.prompts.stale
-        codex.subscribe(session_id, self)
 
     # What the client asks for.
 
     def begin(self, early: EarlyTurn) -> None:
         """The turn of its first prompt was asked for before; `prompt` waits for its end."""
         self.prompts.begin(early, lambda taken: self._inserted(taken, early.message, None))
-        if self.lost is not None:  # it was told so before there was a prompt to end
-            self.prompts.lost(self._gone)
 
     async def prompt(
         self,
@@ -163,14 +160,22 @@ class Session:
         self._thread.drop()
         self.sub_agents.detach()
 
+    def follow(self, held: HeldNotifications | None) -> None:
+        """Hear what was held of the thread, then what comes from now on, and the end of all."""
+        if held is not None:
+            held.hand_over(self)
+        self._codex.subscribe(self.id, self)
+
     def move(self, codex: AppServerConnection, on_cancel: Callable[[], None] | None = None) -> None:
-        """Go on with the same thread on another app-server, on which it has been resumed."""
+        """Go on with the same thread on another app-server, on which it has been resumed.
+
+        It hears nothing of it until it is told to `follow`.
+        """
         self._codex.unsubscribe(self.id, self)
         self._codex = self._calls.codex = self._thread.codex = codex
         self.sub_agents.move(codex)
         self._on_cancel = on_cancel
         self.lost = None
-        codex.subscribe(self.id, self)
 
     async def _work(self, prompt: Sequence[Block]) -> TurnWork | Speech:
         """What a prompt comes to. Raises RpcError; nothing has happened then."""
@@ -346,7 +351,6 @@ class Session:
         """See `NotificationSink`: the thread is gone with its app-server."""
         why = "it has ended" if error is None else str(error)
         self.lost = f"the Codex of this session is gone; start a new session ({why})"
-        self._gone = error
         self._thread.catch_up()
         self._thread.close_open()
         self.prompts.lost(error)

@@ -253,8 +253,8 @@ class Sessions:
         for opened in self._open.values():
             opened.unloaded = True
 
-    def move(self, session_id: str) -> None:
-        """The session's thread was resumed on the newest connection."""
+    def move(self, session_id: str, held: HeldNotifications) -> None:
+        """The session's thread was resumed on the newest connection; ``held`` is of `reopening`."""
         opened = self._open[session_id]
         opened.connection, opened.unloaded = self._newest(), False
         opened.servers = given_servers(opened.params)  # they start anew
@@ -262,6 +262,7 @@ class Sessions:
         assert session is not None
         self._pace(session_id, opened.connection.codex)
         session.move(opened.connection.codex, self._on_cancel(session_id, opened.connection))
+        session.follow(held)
 
     def _make_known(self, session_id: str, opened: OpenSession) -> Session:
         from codex_acp.adapter.sessions.session import Session
@@ -284,8 +285,7 @@ class Sessions:
         if early is not None:  # before it hears of the turn
             session.begin(early)
         held, opened.held, opened.state = opened.held, None, None
-        if held is not None:
-            held.hand_over(session)
+        session.follow(held)
         return session
 
     def _on_cancel(self, session_id: str, connection: _Connection) -> Callable[[], None]:
