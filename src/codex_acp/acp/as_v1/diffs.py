@@ -7,11 +7,18 @@ change without a patch is told in words.
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["diffs"]
 
 Json = dict[str, Any]
+
+MAX_DEPTH: Final = 100
+"""Directories above a file in which the patch may have been made."""
 
 _FILE: Final = re.compile(r"^diff --git ", re.M)
 _HUNK: Final = re.compile(r"^@@ .*$", re.M)
@@ -21,11 +28,14 @@ _OLD: Final = re.compile(r"^--- (?:a/)?(.+?)\t?$", re.M)
 
 def diffs(diff: Json) -> list[Json]:
     """Content of a tool call, for ``DiffToolCallContent`` of version 2."""
-    hunks = _hunks(diff.get("patch"))
+    hunks: dict[str, list[tuple[str, str]]] = {}
+    for name, texts in _hunks(diff.get("patch")):
+        hunks.setdefault(name, []).append(texts)
     found: list[Json] = []
     for change in diff.get("changes") or ():
         path = str(change.get("path", ""))
-        own = [texts for name, texts in hunks if path == name or path.endswith(f"/{name}")]
+        # Each is told once, however many changes name its file.
+        own = next((hunks.pop(name) for name in _names(path) if name in hunks), [])
         for old, new in own:
             made: Json = {"type": "diff", "path": path, "newText": new}
             if change.get("operation") != "add":
@@ -36,6 +46,13 @@ def diffs(diff: Json) -> list[Json]:
             text = f"{change.get('operation')}: {moved}{path}"
             found.append({"type": "content", "content": {"type": "text", "text": text}})
     return found
+
+
+def _names(path: str) -> Iterator[str]:
+    """As the patch may call it: by its whole path, or from any directory on."""
+    yield path
+    for found in islice(re.finditer("/", path), MAX_DEPTH):
+        yield path[found.end() :]
 
 
 def _hunks(patch: object) -> list[tuple[str, tuple[str, str]]]:
