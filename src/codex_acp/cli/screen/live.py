@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TextIO
 
-__all__ = ["LiveLine"]
+__all__ = ["LiveLine", "clipped"]
 
 TICK_SECONDS: Final = 0.5
 
