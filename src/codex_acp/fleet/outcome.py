@@ -141,7 +141,7 @@ def outcome_from_json(value: object, path: Path) -> Outcome:
             text=found["text"],
             output=found["output"],
             usage=Usage(
-                *(int(usage[name]) for name in ("total", "input", "output")), usage["counted"]
+                int(usage["total"]), int(usage["input"]), int(usage["output"]), usage["counted"]
             ),
             agent=found["agent"],
             session_id=found["sessionId"],
