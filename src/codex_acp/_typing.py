@@ -8,7 +8,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-    from typing import overload as overload
+    from typing import overload as overload  # noqa: PLC0414 - passed on
 else:
 
     def overload(function: Any) -> Any:

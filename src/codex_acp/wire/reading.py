@@ -15,7 +15,7 @@ from codex_acp.wire.model import UnknownValue, UnknownVariant
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pydantic import Field as Field
+    from pydantic import Field as Field  # noqa: PLC0414 - passed on
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
     from pydantic_core import CoreSchema
 
