@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from codex_acp.testing import ScriptedMcpServer, Step
 
-__all__ = ["Attacked", "mark", "rejecting"]
-
 Json = dict[str, Any]
 
 

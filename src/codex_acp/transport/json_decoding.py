@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Final, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["default_loads", "fast_loads", "standard_loads"]
-
 MAX_PLAIN_BRACKETS: Final = 200
 """pydantic-core reads values nested this deep; with fewer brackets a line cannot be nested deeper.
 """

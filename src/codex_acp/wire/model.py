@@ -18,8 +18,6 @@ from codex_acp.wire import lazy
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
 
-__all__ = ["WireModel", "UnknownValue", "UnknownVariant"]
-
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
 else:
