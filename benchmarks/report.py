@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Spread", "as_json", "quartiles", "table", "write_json"]
-
 Samples = dict[str, dict[str, list[float]]]
 """By agent, by measure, one number a repetition."""
 

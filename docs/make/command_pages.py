@@ -16,7 +16,7 @@ around them: environment variables, exit codes, where the Codex binary is looked
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
     """How a command is called → its parser; the agent first."""
-    made = [getattr(arguments, name)() for name in arguments.__all__ if name.endswith("_parser")]
+    made = [getattr(arguments, name)() for name in vars(arguments) if name.endswith("_parser")]
     made.sort(key=lambda parser: (" " in parser.prog, parser.prog))
     return {parser.prog: parser for parser in made}
 

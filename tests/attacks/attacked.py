@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from codex_acp.testing import ScriptedMcpServer, Step
 
-__all__ = ["Attacked", "rejecting"]
-
 Json = dict[str, Any]
 
 AFTERWARDS = 4

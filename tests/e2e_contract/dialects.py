@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from codex_acp.wire.model import WireModel
     from tests.e2e_contract.asks import Asks
 
-__all__ = ["TOOL_CALLS", "ContractClient", "InV1", "InV2", "calls_of"]
-
 Json = dict[str, Any]
 
 TOOL_CALLS = ("tool_call", "tool_call_update")

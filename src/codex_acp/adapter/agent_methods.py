@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.content import Block
     from codex_acp.mapping.events.session_events import Command
 
-__all__ = ["AgentMethods"]
-
 
 class _Config(Protocol):
     """Whoever has the config options of open sessions."""

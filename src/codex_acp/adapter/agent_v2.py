@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
     _Json = dict[str, JsonValue]
 
-__all__ = ["AgentInV2"]
-
 COMMANDS_SECONDS: Final = 0.1
 """How much longer an answer may take for the list of commands; what comes later is an update."""
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.mapping.events.session_events import SessionEvent
 
-__all__ = ["Outflow"]
-
 logger = logging.getLogger(__name__)
 
 MAX_WAITING_UPDATES: Final = 2_000

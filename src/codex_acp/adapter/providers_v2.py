@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.providers import Providers
     from codex_acp.wire.model import WireModel
 
-__all__ = ["ProvidersInV2"]
-
 
 class _HasProviders(Protocol):
     @property

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from codex_acp.transport.child import ChildProcess
     from codex_acp.transport.link import Link
 
-__all__ = ["collect_garbage", "run_stdio", "serve_link"]
-
 logger = logging.getLogger(__name__)
 
 END_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

@@ -13,22 +13,6 @@ from codex_acp.cli.listen_arguments import add_listen_arguments
 from codex_acp.cli.logs import DEFAULT_LEVEL, LEVEL_VARIABLE, LEVELS, chosen_level
 from codex_acp.cli.numbers import positive
 
-__all__ = [
-    "PROGRAM",
-    "Parser",
-    "chat_parser",
-    "completions_parser",
-    "demo_parser",
-    "doctor_parser",
-    "fleet_parser",
-    "login_parser",
-    "routes_parser",
-    "run_parser",
-    "serve_parser",
-    "transcript_parser",
-    "version_parser",
-]
-
 PROGRAM: Final = "codex-acp-sdk"
 
 SHELLS: Final = ("bash", "zsh", "fish")

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from codex_acp.cli.chat_arguments import ChatOptions
     from codex_acp.runtime import AgentSpec, Session, Update
 
-__all__ = ["chat"]
-
 LISTED: Final = 20
 """Sessions of which a person can choose."""
 

@@ -11,8 +11,6 @@ from codex_acp.cli.run_arguments import AgentOptions, add_agent_arguments, agent
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ChatOptions", "add_chat_arguments", "chat_options"]
-
 DESCRIPTION: Final = """\
 Talk with an ACP agent in the terminal, prompt by prompt. Its permission requests and forms are
 asked there, too."""

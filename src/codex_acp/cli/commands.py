@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.network.listen import NetworkOptions
 
-__all__ = ["COMMANDS", "Command", "program_parser", "run"]
-
 ENVIRONMENT: Final = """\
 environment:
   CODEX_PATH     the Codex binary, where --codex does not name one

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     Parsers: TypeAlias = "Mapping[str, tuple[str, argparse.ArgumentParser]]"
     """Command → what it does, and its parser; the first is the one whose word may be left out."""
 
-__all__ = ["SCRIPTS"]
-
 Value: TypeAlias = "Literal['files', 'directories', 'free'] | tuple[str, ...]"
 """What an argument is: a path, something that nobody can list, or one of some words."""
 

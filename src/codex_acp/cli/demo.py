@@ -21,8 +21,6 @@ from codex_acp.testing import CodexHome, ScriptedMcpServer, ScriptedModel
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["demo", "demo_agent"]
-
 FAILED: Final = 1
 """Exit code when Codex is missing, the turn failed, or the person said no."""
 

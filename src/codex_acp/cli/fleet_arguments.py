@@ -10,8 +10,6 @@ from typing import Final
 from codex_acp.cli.numbers import positive
 from codex_acp.cli.run_arguments import KINDS, kinds_of
 
-__all__ = ["FAILED", "LEFT", "USAGE", "FleetOptions", "add_fleet_arguments", "fleet_options"]
-
 FAILED: Final = 1
 """A task failed, or the fleet could not be run."""
 

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from codex_acp.errors import MisuseError
 
-__all__ = ["remote_token"]
-
 
 def remote_token(file: str | None) -> str | None:
     """The token of the file's first line, with or without a name; None if there is no token.

@@ -13,21 +13,6 @@ from codex_acp.cli.remote_token import remote_token
 if TYPE_CHECKING:
     from codex_acp.runtime import AgentSpec
 
-__all__ = [
-    "EXIT_CODES",
-    "FAILED",
-    "KINDS",
-    "NOBODY_ASKED",
-    "USAGE",
-    "AgentOptions",
-    "RunOptions",
-    "add_agent_arguments",
-    "add_run_arguments",
-    "agent_options",
-    "kinds_of",
-    "run_options",
-]
-
 FAILED: Final = 1
 """The agent could not be started, died, or answered with an error."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from codex_acp.transcript.log import Transcript
     from codex_acp.transport.child import ChildProcess
 
-__all__ = ["PROTOCOLS", "serve"]
-
 PROGRAM = "codex-acp-sdk"
 
 FAILED = 1

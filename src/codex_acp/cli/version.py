@@ -13,8 +13,6 @@ from codex_acp.codex.connection.handshake import check_version
 from codex_acp.codex.connection.launch import codex_version
 from codex_acp.errors import CodexNotFound, CodexTooOld, LaunchError
 
-__all__ = ["binary_text", "version_text"]
-
 UNUSABLE = 1
 """Exit code for a binary that is no Codex, or too old."""
 

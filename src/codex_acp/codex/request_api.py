@@ -48,8 +48,6 @@ if TYPE_CHECKING:
         ) -> Callable[[_Request], _Answer]: ...
 
 
-__all__ = ["RequestApi"]
-
 TOOL_CALL: Final = "item/tool/call"
 
 BEGIN_A_THREAD: Final = frozenset({"thread/start", "thread/resume", "thread/fork"})

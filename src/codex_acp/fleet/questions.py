@@ -33,17 +33,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.runtime import Form, FormAnswer, UrlAnswer, UrlRequest
 
-__all__ = [
-    "FleetFormCallback",
-    "FleetPolicy",
-    "FleetUrlCallback",
-    "TaskPermission",
-    "answer_form",
-    "answer_permission",
-    "answer_url",
-    "permission_question",
-]
-
 
 T = TypeVar("T", bound=WireModel)
 

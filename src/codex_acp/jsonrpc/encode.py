@@ -16,8 +16,6 @@ from codex_acp.jsonrpc.message import EncodedJson
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue, RequestId
 
-__all__ = ["encode_json", "encode_request", "encode_notification", "encode_result", "encode_error"]
-
 _METHOD_CACHE_SIZE: Final = 512
 """Above the number of methods of both protocols; bounded because methods may come from a peer."""
 

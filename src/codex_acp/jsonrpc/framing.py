@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["DEFAULT_LINE_LIMIT", "HEAD_BYTES", "LineFramer", "TooLong"]
-
 DEFAULT_LINE_LIMIT: Final = 64 * 1024 * 1024
 """Bytes. Above any real message (an image in base64 is a few MiB), small enough for memory."""
 

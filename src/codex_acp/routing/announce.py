@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.content import CallContent
     from codex_acp.mapping.events.session_events import ToolCallChanged
 
-__all__ = ["announcement", "tool_call_id"]
-
 
 def tool_call_id(item_id: str, part: str | None, child: str | None) -> str:
     """The ACP tool call of an item: its id, made unique for a sub-command and for a sub-agent."""

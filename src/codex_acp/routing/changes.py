@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import FileUpdateChange
     from codex_acp.mapping.events.content import CallContent, TextBlock
 
-__all__ = ["change_content", "edit", "move_target", "patch_of", "unseen"]
-
 
 def change_content(change: FileUpdateChange) -> list[CallContent]:
     """A new or deleted file as a whole, which Codex sends as its text; an edit as its hunks.

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.methods import ServerRequestMethod
     from codex_acp.codex._generated.server_requests import ServerRequest
 
-__all__ = ["DISCRIMINATORS", "SERVER_REQUEST_ROUTES", "route"]
-
 
 SERVER_REQUEST_ROUTES: Final[dict[ServerRequestMethod, str]] = {
     "item/commandExecution/requestApproval": "approval",

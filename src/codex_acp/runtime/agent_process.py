@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from codex_acp.transport.connection import Direction
     from codex_acp.transport.link import Link
 
-__all__ = ["AgentProcess", "SessionSink"]
-
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)

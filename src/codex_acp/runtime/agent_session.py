@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from codex_acp.runtime.terminals import Terminals
     from codex_acp.runtime.updates import Update
 
-__all__ = ["AgentSession"]
-
 logger = logging.getLogger(__name__)
 
 

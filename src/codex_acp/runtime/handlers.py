@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from codex_acp.runtime.services import Services
     from codex_acp.runtime.terminals import Terminals
 
-__all__ = ["Answerer", "Handlers", "answering"]
-
 logger = logging.getLogger(__name__)
 
 answering: Final[ContextVar[bool]] = ContextVar("answering", default=False)

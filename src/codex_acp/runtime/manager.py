@@ -18,7 +18,7 @@ from anyio import to_thread
 from codex_acp.acp.types import DeleteSessionRequest, ListSessionsRequest
 from codex_acp.errors import MisuseError, PeerError
 from codex_acp.runtime.agent_process import AgentProcess
-from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec, is_agent_url
+from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec
 from codex_acp.runtime.errors import CrashLoop, MethodNotOffered, StoreError
 from codex_acp.runtime.handlers import answering
 from codex_acp.runtime.opening import Wanted, open_session
@@ -26,6 +26,7 @@ from codex_acp.runtime.permissions import reject_all
 from codex_acp.runtime.services import Services
 from codex_acp.runtime.session import Session
 from codex_acp.runtime.session_store import StoredSession
+from codex_acp.transport.remote_agent import is_agent_url
 from codex_acp.transport.restart_limit import RestartLimit, Restarts
 from codex_acp.transport.shielding import finish
 
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
     from codex_acp.runtime.session_store import SessionStore
     from codex_acp.runtime.terminals import TerminalAccess
     from codex_acp.transport.remote_address import Token
-
-__all__ = ["AgentDescription", "AgentRuntime", "RestartLimit"]
 
 logger = logging.getLogger(__name__)
 

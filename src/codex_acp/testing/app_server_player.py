@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from codex_acp.testing.app_server_entries import Entry, JsonObject, RequestId
     from codex_acp.testing.app_server_script import AppServerScriptLike
 
-__all__ = ["AppServerPlayer", "ClientAnswer", "Output", "Send"]
-
 METHOD_NOT_FOUND = -32601
 """JSON-RPC 2.0, section 5.1; what a request gets that the script does not know."""
 

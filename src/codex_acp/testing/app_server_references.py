@@ -11,8 +11,6 @@ from typing import cast
 
 from codex_acp.errors import MisuseError
 
-__all__ = ["Seen"]
-
 _REFERENCE = re.compile(r"\$\{([^:{}]+):([^{}]*)\}")
 
 

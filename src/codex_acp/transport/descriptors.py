@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, TimerHandle
     from collections.abc import Callable
 
-__all__ = ["DescriptorReader", "DescriptorWriter", "read_now", "unread_bytes"]
-
 READ_SIZE = 64 * 1024
 """Bytes a read: the capacity of a pipe on Linux, and below malloc's threshold for mmap."""
 

@@ -6,9 +6,10 @@ Source: the RFD ``streamable-http-websocket-transport`` of the Agent Client Prot
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
-from codex_acp._record import field, record
+from codex_acp._record import record
 from codex_acp.jsonrpc.encode import encode_error
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.transport.json_decoding import default_loads
@@ -16,8 +17,6 @@ from codex_acp.transport.streamable_http import LOAD, session_named
 
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue, RequestId
-
-__all__ = ["Arrived", "HttpRoutes", "Outgoing"]
 
 REPLAYING: Final = frozenset({LOAD, "session/resume"})
 """Their answers end what a session's stream replays, and may come on another one."""

@@ -19,8 +19,6 @@ from codex_acp._pydantic import core_if_loaded
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["default_loads", "fast_loads", "standard_loads"]
-
 MAX_PLAIN_BRACKETS: Final = 200
 """pydantic-core reads values nested this deep; with fewer brackets a line cannot be nested deeper.
 """

@@ -14,20 +14,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "CLOSING",
-    "CONNECTION_ID",
-    "EVENT_STREAM",
-    "INITIALIZE",
-    "JSON",
-    "KEEP_ALIVE",
-    "LOAD",
-    "NEED_SESSION",
-    "SESSION_ID",
-    "as_event",
-    "session_named",
-]
-
 CONNECTION_ID: Final = "Acp-Connection-Id"
 """The header that names a connection: an address, and no secret."""
 

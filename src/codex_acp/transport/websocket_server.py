@@ -9,8 +9,6 @@ from codex_acp.transport.websocket_messages import WebSocketMessages
 if TYPE_CHECKING:
     from websockets.asyncio.server import ServerConnection
 
-__all__ = ["AcceptedLink"]
-
 
 class AcceptedLink(WebSocketMessages):
     """A connection whose handshake is done; the rest as in `WebSocketMessages`."""

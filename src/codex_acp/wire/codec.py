@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic_core import SchemaSerializer, ValidationError, from_json
+from pydantic_core import SchemaSerializer, ValidationError
 
 from codex_acp.errors import InvalidPayload
 from codex_acp.jsonrpc.message import EncodedJson
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pydantic_core import ErrorDetails, SchemaValidator
-
-__all__ = ["decode", "decoder", "encode", "from_json", "plain", "problems_of", "validator_of"]
 
 T = TypeVar("T")
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 else:
     ModelMetaclass = type(BaseModel)
 
-__all__ = ["IS_TESTED", "TESTED", "LazyModelMeta", "defaults_of", "make_lazy", "tell_that_untested"]
-
 TESTED = ("2.12", "2.13", "2.14")
 """The pydantic versions with which generated classes are made the fast way: `nox -s pydantic`."""
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pydantic import ConfigDict, GetCoreSchemaHandler
     from pydantic_core import CoreSchema
 
-__all__ = ["WireModel", "UnknownValue", "UnknownVariant"]
-
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
 else:

@@ -28,18 +28,6 @@ if TYPE_CHECKING:
             """The schema of a class, union, enum or alias."""
 
 
-__all__ = [
-    "Definitions",
-    "Fields",
-    "Ref",
-    "Schema",
-    "definitions",
-    "is_flat",
-    "model_schema",
-    "schema_of",
-    "tree_of",
-]
-
 Schema: TypeAlias = dict[str, Any]
 """What pydantic-core builds a validator and a serializer from."""
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-__all__ = ["diffs"]
-
 Json = dict[str, Any]
 
 _FILE: Final = re.compile(r"^diff --git ", re.M)

@@ -14,8 +14,6 @@ from typing import Any, Final
 from codex_acp.acp.as_v1.diffs import diffs
 from codex_acp.acp.as_v1.values import fitting
 
-__all__ = ["ToolCalls"]
-
 Json = dict[str, Any]
 
 OUTPUT_LIMIT: Final = 1 << 16

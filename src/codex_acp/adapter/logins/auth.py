@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     End = asyncio.Future[str | None]
     """Done when a login has ended: None for success, else why not."""
 
-__all__ = ["Authentication", "LOGIN_SECONDS"]
-
 logger = logging.getLogger(__name__)
 
 LOGIN_SECONDS: Final = 15 * 60.0

@@ -10,8 +10,6 @@ from codex_acp.transport.orphans import sparing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["NO_BROWSER", "can_open_pages", "open_page"]
-
 NO_BROWSER: Final = "NO_BROWSER"
 """Set to anything, no browser is opened, and no login is offered whose page comes back here."""
 

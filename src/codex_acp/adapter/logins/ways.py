@@ -11,8 +11,6 @@ from codex_acp.mapping.agent.auth_methods import LoginWays
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["login_ways"]
-
 
 def login_ways(environment: Mapping[str, str], codex: str | None) -> LoginWays:
     """``codex`` is the binary that this agent was given, if any; a login must use the same."""

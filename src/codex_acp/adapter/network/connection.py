@@ -69,8 +69,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["NetworkConnection"]
-
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.content import Block
     from codex_acp.mapping.events.session_events import Command
 
-__all__ = ["handlers_of_v2"]
-
 
 def handlers_of_v2(connection: NetworkConnection) -> AgentHandlers:
     """What a connection is given whose client speaks v2."""

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.network.tokens import Token
     from codex_acp.jsonrpc.message import Message
 
-__all__ = ["HttpApp"]
-
 logger = logging.getLogger(__name__)
 
 INITIALIZE_BYTES: Final = 1024 * 1024

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.network.http_sockets import HttpSocket
 
-__all__ = ["Exchange", "NotTaken"]
-
 BODY_SECONDS: Final = 10.0
 """For the body of a request, and more for a large one."""
 

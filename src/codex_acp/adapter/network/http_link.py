@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue, Message, RequestId
     from codex_acp.transport.link import Receiver
 
-__all__ = ["AcceptedHttpLink"]
-
 logger = logging.getLogger(__name__)
 
 HIGH_WATER_BYTES: Final = 64 * 1024

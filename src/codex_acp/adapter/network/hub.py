@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from codex_acp.transcript.log import Transcript
     from codex_acp.transport.link import Link
 
-__all__ = ["Hub", "NetworkLink"]
-
 logger = logging.getLogger(__name__)
 
 POLICY_VIOLATION: Final = 1008

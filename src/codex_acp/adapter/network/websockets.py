@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.network.hub import Hub
     from codex_acp.adapter.network.tokens import Token
 
-__all__ = ["network_server"]
-
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS: Final = 1.0

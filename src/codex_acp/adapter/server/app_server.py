@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from codex_acp.transport.child import ChildProcess
     from codex_acp.transport.connection import Direction
 
-__all__ = ["AppServer"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -59,8 +59,6 @@ if TYPE_CHECKING:
 
     WithServers: TypeAlias = NewSessionRequest | LoadSessionRequest | ResumeSessionRequest
 
-__all__ = ["SessionMethods"]
-
 logger = logging.getLogger(__name__)
 
 STOP_SECONDS: Final = 12.0

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     _Row = Callable[[SessionState, Any], SessionEvents]
 
-__all__ = ["QUOTES_SECRETS", "ROWS", "SHOW_FILES"]
-
 ROWS: Final = {
     method: cast("_Row", row)
     for method, row in NOTIFICATION_HANDLERS.items()

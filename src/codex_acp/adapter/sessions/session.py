@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.session.stop_reasons import PromptEnd
 
 
-__all__ = ["Session"]
-
-
 class Session:
     """A thread on one app-server, as a sink of its notifications once it is told to `follow`.
 

@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from codex_acp.wire.model import WireModel
 
 
-__all__ = ["OpenSession", "Sessions"]
-
-
 class _Connection:
     """One connection to Codex, whose events are read from when something needs them."""
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
-__all__ = ["ShownThread", "ThreadOwner"]
-
 
 class ThreadOwner(Protocol):
     """Whoever shows a thread."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from codex_acp.codex.connection.codex_binary import CodexBinary
 
-__all__ = ["Home", "look_at_codex", "look_at_home", "look_at_python", "look_at_syntax", "toml_of"]
-
 VERSION_SECONDS: Final = 20.0
 """For ``codex --version``: a first start reads a binary of 300 MB from the disk."""
 

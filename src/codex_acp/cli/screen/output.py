@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from codex_acp.runtime import PromptResult, Session, ToolCall, Update
 
-__all__ = ["TextOutput", "put"]
-
 HELD_LOG: Final = 256 * 1024
 """Characters of the log that are kept for behind an open question: an agent can make it say more
 than anybody reads. Its updates are not read meanwhile."""

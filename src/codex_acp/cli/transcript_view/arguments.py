@@ -14,8 +14,6 @@ from codex_acp.transcript.events import TranscriptEvent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["TranscriptOptions", "add_transcript_arguments", "transcript_options"]
-
 DESCRIPTION: Final = """\
 Show a transcript: what was asked, how it was decided and by whom, and what was declined. An agent
 writes one with `codex-acp-sdk --transcript FILE`; with --transcript-wire it holds every message

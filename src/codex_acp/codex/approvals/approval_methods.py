@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["APPROVAL_METHODS"]
-
 APPROVAL_METHODS = frozenset(
     {
         "applyPatchApproval",

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.threads.silence import SilenceWatch
     from codex_acp.codex.threads.thread_services import ThreadServices
 
-__all__ = ["Turn"]
-
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")

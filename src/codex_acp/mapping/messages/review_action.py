@@ -10,8 +10,6 @@ from codex_acp.wire.model import UnknownVariant
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import GuardianApprovalReviewAction
 
-__all__ = ["action_words"]
-
 
 def action_words(action: GuardianApprovalReviewAction, limit: int | None = TITLE_LIMIT) -> str:
     """For example ``run: touch made``; at most ``limit`` characters of each thing, None: all."""

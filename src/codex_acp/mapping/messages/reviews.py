@@ -35,8 +35,6 @@ if TYPE_CHECKING:
         | ItemGuardianApprovalReviewStartedNotification
     )
 
-__all__ = ["approval_review_completed", "approval_review_started", "review_mode"]
-
 _ENDED_WELL = ("approved",)
 
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import StateChanged, SubAgentChanged
     from codex_acp.mapping.session.stop_reasons import PromptEnd
 
-__all__ = ["state_of", "sub_agent_of"]
-
 
 def state_of(event: StateChanged) -> dict[str, Any]:
     """``StateUpdate``."""

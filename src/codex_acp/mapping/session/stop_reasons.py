@@ -16,8 +16,6 @@ from codex_acp.wire.model import UnknownValue, WireModel
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import CodexErrorInfo, Turn, TurnError
 
-__all__ = ["PromptEnd", "PromptFailure", "PromptStop", "StopReason", "end_of_turn", "failure"]
-
 StopReason: TypeAlias = Literal[
     "end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"
 ]

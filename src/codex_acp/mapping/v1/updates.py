@@ -55,8 +55,6 @@ if TYPE_CHECKING:
         TerminalState,
     )
 
-__all__ = ["permission_call", "updates_of"]
-
 COMPACTION: Final = "Compact conversation"
 """The title of a compaction for a client that knows none."""
 

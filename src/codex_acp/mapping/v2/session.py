@@ -26,8 +26,6 @@ from codex_acp.wire.codec import plain
 if TYPE_CHECKING:
     from codex_acp.acp._generated.v2.models import SessionUpdate
 
-__all__ = ["session_update"]
-
 OfSession: TypeAlias = (
     PlanChanged
     | UsageChanged

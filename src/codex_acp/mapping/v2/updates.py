@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v2.models import SessionUpdate
     from codex_acp.mapping.events.session_events import SessionEvent, TerminalState
 
-__all__ = ["call_fields", "updates_of"]
-
 
 def updates_of(event: SessionEvent) -> Sequence[SessionUpdate]:
     """The updates that tell a client of an event."""
