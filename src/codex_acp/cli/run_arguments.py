@@ -37,23 +37,26 @@ KINDS: Final = (
 """The kinds of tool calls that ACP has; a test compares them with the schema's."""
 
 DESCRIPTION: Final = """\
-Send one prompt to an ACP agent, and show what comes of it: the agent's text on standard output,
-everything else on standard error. Permission requests and forms are asked on the terminal; where
-there is none they are rejected."""
+Send one prompt to an ACP agent, and show what comes of it: the agent's text on
+standard output, everything else on standard error. Permission requests and
+forms are asked on the terminal; where there is none they are rejected."""
 
 EPILOG: Final = """\
 Ctrl-C cancels the prompt; a second one ends the agent at once.
 
 exit codes: 0 end_turn, 1 the agent failed, 2 usage, 3 refusal, 4 max_tokens,
-5 max_turn_requests, 6 end_turn, but something was rejected because nobody could be asked,
-130 cancelled, 143 ended by SIGTERM
+5 max_turn_requests, 6 end_turn, but something was rejected because
+nobody could be asked, 129 ended by SIGHUP, 130 cancelled, 143 ended by SIGTERM
 
 with --json, standard output has one JSON object a line, by "type":
-  session      sessionId, agent, agentInfo, opened ("new", "load" or "resume"), reason
+  session      sessionId, agent, agentInfo, reason, opened ("new", "load" or
+               "resume")
   update       sessionId, update: as ACP's session/update has it
-  permission   sessionId, request, optionId: the option chosen, null if it was rejected
+  permission   sessionId, request, optionId: the option chosen, null if it was
+               rejected
   result       sessionId, stopReason, text
-  error        error: its class, message, and code, data or exitCode where there is one
+  error        error: its class, message, and code, data or exitCode where there
+               is one
 """
 
 

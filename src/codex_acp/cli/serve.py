@@ -51,8 +51,8 @@ TRANSCRIPT_VARIABLE = "CODEX_ACP_TRANSCRIPT"
 """See `transcript_path`; looked for here, since without one nothing of a transcript is loaded."""
 
 TERMINAL_HINT = (
-    "codex-acp-sdk: this is an ACP agent; it speaks JSON-RPC on standard input and output and is "
-    "started by an editor.\nTry `codex-acp-sdk demo` or `codex-acp-sdk --help`; Ctrl-D ends it."
+    "codex-acp-sdk: this is an ACP agent, which an editor starts and speaks with.\n"
+    "Try `codex-acp-sdk demo`, `chat` or `help`; Ctrl-D ends it."
 )
 """For somebody who starts it by hand and would see nothing at all."""
 

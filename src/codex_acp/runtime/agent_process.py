@@ -250,8 +250,10 @@ class AgentProcess:
                 exit_seconds=EXIT_SECONDS,
             )
         except (OSError, ValueError) as error:
+            missing = isinstance(error, FileNotFoundError) and error.filename == spec.command[0]
+            why = "there is no such command" if missing else error
             msg = (
-                f"{self.agent} could not be started: {error}; "
+                f"{self.agent} could not be started: {why}; "
                 f"install {spec.command[0]!r} or give its full path"
             )
             raise AgentLaunchError(msg) from error
