@@ -52,8 +52,8 @@ class Session:
     """A thread on one app-server, as a sink of its notifications once it is told to `follow`.
 
     ``spawn`` starts a task that may outlive a request. ``on_cancel`` settles what is asked of the
-    person. ``state`` is what the mapping remembers of a replay, which goes on here. All methods
-    run on the event loop's thread.
+    person, ``may_have`` is for its `SubAgents`. ``state`` is what the mapping remembers of a
+    replay, which goes on here. All methods run on the event loop's thread.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class Session:
         on_cancel: Callable[[], None] | None = None,
         *,
         state: SessionState | None = None,
+        may_have: Callable[[str], bool],
     ) -> None:
         self.id = session_id
         self.commands: Commands | None = None
@@ -79,8 +80,9 @@ class Session:
         self._thread = ShownThread(codex, self._state, self)
         self.activity = SessionActivity(self._tell_activity)
         self.sub_agents = SubAgents(
-            session_id, codex, outflow, self._state, say=self.say, may_note=self._prompt_runs
-        )
+            session_id, codex, outflow, self._state, say=self.say, may_note=self._prompt_runs,
+            may_have=may_have,
+        )  # fmt: skip
         self._used_before: TokenUsageBreakdown | None = None
         self._calls = TurnCalls(codex, session_id)
         self.prompts = Prompts(self._calls, self, spawn)
