@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from codex_acp.acp._generated.v1 import models as v1
+    from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.providers import Providers
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.side_tasks import Spawn
@@ -81,6 +82,11 @@ class AgentMethods(Protocol):
     async def commands(self, session_id: str) -> Sequence[Command] | None: ...
     def session(self, session_id: str) -> Session: ...
     async def run_prompt(
-        self, session_id: str, blocks: Sequence[Block], when_inserted: Callable[[str], None]
+        self,
+        session_id: str,
+        blocks: Sequence[Block],
+        when_inserted: Callable[[str], None],
+        *,
+        early: EarlyTurn | None = None,
     ) -> object: ...
     def cancel(self, notification: v1.CancelNotification) -> None: ...

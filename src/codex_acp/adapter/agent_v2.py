@@ -3,16 +3,19 @@
 A request that v1 has, too, is done as v1's: `mapping.v2.requests` says what it means there. Here
 is what v2 adds: the answers that hold options and commands, the history that a resume replays, a
 prompt that is answered when it has its place, and the cancelling of one command. As in `agent`, the
-first ``initialize`` and ``session/new`` are answered without a model, so those load when needed.
+first ``initialize`` and ``session/new`` are answered, and the first prompt is begun, without a
+model, so those load when needed.
 """
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from codex_acp.acp._generated.v2.methods import MODELS
+from codex_acp.acp.served_request import served_answer
 from codex_acp.acp.v2_handlers import AgentHandlers
 from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.adapter.providers_v2 import ProvidersInV2
@@ -34,10 +37,11 @@ if TYPE_CHECKING:
         AgentRequestHandlers,
         UnstableAgentRequestHandlers,
     )
-    from codex_acp.acp.conventions import ExtensionHandler
+    from codex_acp.acp.conventions import ExtensionHandler, QuickHandler
     from codex_acp.adapter.agent_methods import AgentMethods
+    from codex_acp.adapter.prompts.quick_prompts import AnswerPrompt, BeginPrompt
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
-    from codex_acp.mapping.events.content import Block
+    from codex_acp.mapping.events.content import Block, TextBlock
     from codex_acp.wire.model import WireModel
 
     _Json = dict[str, JsonValue]
@@ -66,13 +70,21 @@ class AgentInV2:
         self._unbegun: dict[str, list[CancelScope]] = {}
         """Prompts by session that came in one read with what follows them."""
 
-    def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> AgentHandlers:
-        """What the connection is given."""
+    def handlers(
+        self,
+        extensions: Mapping[str, ExtensionHandler],
+        prompts: Callable[[AnswerPrompt], QuickHandler],
+    ) -> AgentHandlers:
+        """What the connection is given; ``prompts`` is `CodexAgent.quick_prompts`."""
         return AgentHandlers(
             self.requests(),
             self.notifications(),
             self.unstable(),
-            quick={"initialize": self._quick_initialize, "session/new": self._quick_new_session},
+            quick={
+                "initialize": self._quick_initialize,
+                "session/new": self._quick_new_session,
+                "session/prompt": prompts(self._answer_prompt),
+            },
             extensions=extensions,
         )
 
@@ -271,14 +283,35 @@ class AgentInV2:
         from codex_acp.mapping.v2 import requests
 
         blocks = requests.blocks_of(request.prompt)
-        session_id = self._agent.session(request.session_id).id
+        answer = {"messageId": await self._message_id(request.session_id, blocks)}
+        return cast("v2.PromptResponse", _answer("PromptResponse", answer))
+
+    async def _answer_prompt(
+        self, session_id: str, message: Sequence[TextBlock], begin: BeginPrompt
+    ) -> EncodedJson:
+        return encode_json({"messageId": await self._message_id(session_id, message, begin)})
+
+    async def _message_id(
+        self, session_id: str, blocks: Sequence[Block], begin: BeginPrompt | None = None
+    ) -> str:
+        answer = served_answer()
         inserted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def taken(message_id: str) -> None:
+            if not inserted.done():
+                inserted.set_result(message_id)
+                answer(encode_json({"messageId": message_id}))  # before what comes of it
+
+        early = None if begin is None else await begin(taken)
         scope = CancelScope()
-        self._unbegun.setdefault(session_id, []).append(scope)
-        self._agent.spawn(lambda: self._run(session_id, blocks, inserted, scope))
+        if early is None:  # else it has its place already, where a cancel finds it
+            session_id = self._agent.session(session_id).id
+            self._unbegun.setdefault(session_id, []).append(scope)
+        run = partial(self._agent.run_prompt, session_id, blocks, taken, early=early)
+        begun = early is not None
+        self._agent.spawn(lambda: self._run(session_id, run, inserted, scope, begun=begun))
         try:
-            answer = {"messageId": await inserted}
-            return cast("v2.PromptResponse", _answer("PromptResponse", answer))
+            return await inserted
         except asyncio.CancelledError:
             scope.cancel()
             raise
@@ -286,21 +319,19 @@ class AgentInV2:
     async def _run(
         self,
         session_id: str,
-        blocks: Sequence[Block],
+        run: Callable[[], Awaitable[object]],
         inserted: asyncio.Future[str],
         scope: CancelScope,
+        *,
+        begun: bool,
     ) -> None:
-        def taken(message_id: str) -> None:
-            if not inserted.done():
-                inserted.set_result(message_id)
-
         failure = RpcError(REQUEST_CANCELLED, "the prompt was cancelled before Codex had taken it")
         if scope in (unbegun := self._unbegun.get(session_id, [])):
             unbegun.remove(scope)
         try:
             with scope:
-                if not scope.cancel_called:
-                    await self._agent.run_prompt(session_id, blocks, taken)
+                if begun or not scope.cancel_called:
+                    await run()
         except RpcError as error:  # behind its place, the session's state has told it
             failure = error
         finally:

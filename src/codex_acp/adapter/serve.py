@@ -95,7 +95,8 @@ def _in_v2(agent: CodexAgent) -> AgentHandlers:
     """Loaded with the first client that speaks v2."""
     from codex_acp.adapter.agent_v2 import AgentInV2
 
-    return AgentInV2(agent, agent.start).handlers(extensions_of(lambda _: agent, 2))
+    in_v2 = AgentInV2(agent, agent.start)
+    return in_v2.handlers(extensions_of(lambda _: agent, 2), agent.quick_prompts)
 
 
 def run_stdio(

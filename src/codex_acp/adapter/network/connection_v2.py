@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.adapter.network.connection import NetworkConnection
+    from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.providers import Providers
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.side_tasks import Spawn
@@ -78,10 +79,15 @@ class _Methods:
         return self._of.shown(session_id).agent.session(session_id)
 
     async def run_prompt(
-        self, session_id: str, blocks: Sequence[Block], when_inserted: Callable[[str], None]
+        self,
+        session_id: str,
+        blocks: Sequence[Block],
+        when_inserted: Callable[[str], None],
+        *,
+        early: EarlyTurn | None = None,
     ) -> object:
         agent = self._of.shown(session_id).agent
-        return await agent.run_prompt(session_id, blocks, when_inserted)
+        return await agent.run_prompt(session_id, blocks, when_inserted, early=early)
 
 
 class _NoLogins:
