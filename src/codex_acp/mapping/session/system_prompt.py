@@ -1,8 +1,8 @@
 """``systemPrompt`` of the requests that open a session (unstable) → Codex's instructions.
 
-``append`` puts the text behind the person's own ``developer_instructions``, ``override`` in place of
-what Codex tells every model. It changes what the model is told, and nothing that is allowed:
-sandbox, approvals and tools are as without it. Source: ACP ``SystemPrompt``; of Codex's
+``append`` puts the text behind the person's own ``developer_instructions``, ``override`` in the
+place of what Codex tells every model. It changes what the model is told, and nothing that is
+allowed: sandbox, approvals and tools are as without it. Source: ACP ``SystemPrompt``; of Codex's
 ``thread/start`` ``developerInstructions`` and ``baseInstructions``.
 """
 
