@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
 from codex_acp.mapping.step import Ignored
+from codex_acp.transcript.secrets import scrub_json, without_told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
     _Row = Callable[[SessionState, Any], SessionEvents]
 
-__all__ = ["QUOTES_SECRETS", "ROWS", "SHOW_FILES"]
+__all__ = ["ROWS", "SHOW_FILES", "WITHOUT_SECRETS"]
 
 ROWS: Final = {
     method: cast("_Row", row)
@@ -26,5 +28,11 @@ ROWS: Final = {
 SHOW_FILES: Final = frozenset({"item/started", "item/completed", "item/fileChange/patchUpdated"})
 """Notifications that may show the files of an edit whole."""
 
-QUOTES_SECRETS: Final = "mcpServer/startupStatus/updated"
-"""Its error may quote what the server was given: headers, an environment, a URL."""
+WITHOUT_SECRETS: Final[dict[str, Callable[[JsonValue], JsonValue]]] = {
+    "mcpServer/startupStatus/updated": scrub_json,
+    "warning": without_told,
+    "guardianWarning": without_told,
+    "configWarning": without_told,
+    "deprecationNotice": without_told,
+}
+"""What Codex says in its own words may quote what a client gave: headers, an environment, a URL."""

@@ -15,13 +15,12 @@ from codex_acp.adapter.ordered_steps import OrderedSteps
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS
 from codex_acp.adapter.sessions.due_timer import DueTimer
 from codex_acp.adapter.sessions.joined_pieces import JoinedPieces
-from codex_acp.adapter.sessions.notification_rows import QUOTES_SECRETS, ROWS, SHOW_FILES
+from codex_acp.adapter.sessions.notification_rows import ROWS, SHOW_FILES, WITHOUT_SECRETS
 from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
 from codex_acp.mapping.calls.file_changes import wanted_files
 from codex_acp.mapping.calls.running_calls import due, flush_due
 from codex_acp.mapping.calls.tool_calls import close_open_calls
 from codex_acp.mapping.messages.compaction import close_compactions
-from codex_acp.transcript.secrets import scrub_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -111,8 +110,8 @@ class ShownThread:
         row = ROWS.get(method)
         if row is None or not self._owner.may_show(method, params):
             return
-        if method == QUOTES_SECRETS:
-            params = scrub_json(params)
+        if method in WITHOUT_SECRETS:
+            params = WITHOUT_SECRETS[method](params)
         event = self.codex.decode_notification(method, params)
         if isinstance(event, UnknownNotification):
             if method == "turn/completed":
