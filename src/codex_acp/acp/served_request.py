@@ -11,9 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.jsonrpc.message import EncodedJson, RequestId
-    from codex_acp.transport.connection import Responder
-
-__all__ = ["served_answer", "served_request_id", "serving"]
+    from codex_acp.transport.responder import Responder
 
 _SERVED: ContextVar[Responder] = ContextVar("_SERVED")
 

@@ -15,16 +15,6 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = [
-    "REDACTED",
-    "remember_secrets",
-    "scrub",
-    "scrub_fields",
-    "scrub_json",
-    "spellings",
-    "without_told",
-]
-
 REDACTED: Final = "[redacted]"
 """Stands where a secret was."""
 

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.mapping.events.content import Block, TextBlock
 
-__all__ = ["AnswerPrompt", "BeginPrompt", "QuickPrompts", "at_its_end"]
-
-
 BeginPrompt: TypeAlias = (
     "Callable[[Callable[[str], None] | None], Coroutine[object, object, EarlyTurn | None]]"
 )

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["http_secrets"]
-
 _URL_SECRET: Final = re.compile(
     r"(?<=://)[^\s/@?#]+(?=@)|(?<==)[^\s&#]+|(?<=/)(?<!//)[\w.~%+-]{20,}(?=[/?#]|$)"
 )

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["behind_configured", "instructions"]
-
 APPENDED: Final = "developerInstructions"
 MODES: Final = {"append": APPENDED, "override": "baseInstructions"}
 """Mode → the param of a thread that it is."""
