@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from codex_acp.testing.codex_home import SandboxMode
     from tests.e2e.raw_adapter import Message
 
-__all__ = ["OLD", "LateModel", "SubAgentBench", "spawn", "spawn_old", "wait"]
-
 Json = dict[str, Any]
 
 OLD: Final = "multi_agent_v1"

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack
-from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -29,6 +28,7 @@ from codex_acp.acp.answers import (
     not_offered,
 )
 from codex_acp.acp.conventions import CANCEL_REQUEST
+from codex_acp.acp.served_request import serving
 from codex_acp.errors import InvalidPayload, MisuseError, RpcError
 
 if TYPE_CHECKING:
@@ -45,28 +45,13 @@ if TYPE_CHECKING:
         Request,
         RequestId,
     )
-    from codex_acp.transport.connection import Connection, Responder
+    from codex_acp.transport.connection import Connection
+    from codex_acp.transport.responder import Responder
     from codex_acp.wire.model import WireModel
 
     InvalidNotificationCallback: TypeAlias = Callable[[Notification, InvalidPayload], None]
 
-__all__ = ["Side", "served_request_id"]
-
 logger = logging.getLogger(__name__)
-
-_SERVED: ContextVar[RequestId] = ContextVar("_SERVED")
-
-
-def served_request_id() -> RequestId:
-    """The id of the peer's request that the caller's task answers: elicitations may refer to it.
-
-    Raises MisuseError outside of a request's handler.
-    """
-    try:
-        return _SERVED.get()
-    except LookupError:
-        msg = "no request of the peer is being answered here"
-        raise MisuseError(msg) from None
 
 
 class _OpenRequest:
@@ -311,7 +296,7 @@ class Side:
     async def _serve(self, entry: _OpenRequest) -> None:
         responder = entry.responder
         method = responder.method
-        _SERVED.set(responder.id)
+        serving(responder)
         entry.begins()
         try:
             result = await entry.run()

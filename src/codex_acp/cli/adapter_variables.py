@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["AdapterVariables", "read_variables"]
-
 CONFIG: Final = "CODEX_CONFIG"
 PROVIDER: Final = "MODEL_PROVIDER"
 LOGIN: Final = "DEFAULT_AUTH_REQUEST"

@@ -21,8 +21,6 @@ from codex_acp.wire.registry import require_rows
 if TYPE_CHECKING:
     from codex_acp.mapping._generated.notifications import NotificationHandlers
 
-__all__ = ["NOTIFICATION_HANDLERS"]
-
 _SESSION = Ignored("for the adapter's own bookkeeping; nothing to show")
 _STATUS = Ignored(
     "the session in adapter/ notes it: a turn whose end was lost, a thread that ended"

@@ -2,24 +2,25 @@
 
 There its content is replaced as a whole, and a command's output is content: so what came of both
 is kept here, and the output becomes text when the command has ended. What is kept is bounded, and
-so is what a small piece more has told again: an agent can send any number of them.
+so is what a small piece more has told again: an agent can send any number of them. A diff is the
+old and the new text of a file there; a git patch has of both what is around a change, so each hunk
+becomes a diff, and a change without a patch is told in words.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from codex_acp.acp.as_v1.diffs import diffs
 from codex_acp.acp.as_v1.values import fitting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-__all__ = ["ToolCalls"]
+    from collections.abc import Iterable, Iterator
 
 Json = dict[str, Any]
 
@@ -52,6 +53,14 @@ _STATUSES: Final = {"paused": "in_progress", "cancelled": "failed"}
 """Statuses that version 1 lacks."""
 
 _ENDS: Final = ("completed", "failed")
+
+MAX_DEPTH: Final = 100
+"""Directories above a file in which the patch may have been made."""
+
+_FILE: Final = re.compile(r"^diff --git ", re.M)
+_HUNK: Final = re.compile(r"^@@ .*$", re.M)
+_NEW: Final = re.compile(r"^\+\+\+ (?:b/)?(.+?)\t?$", re.M)
+_OLD: Final = re.compile(r"^--- (?:a/)?(.+?)\t?$", re.M)
 
 
 @dataclass(slots=True)
@@ -247,3 +256,67 @@ def _words(text: str) -> Json:
 
 def _size(piece: Json) -> int:
     return _PIECE + len(str(piece))
+
+
+def diffs(diff: Json) -> list[Json]:
+    """Content of a tool call, for ``DiffToolCallContent`` of version 2."""
+    hunks: dict[str, list[tuple[str, str]]] = {}
+    for name, texts in _hunks(diff.get("patch")):
+        hunks.setdefault(name, []).append(texts)
+    found: list[Json] = []
+    for change in diff.get("changes") or ():
+        path = str(change.get("path", ""))
+        # Each is told once, however many changes name its file.
+        own = next((hunks.pop(name) for name in _names(path) if name in hunks), [])
+        for old, new in own:
+            made: Json = {"type": "diff", "path": path, "newText": new}
+            if change.get("operation") != "add":
+                made["oldText"] = old
+            found.append(made)
+        if not own:
+            moved = f"{change['oldPath']} → " if "oldPath" in change else ""
+            text = f"{change.get('operation')}: {moved}{path}"
+            found.append({"type": "content", "content": {"type": "text", "text": text}})
+    return found
+
+
+def _names(path: str) -> Iterator[str]:
+    """As the patch may call it: by its whole path, or from any directory on."""
+    yield path
+    for found in islice(re.finditer("/", path), MAX_DEPTH):
+        yield path[found.end() :]
+
+
+def _hunks(patch: object) -> list[tuple[str, tuple[str, str]]]:
+    """(file, (old text, new text)) of each hunk."""
+    if not isinstance(patch, dict) or patch.get("format") != "git_patch":
+        return []
+    found = []
+    for section in _FILE.split(str(patch.get("text", "")))[1:]:
+        head, *bodies = _HUNK.split(section)
+        name = _name(head)
+        found += [(name, _texts(body)) for body in bodies]
+    return found
+
+
+def _name(head: str) -> str:
+    new, old = _NEW.search(head), _OLD.search(head)
+    if new is not None and new[1] != "/dev/null":
+        return new[1]
+    return old[1] if old is not None else ""
+
+
+def _texts(body: str) -> tuple[str, str]:
+    old: list[str] = []
+    new: list[str] = []
+    for line in body.split("\n")[1:]:
+        sign, text = line[:1], line[1:]
+        if sign in (" ", "-"):
+            old.append(text)
+        if sign in (" ", "+"):
+            new.append(text)
+    return _joined(old), _joined(new)
+
+
+def _joined(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)

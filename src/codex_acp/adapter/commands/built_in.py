@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping.prompt.commands import Typed
 
-__all__ = ["CommandRuns"]
-
 logger = logging.getLogger(__name__)
 
 _PLAN_ON: Final = "Plan mode is on: Codex plans with you before it does the work."

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvent, Severity
     from codex_acp.routing.ledger import OutcomeCancelled, Selected
 
-__all__ = ["Mark", "NetworkSession"]
-
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")

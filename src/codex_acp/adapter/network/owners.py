@@ -17,8 +17,6 @@ from codex_acp.transcript.private_file import open_private
 if TYPE_CHECKING:
     from codex_acp.adapter.network.tokens import Tokens
 
-__all__ = ["Owners"]
-
 logger = logging.getLogger(__name__)
 
 

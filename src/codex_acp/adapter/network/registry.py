@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.network.owners import Owners
     from codex_acp.adapter.side_tasks import Spawn
 
-__all__ = ["Registry"]
-
 logger = logging.getLogger(__name__)
 
 

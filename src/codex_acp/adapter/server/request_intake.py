@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue, RequestId
     from codex_acp.wire.model import WireModel
 
-__all__ = ["RequestIntake"]
-
 logger = logging.getLogger(__name__)
 
 RESOLVED: Final = "serverRequest/resolved"

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["JoinedPieces"]
-
 PIECES: Final = frozenset({"item/agentMessage/delta", "item/commandExecution/outputDelta"})
 """Notifications of which two with the texts ``a`` and ``b`` say what one with ``ab`` says."""
 

@@ -49,9 +49,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.session.stop_reasons import PromptEnd
 
 
-__all__ = ["Session"]
-
-
 class Session:
     """A thread on one app-server, as a sink of its notifications once it is told to `follow`.
 
@@ -97,7 +94,9 @@ class Session:
 
     def begin(self, early: EarlyTurn) -> None:
         """The turn of its first prompt was asked for before; `prompt` waits for its end."""
-        self.prompts.begin(early, lambda taken: self._inserted(taken, early.message, None))
+        self.prompts.begin(
+            early, lambda taken: self._inserted(taken, early.message, early.when_inserted)
+        )
 
     async def prompt(
         self,

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvent
     from codex_acp.mapping.session.sub_agents import SubAgent
 
-__all__ = ["SubAgentHistories"]
-
 
 class SubAgentHistories:
     """Of those below ``session_id``, on their way to ``audience``."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.session.sub_agent_notes import SubAgentNotes
     from codex_acp.mapping.session.sub_agents import SubAgent
 
-__all__ = ["MAX_SHOWN", "SubAgents"]
-
 MAX_SHOWN: Final = 64
 """Of one session: Codex runs a handful at a time; a model that starts hundreds fills no client."""
 

@@ -66,8 +66,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue, RequestId
     from codex_acp.wire.model import WireModel
 
-__all__ = ["PolicyRunner"]
-
 _Key: TypeAlias = tuple[type, "RequestId"]
 """The id of a request, with its type: ``"0"`` is another one than ``0``."""
 

@@ -6,9 +6,10 @@ and reads no clock. What Codex reports here is the only proof of where a request
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
-from codex_acp._record import field, record
+from codex_acp._record import record
 from codex_acp.codex._generated.models import (
     CollabAgentToolCallThreadItem,
     FileChangeThreadItem,
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated.models import Thread, ThreadItem, Turn
     from codex_acp.codex._generated.notifications import ServerNotification
-
-__all__ = ["FOLLOWED", "Items", "RunningItem"]
 
 FOLLOWED: Final = frozenset(
     {

@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.handshake import Hello
     from codex_acp.codex.connection.server_requests import OpenRequest, RefusedRequest
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Notification, Request
-    from codex_acp.transport.connection import Direction, Responder
+    from codex_acp.transport.connection import Direction
     from codex_acp.transport.link import Link
+    from codex_acp.transport.responder import Responder
     from codex_acp.wire.model import WireModel
-
-__all__ = ["AppServerConnection"]
 
 HANDSHAKE_TIMEOUT_SECONDS: Final = 30.0
 """From the first byte to the answer of ``initialize``: usually a tenth of a second, but a cold

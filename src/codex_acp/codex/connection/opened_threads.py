@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["OpenedThreads"]
-
 MAX_OPENED: Final = 10_000
 """Threads that are remembered, the last opened ones."""
 

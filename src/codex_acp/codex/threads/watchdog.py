@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["SilentTurn", "TurnWatchdog"]
-
 logger = logging.getLogger(__name__)
 
 ROUNDS: Final = 4

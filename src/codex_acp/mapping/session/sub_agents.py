@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events.session_events import SessionEvent
 
-__all__ = ["NAMING", "SubAgent", "named_by", "session_label", "told_in_child"]
-
 NAMING: Final = frozenset({"item/started", "item/completed"})
 """The notifications whose items may name one."""
 
