@@ -131,7 +131,7 @@ class AgentRuntime:
         in an ``async with``.
 
         ``agent`` is a name, a spec, or the URL of one that listens: ``ws://``, ``wss://``,
-        ``http://`` or ``https://``.
+        ``http://`` or ``https://``, which is shown ``token`` as ``Authorization: Bearer``.
         ``session_id`` names an earlier session: it is loaded if the agent can, else resumed; if
         neither works a new one is opened, and `Session.opened` says why, unless ``or_new`` is
         False. ``key`` is the program's own name for the conversation: the session that the store
