@@ -16,7 +16,14 @@ from codex_acp.jsonrpc.message import EncodedJson
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue, RequestId
 
-__all__ = ["encode_json", "encode_request", "encode_notification", "encode_result", "encode_error"]
+__all__ = [
+    "encode_error",
+    "encode_json",
+    "encode_notification",
+    "encode_request",
+    "encode_result",
+    "notification_head",
+]
 
 _METHOD_CACHE_SIZE: Final = 512
 """Above the number of methods of both protocols; bounded because methods may come from a peer."""
@@ -54,7 +61,7 @@ def encode_request(
 
 def encode_notification(method: str, params: EncodedJson | None, *, version: bool) -> bytes:
     """One notification line; ``params`` None leaves the member out."""
-    head = _notification_head(method, version)
+    head = notification_head(method, version)
     if params is None:
         return head + b"}\n"
     return head + b',"params":' + _one_line(params) + b"}\n"
@@ -96,7 +103,8 @@ def _method(method: str) -> bytes:
 
 
 @lru_cache(maxsize=_METHOD_CACHE_SIZE)
-def _notification_head(method: str, version: bool) -> bytes:
+def notification_head(method: str, version: bool) -> bytes:
+    """A notification up to its params, or to the bracket that closes it."""
     return (_VERSION if version else b"{") + _method(method)
 
 

@@ -55,6 +55,10 @@ class LineFramer:
             data = data[end + 1 :]
         parts = data.split(b"\n")
         rest = parts.pop()
+        if len(parts) == 1 and not (rest or self._pending):
+            line = parts[0]
+            if line.endswith(b"}") and len(line) <= self._limit:
+                return [line]  # as of whoever writes each at once: nothing else is to be looked at
         joined = False
         if parts and self._pending:
             joined = True
