@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
+from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS, PIECES
 from codex_acp.mapping.step import Ignored
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     _Row = Callable[[SessionState, Any], SessionEvents]
 
-__all__ = ["QUOTES_SECRETS", "ROWS", "SHOW_FILES"]
+__all__ = ["PIECES", "QUOTES_SECRETS", "ROWS", "SHOW_FILES"]
 
 ROWS: Final = {
     method: cast("_Row", row)
