@@ -20,8 +20,6 @@ from codex_acp.codex.connection.codex_binary import find_codex
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["Agent", "add_agent_options", "add_protocol_option", "agents_from"]
-
 OFFICIAL_PACKAGE = "@agentclientprotocol/codex-acp"
 OFFICIAL_VERSION = "2.6.0"
 """The version that the numbers in README.md were measured with."""

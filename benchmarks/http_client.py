@@ -16,8 +16,6 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import DataReceived, ResponseReceived
 
-__all__ = ["Http1", "Http2", "HttpClient"]
-
 Message = dict[str, Any]
 
 

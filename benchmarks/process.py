@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from benchmarks.agents import Agent
 
-__all__ = ["AgentProcess", "Memory"]
-
 READ_BYTES = 1 << 20
 """The most that one read takes; a pipe holds 64 KiB by default."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-__all__ = ["Spread", "add_report_options", "as_json", "quartiles", "report", "table", "write_json"]
-
 NO_SETTINGS = frozenset({"json", "official", "npm", "agent", "openai"})
 """Options that say where something is."""
 

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["LATENCY", "Client", "ask", "introduced", "new_session", "thread", "ways"]
-
 LATENCY = "a delta, from Codex to the client, us"
 
 Message = dict[str, Any]

@@ -122,7 +122,9 @@ def acp_tables(
     Each with the version whose table it is. Unstable methods are in tables that need no row.
     """
     for file in files:
-        for name, annotation, value in _typed_dicts(file.tree):
+        if not any(kind in file.text for kind in ACP_TABLES):
+            continue
+        for name, annotation, value in _typed_dicts(file):
             written = ast.unparse(annotation).rstrip("]'\"").rpartition("[")[2]
             module, _, kind = written.rpartition(".")
             version = module if module in protocols else "v1"
@@ -141,9 +143,9 @@ def stable_methods(protocol: Protocol, directions: Iterable[str]) -> Iterator[st
         yield from (m.wire for m in protocol.methods[direction] if not m.experimental)
 
 
-def _typed_dicts(tree: ast.Module) -> Iterator[tuple[str, ast.expr, ast.Dict]]:
+def _typed_dicts(file: SourceFile) -> Iterator[tuple[str, ast.expr, ast.Dict]]:
     """(name, annotation, dict) of every annotated constant and every function that returns one."""
-    for node in ast.walk(tree):
+    for node in file.nodes:
         if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Dict):
             yield ast.unparse(node.target), node.annotation, node.value
         elif isinstance(node, ast.FunctionDef) and node.returns is not None:

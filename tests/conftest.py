@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Generator
 
@@ -22,6 +23,18 @@ def pytest_configure() -> None:
     # A run in a shell's background ignores Ctrl-C, and what it starts would inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """``-n auto``: three workers for two cores, as the tests wait for processes half of the time.
+
+    Whoever sets xdist's own variable is not overruled.
+    """
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return (cores or 1) + ((cores or 1) + 1) // 2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

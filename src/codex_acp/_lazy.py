@@ -8,8 +8,6 @@ TYPE_CHECKING = False  # typing itself is not worth its import before a process 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["lazy"]
-
 
 def lazy(
     package: str, names_of: Mapping[str, Iterable[str]]

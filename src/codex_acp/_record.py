@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform, overload
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["field", "names_of", "record", "replace"]
-
 T = TypeVar("T")
 
 

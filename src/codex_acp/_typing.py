@@ -7,12 +7,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, overload
+    from typing import Any
+    from typing import overload as overload  # noqa: PLC0414 - passed on
 else:
 
     def overload(function: Any) -> Any:
         """As `typing.overload`, but nothing remembers the signature."""
         return function
-
-
-__all__ = ["overload"]

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from codex_acp.errors import InvalidPayload
     from codex_acp.jsonrpc.message import Notification
 
-__all__ = ["AgentBench", "ClientBench"]
-
 
 class _Bench:
     """Runs the side; at the end checks that all it sent fits and that it answered everything."""

@@ -28,18 +28,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvent
     from codex_acp.testing import Entry
 
-__all__ = [
-    "FULL",
-    "FULL_ACCESS",
-    "LISTS",
-    "LOADED",
-    "THREAD",
-    "ConfigBench",
-    "by_id",
-    "settings_updated",
-    "taken",
-]
-
 THREAD = "thread-1"
 WAIT = 60.0
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from codex_acp.testing import Entry
     from codex_acp.transport.child import ChildProcess
 
-__all__ = ["THREAD", "MemoryBench", "turn_note"]
-
 THREAD = "thread-1"
 """The thread, and session, of every bench."""
 

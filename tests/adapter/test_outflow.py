@@ -12,6 +12,7 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic_core import from_json
 
 from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.capabilities import ClientFeatures
@@ -34,7 +35,7 @@ from codex_acp.mapping.events.session_events import (
     ThoughtChunk,
 )
 from codex_acp.mapping.v1.updates import updates_of
-from codex_acp.wire.codec import decode, encode, from_json
+from codex_acp.wire.codec import decode, encode
 
 Work = Callable[[], Coroutine[None, None, None]]
 

@@ -1,24 +1,30 @@
-"""The command with the real Codex, an attacker behind it, and a client that always says no."""
+"""The command with the real Codex, an attacker behind it, and a client that always says no.
+
+One adapter and one Codex meet all the attacks of a module, each in a session of its own: what an
+attack breaks, the usual prompt behind it finds broken.
+"""
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Self
 
-from codex_acp.testing import CodexHome, ScriptedModel, Text
+from codex_acp.testing import CodexHome, ModelResponse, ScriptedModel, Text, When
 from tests.fuzz.adapter_process import AdapterProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from codex_acp.testing import ScriptedMcpServer, Step
 
-__all__ = ["Attacked", "rejecting"]
-
 Json = dict[str, Any]
 
-AFTERWARDS = 4
-"""Usual answers of the model behind the attack: for its end, and for the prompt that must work."""
+
+def mark(attack: str) -> str:
+    """The text of the prompt in which the model says what is scripted for the attack."""
+    return f"<{attack}>"
 
 
 def rejecting(asked: Json) -> Json | None:
@@ -31,29 +37,22 @@ def rejecting(asked: Json) -> Json | None:
 
 
 class Attacked:
-    """``with Attacked([[steps]]) as attacked``; at its end all works and nothing is left.
+    """``with Attacked({"its name": steps}) as attacked``; at its end nothing is left.
 
-    ``answers`` are the model's responses in order; usual ones follow.
+    ``attacks`` is what the model says first to the prompt of each; all else it answers usually.
     """
 
-    def __init__(
-        self,
-        answers: Sequence[Sequence[Step]] = (),
-        servers: dict[str, ScriptedMcpServer] | None = None,
-        **home: Any,
-    ) -> None:
-        usual = [[Text("Hello.")]] * AFTERWARDS
-        self._model = ScriptedModel([*answers, *usual])
-        self._servers = servers or {}
-        self._settings = home
+    def __init__(self, attacks: Mapping[str, Iterable[Step]]) -> None:
+        said = [
+            ModelResponse(*steps, when=When(user_text=mark(name)))
+            for name, steps in attacks.items()
+        ]
+        self._model = ScriptedModel([*said, ModelResponse(Text("Hello."), repeat=True)])
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         model = self._stack.enter_context(self._model)
-        tables = {name: server.config for name, server in self._servers.items()}
-        self.home = self._stack.enter_context(
-            CodexHome(model.base_url, mcp_servers=tables, **self._settings)
-        )
+        self.home = self._stack.enter_context(CodexHome(model.base_url))
         self.adapter = AdapterProcess(self.home.env)
         self.adapter.answer_with = rejecting
         try:
@@ -67,19 +66,37 @@ class Attacked:
         with self._stack:
             try:
                 if kind is None:
-                    self.adapter.settle()
-                    self.adapter.works(self.home.workspace)
                     self.adapter.stop()
             finally:
                 self.adapter.kill()
 
-    def prompt(self, text: str = "Go.") -> Json:
-        """A prompt in a new session; its answer, which is an error or has a stop reason."""
-        opened = self.adapter.ask(
-            "session/new", {"cwd": str(self.home.workspace), "mcpServers": []}
-        )
-        session = opened["result"]["sessionId"]
-        blocks = [{"type": "text", "text": text}]
+    def prompt(
+        self,
+        attack: str = "none",
+        *,
+        cwd: Path | None = None,
+        servers: Mapping[str, ScriptedMcpServer] | None = None,
+    ) -> Json:
+        """The attack's prompt in a new session; its answer, an error or one with a stop reason."""
+        given = [_given(name, server) for name, server in (servers or {}).items()]
+        params = {"cwd": str(cwd or self.home.workspace), "mcpServers": given}
+        session = self.adapter.ask("session/new", params)["result"]["sessionId"]
+        blocks = [{"type": "text", "text": mark(attack)}]
         answer = self.adapter.ask("session/prompt", {"sessionId": session, "prompt": blocks})
         assert "error" in answer or answer["result"]["stopReason"], answer
         return answer
+
+    def works(self) -> None:
+        """All is answered, and a usual prompt works; the attack's sessions are closed then."""
+        self.adapter.settle()
+        self.adapter.works(self.home.workspace)
+        while self.adapter.sessions:
+            closed = self.adapter.ask("session/close", {"sessionId": self.adapter.sessions.pop()})
+            assert "result" in closed, closed
+
+
+def _given(name: str, server: ScriptedMcpServer) -> Json:
+    """A server as a client gives it with a session."""
+    command, *arguments = server.argv
+    path = [{"name": "PYTHONPATH", "value": ":".join(sys.path)}]
+    return {"name": name, "command": command, "args": arguments, "env": path}

@@ -15,8 +15,6 @@ from tests.network.listening_adapter import WAIT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Http2", "Raw"]
-
 
 class Raw:
     """``async with`` it: a TCP connection."""

@@ -18,6 +18,8 @@ from codex_acp.testing import (
 from tests.attacks.attacked import Attacked
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from codex_acp.testing import Step
 
 pytestmark = [pytest.mark.e2e, pytest.mark.attack("model")]
@@ -73,18 +75,34 @@ SAYS: dict[str, list[Step]] = {
 }
 
 
-@pytest.mark.parametrize("says", SAYS.values(), ids=SAYS)
-def test_a_model_that_sends(says: list[Step]) -> None:
-    with Attacked([says]) as attacked:
-        attacked.prompt()
-
-
-@pytest.mark.parametrize("call_id", CALL_IDS.values(), ids=CALL_IDS)
-def test_a_model_whose_call_id_is(call_id: str) -> None:
-    asks = [
+ASKS: dict[str, list[Step]] = {
+    f"call id {name}": [
         exec_command("touch made", justification="May I?", call_id=call_id),
         update_plan(STEP, call_id=call_id + "2"),
     ]
-    with Attacked([asks]) as attacked:
-        attacked.prompt()
-        assert not (attacked.home.workspace / "made").exists()
+    for name, call_id in CALL_IDS.items()
+}
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Attacked]:
+    with Attacked({**SAYS, **ASKS}) as attacked:
+        yield attacked
+
+
+@pytest.fixture
+def attacked(shared: Attacked) -> Iterator[Attacked]:
+    """The shared one; after each attack a usual prompt works."""
+    yield shared
+    shared.works()
+
+
+@pytest.mark.parametrize("says", SAYS)
+def test_a_model_that_sends(says: str, attacked: Attacked) -> None:
+    attacked.prompt(says)
+
+
+@pytest.mark.parametrize("call_id", CALL_IDS)
+def test_a_model_whose_call_id_is(call_id: str, attacked: Attacked) -> None:
+    attacked.prompt(f"call id {call_id}")
+    assert not (attacked.home.workspace / "made").exists()

@@ -12,7 +12,7 @@ import pytest
 from tests.attacks.attacked import Attacked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytestmark = [pytest.mark.e2e, pytest.mark.attack("repository")]
@@ -99,21 +99,40 @@ SETUPS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("setup", SETUPS, ids=[each.__name__.replace("_", " ") for each in SETUPS])
-def test_a_directory_with(setup: Callable[[Path, Path], None], tmp_path: Path) -> None:
-    mark = tmp_path / "ran"
-    with Attacked() as attacked:
-        setup(attacked.home.workspace, mark)
-        configured = attacked.home.config_file.read_text()
-        answer = attacked.prompt()
-        assert answer["result"]["stopReason"] == "end_turn"
-        assert attacked.home.config_file.read_text() == configured
+@pytest.fixture(scope="module")
+def mark(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file that is there as soon as anything has run."""
+    return tmp_path_factory.mktemp("mark") / "ran"
+
+
+@pytest.fixture(scope="module")
+def shared(mark: Path) -> Iterator[Attacked]:
+    with Attacked({}) as attacked:
+        yield attacked
     assert not mark.exists()
 
 
-def test_a_directory_that_is_a_link(tmp_path: Path) -> None:
-    with Attacked() as attacked:
-        link = tmp_path / "link"
-        link.symlink_to(attacked.home.workspace)
-        opened = attacked.adapter.ask("session/new", {"cwd": str(link), "mcpServers": []})
-        assert "result" in opened
+@pytest.fixture
+def attacked(shared: Attacked, mark: Path) -> Iterator[Attacked]:
+    """The shared one; nothing runs, the configuration stays, and a usual prompt works."""
+    configured = shared.home.config_file.read_text()
+    yield shared
+    shared.works()
+    assert shared.home.config_file.read_text() == configured
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("setup", SETUPS, ids=[each.__name__.replace("_", " ") for each in SETUPS])
+def test_a_directory_with(
+    setup: Callable[[Path, Path], None], attacked: Attacked, mark: Path, tmp_path: Path
+) -> None:
+    setup(tmp_path, mark)
+    answer = attacked.prompt(cwd=tmp_path)
+    assert answer["result"]["stopReason"] == "end_turn"
+
+
+def test_a_directory_that_is_a_link(attacked: Attacked, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(attacked.home.workspace)
+    answer = attacked.prompt(cwd=link)
+    assert answer["result"]["stopReason"] == "end_turn"

@@ -19,8 +19,6 @@ from typing import Self
 
 from tests.cli.command import COMMAND
 
-__all__ = ["GUTTER", "MARK", "STYLES", "OnTerminal", "agent"]
-
 RAW_AGENT = Path(__file__).resolve().parents[1] / "runtime" / "raw_agent.py"
 
 TERMINAL_SECONDS = 30

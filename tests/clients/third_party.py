@@ -12,8 +12,6 @@ from pathlib import Path
 from codex_acp.testing import CodexHome, ScriptedModel, Step, Text, exec_command
 from tests.e2e.adapter_bench import COMMAND
 
-__all__ = ["Bench", "TREE_VARIABLE", "WAIT", "command_and_answer", "third_party_bench"]
-
 TREE_VARIABLE = "CODEX_ACP_CLIENT_TREE"
 """The folder with ``node_modules`` of package.json beside this file."""
 

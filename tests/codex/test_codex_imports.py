@@ -107,7 +107,7 @@ def test_the_lazy_names_are_those_that_type_checkers_see() -> None:
         if alias.asname is not None
     }
     lazy = {
-        (f"codex_acp.codex.{module}", name)
+        (module if module.startswith("codex_acp.") else f"codex_acp.codex.{module}", name)
         for module, names in codex_acp.codex._MODULES.items()
         for name in names
     }

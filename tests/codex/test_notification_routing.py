@@ -9,11 +9,11 @@ import pytest
 
 from codex_acp.codex.client import CodexClient
 from codex_acp.codex.connection.notification_decoding import (
-    MAX_KINDS,
     NotificationDecoder,
     decode_notification,
 )
 from codex_acp.codex.connection.notification_router import NotificationRouter, thread_of
+from codex_acp.codex.connection.unknown_parts import MAX_KINDS
 from codex_acp.codex.types import (
     ItemAgentMessageDeltaEvent,
     SkillsChangedEvent,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 import pytest
+from pydantic_core import from_json
 
 from codex_acp.codex.approvals.refusals import has_negative_form, refusal
 from codex_acp.codex.client import CodexClient
@@ -24,7 +25,7 @@ from codex_acp.codex.types import (
 )
 from codex_acp.errors import MisuseError, RpcError
 from codex_acp.testing import AskClient, AwaitAnswer, Expect, ExpectNotification, ScriptedAppServer
-from codex_acp.wire.codec import encode, from_json
+from codex_acp.wire.codec import encode
 from tests.codex.server_request_samples import SAMPLES
 
 if TYPE_CHECKING:

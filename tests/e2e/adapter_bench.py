@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from codex_acp.testing import ModelResponse, Step
     from codex_acp.testing.codex_home import SandboxMode
 
-__all__ = ["COMMAND", "AdapterBench", "agent_tap", "updates_outside_prompts"]
-
 COMMAND = str(Path(sysconfig.get_path("scripts")) / "codex-acp-sdk")
 """The command as it is installed."""
 

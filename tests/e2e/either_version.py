@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from codex_acp.testing import ModelResponse, Step
     from tests.e2e.raw_adapter import Message
 
-__all__ = ["EitherVersion"]
-
 
 class EitherVersion:
     """``with EitherVersion(version, script) as it:``; the other arguments are the home's, the

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from codex_acp.testing import Step
 
-__all__ = ["OptionsClient", "Setting"]
-
 
 class Setting:
     """``with Setting(script) as setting:``: a model, a home, and adapters one after another."""

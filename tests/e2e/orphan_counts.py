@@ -40,8 +40,6 @@ from codex_acp.transport.orphans import adopt_orphans
 from codex_acp.transport.process_table import read_processes
 from tests.e2e.raw_adapter import WAIT, RawAdapter
 
-__all__ = ["SCENES", "Count", "count", "processes_below"]
-
 PR_SET_CHILD_SUBREAPER = 36
 DAEMON = "sleep 4242"
 MID_TURN_SECONDS = 1.0

@@ -18,8 +18,6 @@ from tests.support.adapter_tap import AdapterTap
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["WAIT", "Message", "RawAdapter"]
-
 WAIT = 30.0
 """Seconds; what is waited for takes a second, on a busy machine a few."""
 

@@ -15,16 +15,6 @@ if TYPE_CHECKING:
     from codex_acp.testing.codex_home import SandboxMode
     from tests.e2e.raw_adapter import Message
 
-__all__ = [
-    "SessionBench",
-    "answer_to",
-    "said_by",
-    "shown_history",
-    "tool_calls",
-    "until",
-    "updates_of",
-]
-
 
 class SessionBench:
     """``with SessionBench(script) as bench, bench.adapter() as adapter:``."""

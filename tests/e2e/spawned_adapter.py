@@ -21,8 +21,6 @@ from tests.e2e.adapter_bench import COMMAND
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["MARKER", "SpawnedAdapter", "marked_processes"]
-
 MARKER = "CODEX_ACP_TEST_MARKER"
 """Variable in the environment of the adapter, and so of all that it starts."""
 

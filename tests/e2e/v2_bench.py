@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from codex_acp.testing import ModelResponse, Step
     from codex_acp.testing.codex_home import SandboxMode
 
-__all__ = ["ALL", "INFO", "Json", "V2Bench"]
-
 Json = dict[str, Any]
 
 INFO: Final = {"name": "v2-tests", "version": "1"}

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from codex_acp.errors import RpcError
     from codex_acp.jsonrpc.message import RequestId
 
-__all__ = ["Asks", "Elicited", "Option", "Permission", "Question"]
-
 WAIT = 40.0
 """Seconds; on a busy machine a turn takes a few."""
 

@@ -16,8 +16,6 @@ from typing import IO, Literal
 
 from tests.e2e_contract.codex_wire import CodexWire
 
-__all__ = ["tee_command", "wire_of"]
-
 
 def tee_command(directory: Path, codex: str) -> tuple[Path, Path]:
     """The executable, and the record that it will write."""

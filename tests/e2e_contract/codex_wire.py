@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.transport.link import Link, Receiver
 
-__all__ = ["CodexWire", "TapLink", "Travelled"]
-
 Message = dict[str, Any]
 
 WAIT = 40.0

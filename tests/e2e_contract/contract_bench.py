@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import Link
     from tests.e2e_contract.dialects import ContractClient
 
-__all__ = ["IN_V1_ONLY", "IN_V2_ONLY", "VERSIONS", "WAIT", "ContractBench", "Prompt", "Scenes"]
-
 WAIT = 40.0
 """Seconds; what is waited for takes a tenth of one, on a busy machine a few."""
 

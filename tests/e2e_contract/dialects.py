@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pydantic import TypeAdapter
+
 from codex_acp.acp import ClientSide, types, v2
 from codex_acp.errors import ErrorReply
 from codex_acp.jsonrpc.message import REQUEST_CANCELLED
@@ -22,9 +24,10 @@ if TYPE_CHECKING:
     from codex_acp.wire.model import WireModel
     from tests.e2e_contract.asks import Asks
 
-__all__ = ["TOOL_CALLS", "ContractClient", "InV1", "InV2", "calls_of"]
-
 Json = dict[str, Any]
+
+ANSWER_V1 = TypeAdapter[types.CreateElicitationResponse](types.CreateElicitationResponse)
+ANSWER_V2 = TypeAdapter[v2.CreateElicitationResponse](v2.CreateElicitationResponse)
 
 TOOL_CALLS = ("tool_call", "tool_call_update")
 """The updates that are about a tool call; the first of the two is in v1 only."""
@@ -135,16 +138,7 @@ class InV1(_Client):
     async def _elicitation(
         self, request: types.CreateElicitationRequest
     ) -> types.CreateElicitationResponse:
-        answer = await self.asks.elicitation(_json(request))
-        made: types.CreateElicitationResponse
-        match answer["action"]:
-            case "accept":
-                made = types.AcceptCreateElicitationResponse.model_validate(answer)
-            case "decline":
-                made = types.DeclineCreateElicitationResponse()
-            case _:
-                made = types.CancelCreateElicitationResponse()
-        return made
+        return ANSWER_V1.validate_python(await self.asks.elicitation(_json(request)))
 
 
 class InV2(_Client):
@@ -229,16 +223,7 @@ class InV2(_Client):
     async def _elicitation(
         self, request: v2.CreateElicitationRequest
     ) -> v2.CreateElicitationResponse:
-        answer = await self.asks.elicitation(_json(request))
-        made: v2.CreateElicitationResponse
-        match answer["action"]:
-            case "accept":
-                made = v2.AcceptCreateElicitationResponse.model_validate(answer)
-            case "decline":
-                made = v2.DeclineCreateElicitationResponse()
-            case _:
-                made = v2.CancelCreateElicitationResponse()
-        return made
+        return ANSWER_V2.validate_python(await self.asks.elicitation(_json(request)))
 
 
 def calls_of(updates: Sequence[Json], calls: dict[str, Json] | None = None) -> dict[str, Json]:

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
     from codex_acp.transcript.events import Entry
 
-__all__ = ["check_transcript"]
-
 
 def check_transcript(entries: Iterable[Entry], requests: Sequence[dict[str, Any]]) -> None:
     """Each request of Codex is in the transcript, and as one thing only."""

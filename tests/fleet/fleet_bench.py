@@ -14,19 +14,6 @@ import anyio
 from codex_acp.fleet import Fleet, Outcome, Retries, Task
 from codex_acp.runtime import AgentSpec
 
-__all__ = [
-    "WAIT",
-    "commit",
-    "fleet_of",
-    "git",
-    "notes",
-    "outcomes",
-    "repository",
-    "runs",
-    "spec",
-    "task",
-]
-
 AGENT = Path(__file__).with_name("fleet_agent.py")
 
 WAIT = 90.0

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from random import Random
 
-__all__ = ["notification", "request", "some_answer"]
-
 Json = dict[str, Any]
 
 

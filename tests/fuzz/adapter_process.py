@@ -16,8 +16,6 @@ from tests.fuzz.answer_book import AnswerBook
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["AdapterProcess", "FuzzFailure"]
-
 WAIT = 90.0
 """Seconds for whatever has to come; on a quiet machine it takes milliseconds."""
 

@@ -8,8 +8,6 @@ from collections import Counter
 from contextlib import suppress
 from typing import Any, NoReturn
 
-__all__ = ["AnswerBook"]
-
 HEAD = 256
 """Bytes of a line that is no JSON in which its id may be found."""
 

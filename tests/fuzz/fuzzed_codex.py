@@ -19,8 +19,6 @@ from codex_acp.testing.app_server_defaults import default_result, turn_object
 from codex_acp.testing.app_server_turns import command_approval, file_change_approval
 from tests.fuzz.mutations import damaged, mutated, odd_value, to_line
 
-__all__ = ["FuzzedCodex"]
-
 Json = dict[str, Any]
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from tests.fuzz.rounds import Round
 
-__all__ = ["headless_round", "runtime_round"]
-
 TURNS = 20
 
 SESSIONS = 4

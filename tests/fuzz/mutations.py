@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-__all__ = ["damaged", "mutated", "odd_value", "to_line"]
-
 Json = Any
 
 RAW: Final = "\ufdd0"

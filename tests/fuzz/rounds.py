@@ -18,8 +18,6 @@ from tests.fuzz.mutations import damaged, mutated, odd_value, to_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Round", "app_server_round", "client_round", "real_codex_round", "replay"]
-
 Json = dict[str, Any]
 
 LINES = 400

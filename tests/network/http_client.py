@@ -13,8 +13,6 @@ import httpx
 
 from tests.network.listening_adapter import TOKEN, WAIT, JsonClient
 
-__all__ = ["EVENTS", "JSON", "HttpClient"]
-
 Json = dict[str, Any]
 
 JSON = {"content-type": "application/json"}

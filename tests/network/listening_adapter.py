@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-__all__ = ["TOKEN", "WAIT", "JsonClient", "ListeningAdapter"]
-
 Json = dict[str, Any]
 
 TOKEN: Final = "the-token-of-these-tests"

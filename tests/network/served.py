@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-__all__ = ["ALICE", "BOB", "Served", "served", "several_tokens", "until"]
-
 ALICE = "alices-token-of-these-tests"
 BOB = "bobs-token-of-these-tests"
 

@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from tests.docs.pages import shell_lines
 
-__all__ = ["CHOOSE_FIRST", "NOT_RUN", "QUESTION", "WAYS", "Way", "command_lines"]
-
 QUESTION = "What is in this directory?"
 ANSWER = "Nothing at all."
 READY = "\x1b[?2004h"

@@ -11,8 +11,6 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 
-__all__ = ["Issuer"]
-
 
 def _token(claims: dict[str, object]) -> str:
     """A JSON Web Token that nobody has signed."""

@@ -43,6 +43,17 @@ def test_every_public_name_is_there(module: str) -> None:
     assert [name for name in getattr(found, "__all__", ()) if not hasattr(found, name)] == []
 
 
+def test_what_is_private_has_no_list_of_public_names() -> None:
+    files = (ROOT / "src" / "codex_acp").rglob("*.py")
+    listing = {
+        ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
+        for path in files
+        if "_generated" not in path.parts
+        and re.search(r"^ *__all__\b", path.read_text(encoding="utf-8"), re.M)
+    }
+    assert listing <= {*PUBLIC}
+
+
 def _shown() -> Iterator[tuple[str, str]]:
     """(file, Python code) of all that users are shown."""
     for path in sorted((ROOT / "examples").glob("*.py")):

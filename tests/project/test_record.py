@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+
 import pytest
 
-from codex_acp._record import field, names_of, record, replace
+from codex_acp._record import names_of, record, replace
 
 
 @record

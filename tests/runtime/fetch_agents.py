@@ -14,8 +14,6 @@ import sys
 import tarfile
 from pathlib import Path
 
-__all__ = ["PLACE_VARIABLE", "example", "node", "package"]
-
 PLACE_VARIABLE = "CODEX_ACP_AGENTS"
 """Environment variable with the place, for the tests."""
 

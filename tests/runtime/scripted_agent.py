@@ -44,8 +44,6 @@ from tests.acp.tables import agent_notifications, agent_requests
 if TYPE_CHECKING:
     from codex_acp.acp.types import SessionUpdate
 
-__all__ = ["ScriptedAgent", "chunk"]
-
 
 def chunk(text: str, message_id: str | None = None) -> AgentMessageChunkSessionUpdate:
     update = AgentMessageChunkSessionUpdate(content=TextContentBlock(text=text))

@@ -13,8 +13,6 @@ from tests.acp.tables_v2 import ME, agent_notifications, agent_requests
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["ScriptedAgentV2"]
-
 Json = dict[str, Any]
 
 OPTIONS: list[Json] = [

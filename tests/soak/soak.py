@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from codex_acp.testing import ModelRequest
 
-__all__ = ["Soak"]
-
 WORKERS = 4
 """Operations at a time."""
 

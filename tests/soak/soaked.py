@@ -20,8 +20,6 @@ from tests.support.adapter_tap import AdapterTap
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-__all__ = ["AdapterGone", "Resources", "SoakFailure", "SoakedAdapter"]
-
 BOUND = 120.0
 """Seconds for every answer; the longest bound of the adapter is a cancel of ten."""
 

@@ -19,8 +19,6 @@ from jsonschema.exceptions import best_match
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["SchemaTap", "SideName", "Sent", "problems_of_message"]
-
 SideName: TypeAlias = Literal["agent", "client"]
 
 _SCHEMAS: Final = Path(__file__).parents[2] / "schema" / "acp"

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from tests.support.acp_schema import SideName
 
-__all__ = ["AdapterTap"]
-
 
 class AdapterTap(SchemaTap):
     """A `SchemaTap` to be put on the agent's side: ``tap.on("agent")`` gets each line.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     import pytest
 
-__all__ = ["ATTACKERS", "note_attacks", "table_of_attacks"]
-
 ATTACKERS: Final = ("model", "MCP server", "repository", "client", "agent", "app-server", "network")
 """Who may be hostile: the rows of SECURITY.md."""
 

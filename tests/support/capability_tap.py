@@ -18,8 +18,6 @@ from jsonschema.exceptions import best_match
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["UNSTABLE_METHODS", "Need", "needs", "unadvertised"]
-
 Json = dict[str, Any]
 
 UNSTABLE_METHODS: Final = frozenset(

@@ -18,18 +18,6 @@ from codex_acp.mapping.config.values import (
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = [
-    "CATALOGUE",
-    "COLLABORATIONS",
-    "MODELS",
-    "OWN_PROFILE",
-    "PROFILES",
-    "READ_ONLY",
-    "started",
-    "updated",
-    "view_of",
-]
-
 READ_ONLY: dict[str, JsonValue] = {"type": "readOnly", "networkAccess": False}
 
 

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from tests.support.schema_values import ValueMaker
 
-__all__ = ["KINDS", "Told", "made_item", "told_live"]
-
 Json = dict[str, Any]
 
 Told = tuple[str, Json]

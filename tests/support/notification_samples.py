@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-__all__ = ["SAMPLES", "TURN", "Sample", "completed", "started"]
-
 Json = dict[str, Any]
 
 THREAD: Final = {"threadId": "thread"}

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from tests.support.stream_rules_v2 import SessionRules
 
-__all__ = ["StreamRules"]
-
 Json = dict[str, Any]
 
 _OPEN: Final = ("pending", "in_progress")

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["SessionRules"]
-
 Json = dict[str, Any]
 
 _OPEN: Final = ("pending", "in_progress")

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-__all__ = ["FILES", "PNG", "SAMPLES", "ItemSample", "command", "file_change", "mcp"]
-
 Json = dict[str, Any]
 
 PNG: Final = (

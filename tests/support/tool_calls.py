@@ -14,8 +14,6 @@ from codex_acp.mapping.state import SessionState
 from tests.support.notification_samples import completed, started
 from tests.support.updates import step, wired
 
-__all__ = ["ZED", "Folded", "complete", "item_of", "replayed", "start", "text_of"]
-
 Json = dict[str, Any]
 
 ZED: Final = ClientFeatures(terminal_output_meta=True)

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from codex_acp.testing import CodexHome
     from codex_acp.testing.toml_writer import TomlValue
 
-__all__ = ["CONFIGURATIONS", "EVERYTHING", "Repository", "probe", "probed", "wait_for"]
-
 WAIT_SECONDS: Final = 30.0
 
 EVERYTHING: Final[dict[str, TomlValue]] = {

@@ -20,8 +20,6 @@ from codex_acp.mapping.v2.updates import updates_of as updates_of_v2
 from codex_acp.wire.codec import encode
 from tests.support.acp_schema import problems_of_message
 
-__all__ = ["ALL", "NONE", "ROWS", "V2", "Json", "chunks", "said", "step", "wire", "wired"]
-
 Json = dict[str, Any]
 
 NONE: Final = ClientFeatures()

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from codex_acp.transport.memory import MemoryLink
     from tests.transcripts.transcript import Json
 
-__all__ = ["PlayedCodex"]
-
 
 class PlayedCodex:
     """``link`` is the adapter's end. ``received`` is all that the adapter has sent."""

@@ -24,8 +24,6 @@ from tests.support.tool_calls import Folded
 if TYPE_CHECKING:
     from tests.transcripts.transcript import Json
 
-__all__ = ["Shown", "assert_same", "features_of", "shown"]
-
 _TYPED: Final = re.compile(r"\n?\[typed\] [^\n]*\n")
 
 

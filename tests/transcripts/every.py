@@ -7,8 +7,6 @@ from typing import Final
 from tests.transcripts.made import MADE
 from tests.transcripts.transcript import WIRE, load
 
-__all__ = ["ALL", "RECORDED"]
-
 RECORDED: Final = tuple(
     load(path) for path in sorted(WIRE.glob("*.jsonl"), key=lambda path: path.stem)
 )

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from tests.transcripts.transcript import Json
 
-__all__ = ["MADE"]
-
 _SOURCE: Final = "Made by hand to fit the schema of Codex: the scripted model cannot provoke it"
 _PLACE: Final = {"threadId": "thread-1", "turnId": "turn-1"}
 _ALL: Final[Json] = {"session": {"notices": {}, "compaction": {}}}

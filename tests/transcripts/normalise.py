@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from tests.transcripts.transcript import Json
 
-__all__ = ["Names", "normalised"]
-
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _HEX: Final = re.compile(r"\b[0-9a-f]{32}\b")
 _PORT: Final = re.compile(r"127\.0\.0\.1:\d+")

@@ -24,8 +24,6 @@ from tests.transcripts.stage import MAIN, Stage
 if TYPE_CHECKING:
     from tests.transcripts.transcript import Json, Transcript
 
-__all__ = ["Line", "Played", "play"]
-
 _ROUNDS: Final = 40
 """Of the event loop, after which the adapter has done what a message makes it do: it takes ten."""
 

@@ -14,8 +14,6 @@ from tests.transcripts.scenes_tools import SCENES as TOOLS
 from tests.transcripts.scenes_turns import SCENES as TURNS
 from tests.transcripts.transcript import save
 
-__all__ = ["SCENES", "main"]
-
 SCENES = (*TOOLS, *TURNS)
 
 

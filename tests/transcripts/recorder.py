@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from tests.transcripts.scene import Scene
     from tests.transcripts.transcript import Json
 
-__all__ = ["record"]
-
 _ANSWERED_ALIKE: Final = frozenset({"turn/start", "turn/interrupt", "turn/steer"})
 """Calls that are answered in one way only, so that what was answered needs no recording."""
 

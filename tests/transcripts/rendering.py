@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from tests.transcripts.player import Line, Played
     from tests.transcripts.transcript import Json, Transcript
 
-__all__ = ["rendered"]
-
 _LEGEND: Final = """\
 `<` Codex says, `>` the client is sent, `2>` what one of ACP v2 is sent instead, `}` the client
 does, `]` Codex is told."""

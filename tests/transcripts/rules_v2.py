@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from tests.transcripts.player import Line
     from tests.transcripts.transcript import Json
 
-__all__ = ["problems"]
-
 
 def problems(lines: list[Line]) -> list[str]:
     """What is against the rules in what the adapter has said to the client."""

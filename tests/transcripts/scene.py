@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from codex_acp.testing import McpTool, ModelResponse, Step
     from tests.transcripts.transcript import Json
 
-__all__ = ["Action", "Scene", "until"]
-
 Action: TypeAlias = "Json"
 """What the client does next: a step of a transcript, or ``{"until": predicate}``."""
 

@@ -22,8 +22,6 @@ from tests.transcripts.scene import Scene, until
 if TYPE_CHECKING:
     from codex_acp.testing import CodexHome, Step
 
-__all__ = ["SCENES"]
-
 DONE: Final[list[Step]] = [Text("Done.")]
 GO: Final = {"prompt": "Go."}
 ZED: Final = {"_meta": {"terminal_output": True}}

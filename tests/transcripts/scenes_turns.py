@@ -23,8 +23,6 @@ from tests.transcripts.scene import Scene
 if TYPE_CHECKING:
     from codex_acp.testing import CodexHome, Step
 
-__all__ = ["SCENES"]
-
 DONE: Final[list[Step]] = [Text("Done.")]
 GO: Final = {"prompt": "Go."}
 ALL: Final[dict[str, Any]] = {"session": {"notices": {}, "compaction": {}}}

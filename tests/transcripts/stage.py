@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import Link
     from tests.transcripts.transcript import Json
 
-__all__ = ["MAIN", "Stage", "told_in"]
-
 WAIT = 60.0
 """Seconds; offline all comes within milliseconds, a real turn takes a few on a busy machine."""
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["WIRE", "Json", "Transcript", "load", "save", "stored"]
-
 Json = dict[str, Any]
 
 WIRE: Final = Path(__file__).parent / "wire"

@@ -13,8 +13,6 @@ from codex_acp.transport.http_link import HttpLink
 from tests.transport.http_peer import HttpPeer, Special
 from tests.transport.link_receiver import LinkReceiver
 
-__all__ = ["WAIT", "Joined", "joined"]
-
 WAIT = 30
 """Seconds for a test."""
 

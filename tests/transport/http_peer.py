@@ -11,8 +11,6 @@ from typing import Any, Final, Self
 
 import anyio
 
-__all__ = ["CONNECTION", "HttpPeer", "Request", "Stream", "answer", "head"]
-
 CONNECTION: Final = "the-connection"
 
 SSE: Final = {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"}

@@ -11,8 +11,6 @@ from codex_acp.errors import ConnectionClosed, TransportError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LinkReceiver"]
-
 
 class LinkReceiver:
     """Notes what the link tells, and wakes who waits for it."""

@@ -13,8 +13,9 @@ from codex_acp.errors import (
     ProcessExited,
 )
 from codex_acp.jsonrpc.message import EncodedJson, Notification, Request
-from codex_acp.transport.connection import Connection, Responder
+from codex_acp.transport.connection import Connection
 from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.responder import Responder
 from tests.transport.recording import NULL, RawPeer, Recorder, error_of, joined, settle, started
 
 

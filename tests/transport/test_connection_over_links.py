@@ -11,7 +11,8 @@ import pytest
 from codex_acp.errors import ErrorReply, ProcessExited
 from codex_acp.jsonrpc.message import EncodedJson, Notification, Request
 from codex_acp.transport.child import spawn
-from codex_acp.transport.connection import Connection, Responder
+from codex_acp.transport.connection import Connection
+from codex_acp.transport.responder import Responder
 
 if TYPE_CHECKING:
     from codex_acp.errors import TransportError

@@ -11,7 +11,7 @@ from codex_acp.errors import (
     RpcError,
 )
 from codex_acp.jsonrpc.message import Notification, Request
-from codex_acp.transport.connection import Responder
+from codex_acp.transport.responder import Responder
 from tests.transport.recording import NULL, Recorder, error_of, joined, settle, started
 
 

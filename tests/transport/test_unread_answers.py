@@ -14,8 +14,9 @@ from codex_acp.jsonrpc.message import EncodedJson, Request
 from codex_acp.transport import connection as module
 from codex_acp.transport import outbox
 from codex_acp.transport.child import ChildProcess, spawn
-from codex_acp.transport.connection import Connection, Responder
+from codex_acp.transport.connection import Connection
 from codex_acp.transport.memory import MemoryLink, memory_pair
+from codex_acp.transport.responder import Responder
 from tests.transport.recording import Recorder, settle, started
 
 if TYPE_CHECKING:

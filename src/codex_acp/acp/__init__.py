@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from codex_acp.acp.capabilities import negotiated_version as negotiated_version
     from codex_acp.acp.client_side import ClientSide as ClientSide
     from codex_acp.acp.conventions import acp_connection as acp_connection
-    from codex_acp.acp.conventions import spawn as spawn
     from codex_acp.acp.conventions import stdio as stdio
     from codex_acp.acp.prompt_turn import PromptTurn as PromptTurn
     from codex_acp.acp.prompt_turn import TurnToolCall as TurnToolCall
+    from codex_acp.transport.child import spawn as spawn
 else:
     _NAMES_OF = {
         "": ("types", "unstable", "v2"),
@@ -83,10 +83,11 @@ else:
         ),
         "client_side": ("ClientSide",),
         "agent_connector": ("ConnectedAgent", "connect_agent"),
-        "conventions": ("acp_connection", "spawn", "stdio"),
+        "conventions": ("acp_connection", "stdio"),
+        "codex_acp.transport.child": ("spawn",),
         "prompt_turn": ("PromptTurn", "TurnToolCall"),
         "agent_runner": ("run_agent",),
     }
-    """The module below this package → its public names; "" has modules."""
+    """The module, below this package or by its whole name → its public names; "" has modules."""
 
     __all__, __getattr__, __dir__ = lazy(__name__, _NAMES_OF)

@@ -23,10 +23,11 @@ from codex_acp.acp._generated.v1.models import (
 )
 from codex_acp.acp.capabilities import PROTOCOL_VERSION
 from codex_acp.acp.client_of_both_versions import ClientOfBothVersions
-from codex_acp.acp.conventions import acp_connection, check_known, spawn
+from codex_acp.acp.conventions import acp_connection, check_known
 from codex_acp.acp.dialects import methods_of
 from codex_acp.acp.permission_options import outcome_of
 from codex_acp.errors import LaunchError, MisuseError
+from codex_acp.transport.child import spawn
 from codex_acp.transport.remote_agent import is_agent_url, remote_agent_link
 
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     from codex_acp.acp.client_side import ClientSide
     from codex_acp.transport.link import Link
     from codex_acp.transport.remote_address import Token
-
-__all__ = ["ConnectedAgent", "connect_agent"]
 
 _ASKED: Final = methods_of(CLIENT_REQUESTS, unstable=False)
 _HEARD: Final = methods_of({**CLIENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS}, unstable=False)

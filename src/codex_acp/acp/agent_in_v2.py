@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.sessions_in_v2 import Spawn
 
-__all__ = ["AgentInVersion2"]
-
 logger = logging.getLogger(__name__)
 
 Json = dict[str, Any]

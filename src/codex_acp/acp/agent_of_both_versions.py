@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from codex_acp.transport.connection import Connection
     from codex_acp.wire.model import WireModel
 
-__all__ = ["AgentOfBothVersions"]
-
 
 class AgentOfBothVersions(AgentSide):
     """``requests`` and ``notifications`` are those of version 1; ``versions`` may be spoken."""

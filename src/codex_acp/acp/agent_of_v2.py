@@ -72,8 +72,6 @@ if TYPE_CHECKING:
     from codex_acp.acp.client_side import ClientSide
     from codex_acp.wire.model import WireModel
 
-__all__ = ["AgentOfVersion2"]
-
 logger = logging.getLogger(__name__)
 
 

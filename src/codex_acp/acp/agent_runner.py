@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 
     Answer = Callable[[PromptTurn], Awaitable[StopReason | None]]
 
-__all__ = ["run_agent"]
-
 _ASKED: Final = methods_of(AGENT_REQUESTS, unstable=False)
 _HEARD: Final = methods_of({**AGENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS}, unstable=False)
 

@@ -26,15 +26,14 @@ if TYPE_CHECKING:
         UnstableAgentNotificationHandlers,
         UnstableAgentRequestHandlers,
     )
+    from codex_acp.acp._generated.v2.calls import ClientCalls as ClientCallsV2
     from codex_acp.acp.conventions import ExtensionHandler, QuickHandler
     from codex_acp.acp.dialects import Dialect
     from codex_acp.acp.side import InvalidNotificationCallback
-    from codex_acp.acp.v2_calls import ClientCallsV2
     from codex_acp.acp.v2_handlers import AgentHandlers
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Notification
-    from codex_acp.transport.connection import Connection, Responder
-
-__all__ = ["AgentSide"]
+    from codex_acp.transport.connection import Connection
+    from codex_acp.transport.responder import Responder
 
 logger = logging.getLogger(__name__)
 

@@ -21,18 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
-    from codex_acp.transport.connection import Responder
-
-__all__ = [
-    "answer_failure",
-    "answer_result",
-    "answer_rpc_error",
-    "cancelled",
-    "encoded_result",
-    "extension_result",
-    "invalid_params",
-    "not_offered",
-]
+    from codex_acp.transport.responder import Responder
 
 logger = logging.getLogger(__name__)
 

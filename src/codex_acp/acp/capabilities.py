@@ -21,20 +21,6 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v2.models import AgentCapabilities as AgentCapabilitiesV2
     from codex_acp.acp._generated.v2.models import ClientCapabilities as ClientCapabilitiesV2
 
-__all__ = [
-    "AgentFeatures",
-    "ClientFeatures",
-    "PROTOCOL_VERSION",
-    "SUPPORTED_VERSIONS",
-    "agent_features",
-    "agent_features_v2",
-    "client_features",
-    "client_features_v2",
-    "features_in",
-    "is_supported_version",
-    "negotiated_version",
-]
-
 PROTOCOL_VERSION: Final = 1
 """The stable protocol version; what a client that has no other sends."""
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from codex_acp.transport.connection import Connection
     from codex_acp.wire.model import WireModel
 
-__all__ = ["ClientOfBothVersions"]
-
 logger = logging.getLogger(__name__)
 
 

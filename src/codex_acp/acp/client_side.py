@@ -25,18 +25,16 @@ if TYPE_CHECKING:
         UnstableClientRequestHandlers,
     )
     from codex_acp.acp._generated.v1.models import InitializeRequest, InitializeResponse
+    from codex_acp.acp._generated.v2.calls import AgentCalls as AgentCallsV2
     from codex_acp.acp._generated.v2.models import InitializeRequest as InitializeRequestV2
     from codex_acp.acp._generated.v2.models import InitializeResponse as InitializeResponseV2
     from codex_acp.acp.side import InvalidNotificationCallback
-    from codex_acp.acp.v2_calls import AgentCallsV2
     from codex_acp.acp.v2_handlers import ClientHandlers
     from codex_acp.jsonrpc.message import JsonValue
 
     JsonObject: TypeAlias = dict[str, JsonValue]
     from codex_acp.transport.connection import Connection
     from codex_acp.wire.model import WireModel
-
-__all__ = ["ClientSide"]
 
 
 class ClientSide(Side, AgentCalls):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.errors import MisuseError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
-from codex_acp.transport.child import spawn
 from codex_acp.transport.connection import Connection
 
 if TYPE_CHECKING:
@@ -23,16 +22,6 @@ if TYPE_CHECKING:
 
     QuickHandler: TypeAlias = Callable[[JsonValue], Callable[[], Awaitable[EncodedJson]] | None]
     ExtensionHandler: TypeAlias = Callable[[JsonValue], Awaitable[JsonValue]]
-
-__all__ = [
-    "CANCEL_REQUEST",
-    "acp_connection",
-    "check_extensions",
-    "check_known",
-    "check_rows",
-    "spawn",
-    "stdio",
-]
 
 CANCEL_REQUEST: Final = "$/cancel_request"
 """Either side may send it to give up a request of its own."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     V2: TypeAlias = AgentHandlers | ClientHandlers
     SideName: TypeAlias = Literal["agent", "client"]
 
-__all__ = ["Dialect", "Handlers", "dialect", "dialects", "methods_of"]
-
 
 class Handlers(NamedTuple):
     """What a side was given for one version. That there is an unstable table is the opt-in."""

@@ -27,20 +27,6 @@ if TYPE_CHECKING:
         EnumOption,
     )
 
-__all__ = [
-    "InvalidContent",
-    "MAX_CHOICES",
-    "MAX_FIELDS",
-    "MAX_INTEGER",
-    "MIN_INTEGER",
-    "Problem",
-    "ValidContent",
-    "choices_of",
-    "misfit",
-    "too_large",
-    "validate",
-]
-
 MIN_INTEGER: Final = -(2**63)
 MAX_INTEGER: Final = 2**63 - 1
 """ACP's integers are 64 bits wide; what is beyond is no longer an integer in many parsers."""

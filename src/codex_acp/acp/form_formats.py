@@ -16,8 +16,6 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from codex_acp.acp._generated.v1.models import StringFormat
 
-__all__ = ["misses_format"]
-
 _ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _EMAIL: Final = re.compile(rf"(?P<local>{_ATOM}(?:\.{_ATOM})*)@{_LABEL}(?:\.{_LABEL})*")

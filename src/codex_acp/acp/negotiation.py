@@ -18,14 +18,6 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue, Params
 
-__all__ = [
-    "UNSUPPORTED_VERSION",
-    "answered_version",
-    "choose_version",
-    "initialize_params",
-    "version_of",
-]
-
 UNSUPPORTED_VERSION: Final = -32022
 """``Unsupported protocol version`` of the schema of version 2."""
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
         RequestPermissionOutcome,
     )
 
-__all__ = ["option_of", "outcome_of"]
-
 
 def option_of(
     options: Sequence[PermissionOption], kind: PermissionOptionKind | None

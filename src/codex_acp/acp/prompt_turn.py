@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     )
     from codex_acp.acp.agent_side import AgentSide
 
-__all__ = ["PromptTurn", "TurnToolCall"]
-
 ALLOW: Final = PermissionOption(option_id="allow", name="Allow", kind="allow_once")
 REJECT: Final = PermissionOption(option_id="reject", name="Reject", kind="reject_once")
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     Spawn: TypeAlias = Callable[[Callable[[], Coroutine[object, object, None]]], None]
 
-__all__ = ["SessionInV2", "SessionsInV2"]
-
 logger = logging.getLogger(__name__)
 
 Json = dict[str, Any]

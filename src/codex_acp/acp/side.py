@@ -45,12 +45,11 @@ if TYPE_CHECKING:
         Request,
         RequestId,
     )
-    from codex_acp.transport.connection import Connection, Responder
+    from codex_acp.transport.connection import Connection
+    from codex_acp.transport.responder import Responder
     from codex_acp.wire.model import WireModel
 
     InvalidNotificationCallback: TypeAlias = Callable[[Notification, InvalidPayload], None]
-
-__all__ = ["Side", "served_request_id"]
 
 logger = logging.getLogger(__name__)
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from codex_acp.wire.model import WireModel
 
-__all__ = ["check_stable", "is_unstable"]
-
 
 def is_unstable(model: type[WireModel]) -> bool:
     """Whether only the unstable schema has this model."""

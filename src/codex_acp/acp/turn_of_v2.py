@@ -24,8 +24,6 @@ from codex_acp.wire.codec import plain
 if TYPE_CHECKING:
     from codex_acp.acp._generated.v2.models import SessionUpdate
 
-__all__ = ["Turn"]
-
 STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
 """Those of version 1, in which a program is told why a prompt has ended."""
 

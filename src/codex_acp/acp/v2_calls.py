@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from codex_acp.acp._generated.v2.calls import AgentCalls as AgentCallsV2
-from codex_acp.acp._generated.v2.calls import ClientCalls as ClientCallsV2
+from codex_acp.acp._generated.v2.calls import AgentCalls, ClientCalls
 
 if TYPE_CHECKING:
     from codex_acp.acp.side import Side
     from codex_acp.wire.model import WireModel
-
-__all__ = ["AgentCallsV2", "CallsOfAgent", "CallsOfClient", "ClientCallsV2"]
 
 
 class _OnSide:
@@ -27,9 +24,9 @@ class _OnSide:
         self._side.notify_as(2, method, params)
 
 
-class CallsOfAgent(_OnSide, AgentCallsV2):
+class CallsOfAgent(_OnSide, AgentCalls):
     """What a client can ask an agent."""
 
 
-class CallsOfClient(_OnSide, ClientCallsV2):
+class CallsOfClient(_OnSide, ClientCalls):
     """What an agent can ask a client."""

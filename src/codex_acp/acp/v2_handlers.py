@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     )
     from codex_acp.acp.conventions import ExtensionHandler, QuickHandler
 
-__all__ = ["AgentHandlers", "ClientHandlers"]
-
 
 class AgentHandlers(NamedTuple):
     """An agent's handlers of version 2, as `AgentSide` takes those of version 1."""

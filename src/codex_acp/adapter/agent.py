@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.content import Block
     from codex_acp.mapping.events.session_events import Command
 
-__all__ = ["CodexAgent"]
-
 logger = logging.getLogger(__name__)
 
 

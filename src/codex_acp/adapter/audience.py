@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvent
     from codex_acp.routing.ledger import OutcomeCancelled, Selected
 
-__all__ = ["Asks", "Audience", "Outgoing"]
-
 
 class Outgoing(Protocol):
     """The way of events to whoever hears of a session; see `Outflow`."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-__all__ = ["CancelScope"]
-
 
 class CancelScope:
     """``with scope:`` ends early after `cancel`, also one that came before. For one block."""

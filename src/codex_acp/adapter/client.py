@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events.session_events import SessionEvent
 
-__all__ = ["Client"]
-
 
 class Client:
     """``spawn`` runs what waits for a client that is slow."""

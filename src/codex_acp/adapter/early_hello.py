@@ -17,8 +17,6 @@ from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS
 if TYPE_CHECKING:
     from codex_acp.transport.child import ChildProcess
 
-__all__ = ["say_hello"]
-
 
 def say_hello(first: bytes, codex: ChildProcess) -> Hello | None:
     """The handshake that was begun; None if ``first``, what a client has sent, is no reason to."""

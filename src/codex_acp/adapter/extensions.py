@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.agent import CodexAgent
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["STEERING", "extensions_of"]
-
 STEERING: Final = "_session/steering"
 
 

@@ -14,8 +14,6 @@ from codex_acp.adapter.in_thread import in_thread
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["FileTexts", "read_files"]
-
 TEXT_LIMIT: Final = 1024 * 1024
 """Bytes of one text."""
 

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["in_thread"]
-
 T = TypeVar("T")
 
 

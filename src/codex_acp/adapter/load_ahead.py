@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LoadAhead"]
-
 logger = logging.getLogger(__name__)
 
 FOR_A_PROMPT: Final = (

@@ -19,8 +19,6 @@ from codex_acp.adapter.files import FileTexts
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["OrderedSteps", "in_thread"]
-
 logger = logging.getLogger(__name__)
 
 READ_SECONDS: Final = 2.0

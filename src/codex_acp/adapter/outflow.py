@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.mapping.events.session_events import SessionEvent
 
-__all__ = ["Outflow"]
-
 logger = logging.getLogger(__name__)
 
 MAX_WAITING_UPDATES: Final = 2_000
@@ -217,7 +215,7 @@ class Outflow:
             before = b'{"sessionId":' + encode(session_id) + b',"update":'
             self._prefixes[session_id] = before
         for update in updates:
-            self._side.session_update_encoded(EncodedJson(before + update + b"}"))
+            self._side.session_update_encoded(EncodedJson(b"".join((before, update, b"}"))))
 
     def _begin_chunk(self, message: tuple[str, str, type], text: str) -> None:
         """Hold the first piece of a chunk, which grows until something else is sent."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.session.gateway import Gateway
 
-__all__ = ["Providers"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from codex_acp.errors import ErrorReply
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["refused_call"]
-
 
 def refused_call(what: str, error: ErrorReply, code: int = INTERNAL_ERROR) -> RpcError:
     """``what`` failed, and what Codex said of it; that may quote what an MCP server was given."""

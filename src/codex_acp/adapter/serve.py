@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from codex_acp.transport.child import ChildProcess
     from codex_acp.transport.link import Link
 
-__all__ = ["collect_garbage", "run_stdio", "serve_link"]
-
 logger = logging.getLogger(__name__)
 
 END_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -95,7 +93,7 @@ def _in_v2(agent: CodexAgent) -> AgentHandlers:
     """Loaded with the first client that speaks v2."""
     from codex_acp.adapter.agent_v2 import AgentInV2
 
-    return AgentInV2(agent, agent.start).handlers(extensions_of(lambda _: agent, 2))
+    return AgentInV2(agent, lambda _: agent, agent).handlers(extensions_of(lambda _: agent, 2))
 
 
 def run_stdio(

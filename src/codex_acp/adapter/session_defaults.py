@@ -5,14 +5,13 @@ Light: it is there before anything is loaded. What it is read from is the comman
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
-from codex_acp._record import field, record
+from codex_acp._record import record
 
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
-
-__all__ = ["MODE_VARIABLE", "SessionDefaults", "gateway_problem", "known_mode"]
 
 MODE_VARIABLE: Final = "INITIAL_AGENT_MODE"
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     SideTask: TypeAlias = Callable[[], Coroutine[None, None, None]]
     Spawn: TypeAlias = Callable[[SideTask], object]
 
-__all__ = ["SideTasks", "guarded"]
-
 logger = logging.getLogger(__name__)
 
 AGAIN_SECONDS: Final = 0.05

@@ -13,22 +13,6 @@ from codex_acp.cli.listen_arguments import add_listen_arguments
 from codex_acp.cli.logs import DEFAULT_LEVEL, LEVEL_VARIABLE, LEVELS, chosen_level
 from codex_acp.cli.numbers import positive
 
-__all__ = [
-    "PROGRAM",
-    "Parser",
-    "chat_parser",
-    "completions_parser",
-    "demo_parser",
-    "doctor_parser",
-    "fleet_parser",
-    "login_parser",
-    "routes_parser",
-    "run_parser",
-    "serve_parser",
-    "transcript_parser",
-    "version_parser",
-]
-
 PROGRAM: Final = "codex-acp-sdk"
 
 SHELLS: Final = ("bash", "zsh", "fish")
@@ -36,7 +20,8 @@ SHELLS: Final = ("bash", "zsh", "fish")
 COMPLETIONS_EPILOG: Final = f"""\
 bash, in ~/.bashrc:                    eval "$({PROGRAM} completions bash)"
 zsh, in ~/.zshrc, behind compinit:     eval "$({PROGRAM} completions zsh)"
-fish, once:  {PROGRAM} completions fish > ~/.config/fish/completions/{PROGRAM}.fish
+fish, once:
+ {PROGRAM} completions fish > ~/.config/fish/completions/{PROGRAM}.fish
 """
 
 
@@ -45,6 +30,12 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{PROGRAM}: error: {message}\nTry `{self.prog} --help`.\n")
+
+
+def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Word → parser of what follows it, of a command that has commands of its own."""
+    below = (a.choices for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    return {word: each for choices in below for word, each in choices.items()}
 
 
 def serve_parser() -> argparse.ArgumentParser:

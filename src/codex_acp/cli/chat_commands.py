@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from codex_acp.cli.screen.output import TextOutput
     from codex_acp.runtime import Session, Setting
 
-__all__ = ["OURS", "ChatCommands", "Leave", "values_of"]
-
 OURS: Final = {
     "help": "list the commands",
     "exit": "leave; so does Ctrl-D",

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from codex_acp.cli.screen.output import TextOutput
     from codex_acp.runtime import Session
 
-__all__ = ["ChatInput", "alone", "history_path"]
-
 PROMPT: Final = "> "
 
 DESCRIPTION_LIMIT: Final = 60

@@ -26,18 +26,6 @@ from codex_acp.testing import (
 if TYPE_CHECKING:
     from codex_acp.testing import ModelRequest, Step
 
-__all__ = [
-    "ALLOWED",
-    "CHANGED",
-    "CONTENT",
-    "REFUSED",
-    "SCRIPT",
-    "SERVER",
-    "TOOLS",
-    "TOUR",
-    "at_once",
-]
-
 TOUR: Final = "Show me around."
 
 ALLOWED: Final = "date > codex-acp-demo.txt && cat codex-acp-demo.txt"

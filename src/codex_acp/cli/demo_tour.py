@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from codex_acp.runtime import AgentSpec, PromptResult, ToolCall, Update
     from codex_acp.testing import ScriptedMcpServer
 
-__all__ = ["Tour"]
-
 ANSWERS: Final = (
     "Allow once", "Reject", "Allow once",
     "answer it", "1", "Ann", "y", "send it",

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.transport.link import Link, Receiver
 
-__all__ = ["ShownLink"]
-
 
 class ShownLink:
     """``link``, of which ``show`` is given each line, with an arrow: ``-->`` to the agent."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 
-__all__ = ["add_trust"]
-
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
     """``--trust DIR``, as often as needed; each is kept as Codex compares it."""

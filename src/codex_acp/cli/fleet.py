@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from codex_acp.cli.fleet_arguments import FleetOptions
     from codex_acp.fleet import FleetRun, Outcome, Task
 
-__all__ = ["run"]
-
 PROGRAM: Final = "codex-acp-sdk fleet"
 
 SIGNALLED: Final = 128

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from codex_acp.fleet import Outcome
 
-__all__ = ["Lines", "LiveTable", "Progress", "outcome_line"]
-
 SHOWN_TITLE: Final = 60
 
 REDRAW_SECONDS: Final = 0.2

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from codex_acp.fleet import TaskPermission
     from codex_acp.runtime import Form, FormAnswer, UrlAnswer, UrlRequest
 
-__all__ = ["FleetQuestions"]
-
 SHOWN_ID = 40
 
 

@@ -18,8 +18,6 @@ from codex_acp.routing.display import visible
 if TYPE_CHECKING:
     from codex_acp.fleet.journal import History
 
-__all__ = ["show"]
-
 
 def show(out: str, *, as_json: bool) -> int:
     """Print it; the exit code is that of the run that would have ended so."""

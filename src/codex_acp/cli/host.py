@@ -44,8 +44,6 @@ if TYPE_CHECKING:
         Setting,
     )
 
-__all__ = ["Host"]
-
 SIGNALLED: Final = 128
 """Plus the signal's number: the exit code after a signal, as shells have it."""
 

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Self
 
-__all__ = ["EndSignals"]
-
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 

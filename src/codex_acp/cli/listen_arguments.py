@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.network.listen import NetworkOptions
     from codex_acp.adapter.network.tokens import Tokens
 
-__all__ = ["add_listen_arguments", "network_options"]
-
 _NEEDS_LISTEN: Final = (
     "token_file", "no_token", "expose", "allow_origin", "allow_host", "tls_cert", "tls_key",
     "codex_per_connection", "max_connections", "max_sessions", "max_owner_connections",

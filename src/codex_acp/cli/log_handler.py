@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from logging import LogRecord
 
-__all__ = ["LogHandler"]
-
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 MAX_RECORD: Final = 32 * 1024

@@ -16,8 +16,6 @@ from codex_acp.errors import LaunchError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["login"]
-
 FAILED = 1
 """Exit code when there is no Codex to log in with."""
 

@@ -14,15 +14,6 @@ TYPE_CHECKING = False  # typing itself is not worth its import before a process 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "DEFAULT_LEVEL",
-    "LEVELS",
-    "LEVEL_VARIABLE",
-    "LogFile",
-    "chosen_level",
-    "start_logging",
-]
-
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 """From the most to the least that is logged."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-__all__ = ["positive"]
-
 
 def positive(text: str, of: str = "") -> int:
     """A positive whole number; ``of`` says of what, in the message for one that is none."""

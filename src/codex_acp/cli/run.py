@@ -24,8 +24,6 @@ from codex_acp.errors import MisuseError
 if TYPE_CHECKING:
     from codex_acp.cli.run_arguments import RunOptions
 
-__all__ = ["log_level", "run"]
-
 
 def run(options: RunOptions) -> int:
     """Run the prompt; the exit code."""

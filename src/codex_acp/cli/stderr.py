@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import sys
 
-__all__ = ["complain", "stderr"]
-
 COMPLAINT_MILLISECONDS = 200
 """How long somebody may take to make room for the last words of this process."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import TextIO
 
-__all__ = ["LineReader", "Redraw", "size_of", "wants_colours"]
-
 READ_SIZE: Final = 4096
 
 USUAL_SIZE: Final = os.terminal_size((80, 24))

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
         decode_notification as decode_notification,
     )
     from codex_acp.codex.connection.notification_router import NotificationSink as NotificationSink
-    from codex_acp.codex.connection.remote import Token as Token
     from codex_acp.codex.connection.remote import signed_bearer_token as signed_bearer_token
     from codex_acp.codex.connection.server_requests import OpenRequest as OpenRequest
     from codex_acp.codex.connection.server_requests import RefusedRequest as RefusedRequest
@@ -76,6 +75,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.threads.turn_errors import TurnUnfinished as TurnUnfinished
     from codex_acp.codex.threads.watchdog import SilentTurn as SilentTurn
     from codex_acp.codex.threads.watchdog import TurnWatchdog as TurnWatchdog
+    from codex_acp.transport.remote_address import Token as Token
 
 _MODULES = {
     "client": ("CodexClient",),
@@ -122,7 +122,8 @@ _MODULES = {
         "has_negative_form",
         "refusal",
     ),
-    "connection.remote": ("Token", "signed_bearer_token"),
+    "connection.remote": ("signed_bearer_token",),
+    "codex_acp.transport.remote_address": ("Token",),
     "connection.server_requests": (
         "OpenRequest",
         "RefusedRequest",

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.methods import ServerNotificationMethod
     from codex_acp.codex._generated.models import ClientInfo, InitializeCapabilities
     from codex_acp.codex.approvals.policies import Policy
-    from codex_acp.codex.connection.remote import Token
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.codex.threads.threads import Threads
     from codex_acp.codex.threads.tools import Tool
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.transport.connection import Direction
     from codex_acp.transport.link import Link
+    from codex_acp.transport.remote_address import Token
 
     class ClientSettings(TypedDict, total=False):
         """What every way to make a client takes; see `CodexClient`."""
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
         on_refused: Callable[[RefusedRequest], None] | None
         on_line: Callable[[Direction, bytes], None] | None
 
-
-__all__ = ["CodexClient"]
 
 VAR_KEYWORDS: Final = 0x08
 """The flag of a function that takes any keyword: ``inspect.CO_VARKEYWORDS``."""

@@ -17,8 +17,6 @@ from codex_acp.runtime import AgentRuntime
 if TYPE_CHECKING:
     from codex_acp.runtime import AgentSpec
 
-__all__ = ["AgentPool", "Lease", "TASKS_PER_AGENT"]
-
 TASKS_PER_AGENT: Final = 8
 """Tasks of one agent's process at once: what one loss of it costs at most."""
 

@@ -19,8 +19,6 @@ from codex_acp.fleet.errors import CheckoutError
 from codex_acp.fleet.git_commands import git
 from codex_acp.fleet.private_files import make_private, remove_tree
 
-__all__ = ["Baseline", "changes_since", "directory_baseline"]
-
 PATCH_LIMIT: Final = 16 * 1024 * 1024
 """Bytes of a patch that are kept: what is longer is rather a build directory than a change."""
 

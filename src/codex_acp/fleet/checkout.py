@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from codex_acp.fleet.jobs import Job
 
-__all__ = ["Checkout", "Checkouts"]
-
 LOCK_POLL_SECONDS: Final = 0.05
 
 MOST_TREES: Final = 100

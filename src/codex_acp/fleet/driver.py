@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from codex_acp.fleet.settings import FleetSettings
     from codex_acp.fleet.task import Task
 
-__all__ = ["RunDriver"]
-
 logger = logging.getLogger(__name__)
 
 PARKED: Final = 64

@@ -20,18 +20,6 @@ from __future__ import annotations
 
 from codex_acp.errors import CodexAcpError
 
-__all__ = [
-    "CheckoutError",
-    "EngineError",
-    "EngineNotInstalled",
-    "FleetError",
-    "OutDirectoryError",
-    "OutDirectoryInUse",
-    "OutcomeNotWritten",
-    "TaskFileError",
-    "WorkerLost",
-]
-
 
 class FleetError(CodexAcpError):
     """Base of what stops a fleet."""

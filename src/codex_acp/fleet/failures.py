@@ -27,8 +27,6 @@ from codex_acp.runtime import (
 if TYPE_CHECKING:
     from codex_acp.fleet.jobs import Reason
 
-__all__ = ["SettingRefused", "reason_of"]
-
 _BUSY: Final = frozenset(
     ("serverOverloaded", "rateLimitExceeded", "flexUnavailable", "policyCapacityUnavailable")
 )

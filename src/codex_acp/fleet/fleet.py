@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from codex_acp.fleet.questions import FleetFormCallback, FleetPolicy, FleetUrlCallback
     from codex_acp.fleet.task import Task
 
-__all__ = ["Fleet", "deny_all"]
-
 TASK_SECONDS: Final = 3600.0
 """For one task that names no limit: one that hangs must not hold its slot for ever."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from codex_acp.fleet.settings import FleetSettings
     from codex_acp.fleet.task import Task
 
-__all__ = ["FleetRun"]
-
 
 class FleetRun:
     """Made by `Fleet.map`; iterate over it once. To leave it early stops the fleet: at the end of

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["GitFailed", "git", "null_environment"]
-
 PROTOCOLS: Final = "file:https:ssh"
 """How a repository may be fetched. ``ext::`` and the like run what the URL says."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.runtime import AgentSpec
 
-__all__ = ["CONTINUE", "RETRIED", "Event", "Job", "Post", "Reason", "Report", "Usage"]
-
 Event: TypeAlias = "Mapping[str, JsonValue]"
 """Something that happened to a task, by its ``type``: ``place``, ``opened``, ``prompt``,
 ``prompt_ended``, ``tool``, ``usage``."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["History", "Journal", "read_history"]
-
 
 @dataclass(slots=True)
 class History:

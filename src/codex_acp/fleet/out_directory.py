@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from codex_acp.fleet.outcome import Outcome
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["OutDirectory", "read_outcomes"]
-
 VERSION: Final = 1
 
 _UNFINISHED: Final = ".tmp-"

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["Attempt", "Outcome", "Status", "outcome_from_json"]
-
 VERSION: Final = 1
 
 Status: TypeAlias = Literal["completed", "failed"]

@@ -16,8 +16,6 @@ from codex_acp.errors import InvalidPayload, MisuseError
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["OutputCheck", "OutputType"]
-
 OutputType: TypeAlias = "type[Any] | Mapping[str, Any]"
 """A type that pydantic knows, or a JSON Schema."""
 

@@ -13,15 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = [
-    "FileLock",
-    "default_root",
-    "make_private",
-    "remove_tree",
-    "sync_folder",
-    "write_private",
-]
-
 
 def default_root() -> Path:
     """For worktrees: the user's alone, on a disk, and no /tmp, where Codex's sandbox lets write."""

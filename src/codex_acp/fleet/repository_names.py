@@ -9,8 +9,6 @@ import re
 from typing import Final
 from urllib.parse import urlsplit
 
-__all__ = ["is_path", "problem_of_repository", "problem_of_revision"]
-
 SCHEMES: Final = ("https", "ssh", "file")
 
 _SCP: Final = re.compile(r"(?:[\w.][\w.-]*@)?[\w.][\w.-]*:(?!:)[^:].*")

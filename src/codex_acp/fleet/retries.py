@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-__all__ = ["Retries"]
-
 
 @dataclass(frozen=True, slots=True)
 class Retries:

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.runtime import Update
 
-__all__ = ["SessionLog"]
-
 LOG_LIMIT: Final = 16 * 1024 * 1024
 """Characters that are kept; what an agent says beyond that is counted, not kept."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from codex_acp.fleet.questions import FleetFormCallback, FleetPolicy, FleetUrlCallback
     from codex_acp.fleet.retries import Retries
 
-__all__ = ["FleetSettings"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSettings:

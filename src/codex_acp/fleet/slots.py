@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Slots"]
-
 
 class Slots:
     """``count`` tasks run, and at most ``parked`` more wait for an answer meanwhile: each still

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from codex_acp.fleet.output import OutputType
     from codex_acp.fleet.questions import FleetPolicy
 
-__all__ = ["AGENTS", "Task", "duplicates", "file_name"]
-
 AGENTS: Final[Mapping[str, AgentSpec]] = {
     "codex": AgentSpec.codex(shared=True),
     "claude": AgentSpec.claude(),

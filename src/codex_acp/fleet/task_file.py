@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from codex_acp.fleet.questions import FleetPolicy
 
-__all__ = ["parse_tasks", "read_tasks"]
-
 KEYS: Final = (
     "id", "prompt", "cwd", "repository", "revision", "agent", "command", "model", "mode", "effort",
     "options", "policy", "output", "time_limit", "max_tokens",

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from codex_acp.fleet.task import Task
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["Driver", "TaskRun"]
-
 GRACE_SECONDS: Final = 120.0
 """Above its time limit, for a worker to end a task and report; then the worker counts as lost."""
 

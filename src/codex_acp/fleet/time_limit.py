@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Self
 
-__all__ = ["TimeLimit"]
-
 
 class TimeLimit:
     """``async with TimeLimit(seconds) as limit:`` raises TimeoutError when they are over; None for

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from codex_acp.fleet.agent_pool import Lease
     from codex_acp.fleet.jobs import Job, Post, Reason
 
-__all__ = ["Worker"]
-
 FORCED: Final[frozenset[Reason]] = frozenset(
     ("time_limit", "token_limit", "cancelled", "agent_lost", "agent_not_found", "agent_not_started")
 )

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     Ask = Callable[[Mapping[str, JsonValue]], Awaitable[Mapping[str, JsonValue]]]
 
-__all__ = ["WorkerQuestions", "ask_permission"]
-
 
 async def ask_permission(ask: Ask, permission: Permission) -> str | None:
     """The id of the option chosen at the driver; None rejects."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.runtime import Permission, Prompt, PromptResult, Session, Update
 
-__all__ = ["Ended", "SessionRun"]
-
 CORRECTIONS: Final = 2
 """Times that an agent is told what is wrong with its answer."""
 

@@ -10,8 +10,6 @@ from typing import Final, Generic, TypeAlias, TypeVar
 
 from codex_acp.jsonrpc.message import Notification, RequestId
 
-__all__ = ["MAX_OPEN_REQUESTS", "OutgoingCalls", "IncomingRequests", "Stray"]
-
 MAX_OPEN_REQUESTS: Final = 4096
 """Requests of a peer that are served at once; each costs kilobytes, however little it says."""
 

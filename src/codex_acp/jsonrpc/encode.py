@@ -16,15 +16,6 @@ from codex_acp.jsonrpc.message import EncodedJson
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue, RequestId
 
-__all__ = [
-    "encode_error",
-    "encode_json",
-    "encode_notification",
-    "encode_request",
-    "encode_result",
-    "notification_head",
-]
-
 _METHOD_CACHE_SIZE: Final = 512
 """Above the number of methods of both protocols; bounded because methods may come from a peer."""
 
@@ -56,7 +47,7 @@ def encode_request(
 ) -> bytes:
     """One request line; ``params`` None leaves the member out."""
     head = _id_head(request_id, version) + b"," + _method(method)
-    return head + b"}\n" if params is None else head + b',"params":' + _one_line(params) + b"}\n"
+    return head + b"}\n" if params is None else _with_params(head, params)
 
 
 def encode_notification(method: str, params: EncodedJson | None, *, version: bool) -> bytes:
@@ -64,7 +55,7 @@ def encode_notification(method: str, params: EncodedJson | None, *, version: boo
     head = notification_head(method, version)
     if params is None:
         return head + b"}\n"
-    return head + b',"params":' + _one_line(params) + b"}\n"
+    return _with_params(head, params)
 
 
 def encode_result(request_id: RequestId, result: EncodedJson, *, version: bool) -> bytes:
@@ -106,6 +97,11 @@ def _method(method: str) -> bytes:
 def notification_head(method: str, version: bool) -> bytes:
     """A notification up to its params, or to the bracket that closes it."""
     return (_VERSION if version else b"{") + _method(method)
+
+
+def _with_params(head: bytes, params: EncodedJson) -> bytes:
+    """The line, its params copied once."""
+    return b"".join((head, b',"params":', _one_line(params), b"}\n"))
 
 
 def _one_line(value: bytes) -> bytes:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["DEFAULT_LINE_LIMIT", "HEAD_BYTES", "LineFramer", "TooLong"]
-
 DEFAULT_LINE_LIMIT: Final = 64 * 1024 * 1024
 """Bytes. Above any real message (an image in base64 is a few MiB), small enough for memory."""
 
@@ -53,7 +51,8 @@ class LineFramer:
                 return []
             self._skipping = False
             data = data[end + 1 :]
-        parts = data.split(b"\n")
+        # A piece of a long line: to split it would look at each of its bytes.
+        parts = data.split(b"\n") if b"\n" in data else [data]
         rest = parts.pop()
         if len(parts) == 1 and not (rest or self._pending):
             line = parts[0]

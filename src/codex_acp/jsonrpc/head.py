@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import RequestId
 
-__all__ = ["MessageHead", "read_head"]
-
 _TEXT: Final = rb'"(?:[^"\\]|\\.)*"'
 
 _HEAD: Final = re.compile(

@@ -17,30 +17,6 @@ from codex_acp._record import record
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "JsonValue",
-    "EncodedJson",
-    "RequestId",
-    "Params",
-    "Request",
-    "Notification",
-    "Response",
-    "ErrorObject",
-    "ErrorResponse",
-    "Malformed",
-    "Message",
-    "decode",
-    "PARSE_ERROR",
-    "INVALID_REQUEST",
-    "METHOD_NOT_FOUND",
-    "INVALID_PARAMS",
-    "INTERNAL_ERROR",
-    "REQUEST_CANCELLED",
-    "AUTHENTICATION_REQUIRED",
-    "OVERLOADED",
-    "RESOURCE_NOT_FOUND",
-]
-
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 """Any decoded JSON value."""
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
-__all__ = ["finished", "item_completed", "item_started", "started"]
-
 
 def item_started(state: SessionState, params: ItemStartedNotification) -> SessionEvents:
     """``item/started``: a tool call begins; what is only text comes with its deltas."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
-__all__ = ["NOTIFICATION_HANDLERS", "PIECES"]
-
 _SESSION = Ignored("for the adapter's own bookkeeping; nothing to show")
 _STATUS = Ignored(
     "the session in adapter/ notes it: a turn whose end was lost, a thread that ended"

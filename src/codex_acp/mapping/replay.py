@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
-__all__ = ["whole_item"]
-
 _RUNNING: Final = "inProgress"
 
 

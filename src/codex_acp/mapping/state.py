@@ -6,9 +6,10 @@ the same times in the same order always give the same state and the same updates
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import TYPE_CHECKING
 
-from codex_acp._record import field, record
+from codex_acp._record import record
 from codex_acp.acp.capabilities import ClientFeatures
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import RateLimit
     from codex_acp.mapping.session.sub_agents import SubAgent
     from codex_acp.mapping.streamed_text import SentThought
-
-__all__ = ["SessionState"]
 
 
 @record

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Ignored"]
-
 
 class Ignored(NamedTuple):
     """A notification that causes no event, and why."""

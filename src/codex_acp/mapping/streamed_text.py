@@ -5,11 +5,10 @@ Codex streams an item's text as deltas and then sends the item whole, which is w
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Final
 
-from codex_acp._record import field, record
-
-__all__ = ["SentThought", "add_piece", "left_to_send"]
+from codex_acp._record import record
 
 MAX_PIECES: Final = 1024
 """Each is an object of its own, ten times as large as its text."""

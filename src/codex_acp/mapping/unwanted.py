@@ -12,8 +12,6 @@ from codex_acp.codex._generated.methods import SERVER_NOTIFICATIONS
 if TYPE_CHECKING:
     from codex_acp.codex._generated.methods import ServerNotificationMethod
 
-__all__ = ["UNWANTED_FAMILIES", "UNWANTED_METHODS", "UNWANTED_NOTIFICATIONS", "why_unwanted"]
-
 _NO_REQUEST: Final = "answers a request that ACP has no method for, so it is never sent"
 _OTHER_PRODUCT: Final = "belongs to a feature of OpenAI's own clients"
 

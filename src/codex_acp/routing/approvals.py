@@ -66,16 +66,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.permissions import OptionKind
     from codex_acp.mapping.events.session_events import CallKind
 
-__all__ = [
-    "PermissionChoice",
-    "announced_content",
-    "choices",
-    "command_of",
-    "identity_of",
-    "reason_shown",
-    "shown",
-]
-
 _NETWORK: Final[dict[bool | None, str]] = {True: "network", False: "no network"}
 
 _BOOKKEEPING: Final = frozenset(

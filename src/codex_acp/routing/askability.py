@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.approvals.classify import ElicitationRequest
     from codex_acp.routing.elicitations import FormElicitation, UrlElicitation
 
-__all__ = ["Unaskable", "asked_of"]
-
 _WORDS = 300
 """Characters of the asker's words that a reason repeats: enough to know what was wanted."""
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from codex_acp.routing.route import Route
     from codex_acp.transcript.events import RouteName
 
-__all__ = ["CatalogueOption", "CatalogueRow", "as_json", "as_markdown", "catalogue"]
-
 _REASON: Final = "<the reason>"
 """Stands for what the negative reply says to Codex, which differs each time."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated.server_requests import ServerRequest
 
-__all__ = ["SESSION", "Sample", "samples"]
-
 SESSION: Final = "thread-1"
 """The open session, which is the thread of all samples but those of nobody."""
 

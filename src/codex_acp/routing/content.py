@@ -10,8 +10,6 @@ from typing import Final
 from codex_acp.mapping.events.content import TextBlock
 from codex_acp.routing.display import fenced, shortened, visible
 
-__all__ = ["CONTENT_LIMIT", "code_content", "text_content"]
-
 CONTENT_LIMIT: Final = 1_000_000
 """Characters of one piece of content; more would only freeze the client."""
 

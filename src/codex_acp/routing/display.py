@@ -24,24 +24,6 @@ from codex_acp.errors import MisuseError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = [
-    "TITLE_LIMIT",
-    "as_code",
-    "block",
-    "code_span",
-    "fenced",
-    "inline",
-    "is_plain",
-    "listed",
-    "prose",
-    "quotation",
-    "quoted_words",
-    "server_name",
-    "shortened",
-    "still_visible",
-    "visible",
-]
-
 TITLE_LIMIT: Final = 4_000
 """Characters of a title: every real command is far below it, and a longer one says it was cut."""
 

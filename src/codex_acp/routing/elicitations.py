@@ -46,22 +46,6 @@ if TYPE_CHECKING:
         ToolRequestUserInputParams,
     )
 
-__all__ = [
-    "AskedElicitation",
-    "ElicitationReply",
-    "FormElicitation",
-    "FormParams",
-    "How",
-    "UrlElicitation",
-    "cancelled",
-    "create_request",
-    "declined",
-    "form_elicitation",
-    "reply_to",
-    "url_elicitation",
-    "user_input_elicitation",
-]
-
 _APPROVAL_KIND: Final = "codex_approval_kind"
 """The key of ``_meta`` that says a request is an approval: with it, nothing is a form."""
 

@@ -22,8 +22,6 @@ from codex_acp.routing.display import is_plain, visible
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["FormChoice", "MultiSelect", "SingleSelect", "choices_of", "distinct", "enum_options"]
-
 SingleSelect: TypeAlias = (
     McpElicitationUntitledSingleSelectEnumSchema
     | McpElicitationTitledSingleSelectEnumSchema

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import McpElicitationPrimitiveSchema
     from codex_acp.wire.model import WireModel
 
-__all__ = ["LossError", "field_label", "no_more", "nothing_lost", "what_does_not_read"]
-
 _KEYWORDS: Final = frozenset(
     {
         "type", "title", "description", "default", "minimum", "maximum", "minLength", "maxLength",

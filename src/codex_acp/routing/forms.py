@@ -54,8 +54,6 @@ from codex_acp.wire.model import UnknownValue
 if TYPE_CHECKING:
     from codex_acp.routing.form_choices import FormChoice, MultiSelect, SingleSelect
 
-__all__ = ["AcpForm", "AcpProperty", "Unrepresentable", "acp_form", "acp_form_of_json"]
-
 AcpProperty: TypeAlias = """(
     acp.StringElicitationPropertySchema
     | acp.NumberElicitationPropertySchema

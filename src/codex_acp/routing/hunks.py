@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Hunk", "applied", "first_changed_line", "parse_hunks", "reversed_hunks"]
-
 _HEADER: Final = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@", re.ASCII)
 _NO_NEWLINE: Final = "\\"
 """The first character of the line that says that the line before has no newline at its end."""

@@ -33,19 +33,6 @@ if TYPE_CHECKING:
     from codex_acp.transcript.events import ApprovalOutcome, ApprovalSettler
     from codex_acp.wire.model import WireModel
 
-__all__ = [
-    "Answer",
-    "ApprovalReply",
-    "LedgerEntry",
-    "Failed",
-    "FailedClosed",
-    "Key",
-    "Ledger",
-    "OutcomeCancelled",
-    "Selected",
-    "Settlement",
-]
-
 
 class Key(NamedTuple):
     """A request of Codex: its connection's generation, and its id with the id's type."""

@@ -30,17 +30,6 @@ if TYPE_CHECKING:
     from codex_acp.routing.route import Decline, Elicitation
     from codex_acp.transcript.events import ElicitationMode, ElicitationSettler
 
-__all__ = [
-    "acceptance_in_doubt",
-    "approval_requested",
-    "approval_settled",
-    "elicitation_answered",
-    "elicitation_requested",
-    "request_declined",
-    "request_refused",
-    "thread_named",
-]
-
 _MAX_KIND: Final = 60
 """Characters of a claimed approval kind that are recorded: a server may write anything there."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from codex_acp.routing.elicitations import FormElicitation, UrlElicitation
     from codex_acp.transcript.events import ToolIdentity
 
-__all__ = ["Approval", "Decline", "Elicitation", "Route", "RoutingContext", "asking_thread"]
-
 
 @dataclass(frozen=True, slots=True)
 class RoutingContext:

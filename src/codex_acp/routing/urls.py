@@ -17,8 +17,6 @@ from typing import Final
 
 from codex_acp.routing.display import is_plain
 
-__all__ = ["AllowedUrl", "MAX_URL_BYTES", "RefusedUrl", "allowed_url"]
-
 MAX_URL_BYTES: Final = 8 * 1024
 """In UTF-8. Longer ones serve no page that a person is asked to open, and nobody can read them."""
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
         ToolRequestUserInputQuestion,
     )
 
-__all__ = ["QuestionFields", "UserInputForm", "user_input_answers", "user_input_form"]
-
 _OTHER: Final = "_other"
 """Behind a question's id: the name of its text field."""
 

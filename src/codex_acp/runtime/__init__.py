@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from codex_acp.runtime.filesystem import FileAccess as FileAccess
     from codex_acp.runtime.manager import AgentDescription as AgentDescription
     from codex_acp.runtime.manager import AgentRuntime as AgentRuntime
-    from codex_acp.runtime.manager import RestartLimit as RestartLimit
     from codex_acp.runtime.opening import Opened as Opened
     from codex_acp.runtime.permissions import Permission as Permission
     from codex_acp.runtime.permissions import PermissionPolicy as PermissionPolicy
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from codex_acp.runtime.terminals import TerminalAccess as TerminalAccess
     from codex_acp.runtime.updates import Update as Update
     from codex_acp.runtime.updates import kind_of as kind_of
+    from codex_acp.transport.restart_limit import RestartLimit as RestartLimit
 else:
     _NAMES_OF = {
         "agent_spec": ("AgentSpec",),
@@ -72,7 +72,8 @@ else:
             "StoreError",
         ),
         "filesystem": ("FileAccess",),
-        "manager": ("AgentDescription", "AgentRuntime", "RestartLimit"),
+        "manager": ("AgentDescription", "AgentRuntime"),
+        "codex_acp.transport.restart_limit": ("RestartLimit",),
         "permissions": ("Permission", "PermissionPolicy", "allow_kinds", "reject_all"),
         "prompt": ("Prompt",),
         "results": ("PromptResult", "ToolCall"),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from codex_acp.errors import MisuseError
-from codex_acp.transport.remote_agent import check_agent_url, is_agent_url, remote_agent_link
+from codex_acp.transport.remote_agent import check_agent_url, remote_agent_link
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from codex_acp.transport.link import Link
     from codex_acp.transport.remote_address import Token
-
-__all__ = ["AgentSpec", "BUILT_IN", "is_agent_url"]
 
 START_SECONDS: Final = 60.0
 """From spawn to the answer to ``initialize``: a first start may read a binary of 300 MB."""

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from codex_acp.runtime.results import ToolCall
     from codex_acp.runtime.services import Services
 
-__all__ = ["Answers"]
-
 T = TypeVar("T")
 
 NO_FILES: Final = FileAccess(read=False, write=False)

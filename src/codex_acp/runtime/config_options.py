@@ -33,8 +33,6 @@ if TYPE_CHECKING:
         SetSessionConfigOptionRequest,
     )
 
-__all__ = ["Choice", "ConfigOptions", "Setting", "Settings"]
-
 Settings: TypeAlias = "tuple[SessionConfigOption, ...]"
 """All options of a session, in the agent's order, as they came."""
 

@@ -26,16 +26,6 @@ from codex_acp.acp.types import (
 if TYPE_CHECKING:
     from codex_acp.acp.types import CreateElicitationResponse, ElicitationSchema
 
-__all__ = [
-    "Form",
-    "FormAnswer",
-    "FormCallback",
-    "UrlAnswer",
-    "UrlCallback",
-    "UrlRequest",
-    "problems_of",
-]
-
 logger = logging.getLogger(__name__)
 
 Form: TypeAlias = SessionFormCreateElicitationRequest | RequestFormCreateElicitationRequest

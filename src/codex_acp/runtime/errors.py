@@ -40,18 +40,6 @@ if TYPE_CHECKING:
 
     from codex_acp.acp.types import AuthMethod
 
-__all__ = [
-    "AgentLaunchError",
-    "AgentStartError",
-    "AnswerTimeout",
-    "AuthenticationRequired",
-    "CrashLoop",
-    "MethodNotOffered",
-    "OptionNotOffered",
-    "SessionClosed",
-    "StoreError",
-]
-
 
 class AgentLaunchError(LaunchError):
     """The agent's command could not be started: it is missing or not executable."""

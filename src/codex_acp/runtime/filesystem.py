@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from codex_acp.runtime.roots import Roots
 
-__all__ = ["FileAccess", "read_text", "write_text"]
-
 SIZE_LIMIT: Final = 10 * 1024 * 1024
 """Bytes of text that are given or taken: more is no source file, and fills a model's context."""
 

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import os
 import time
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -18,7 +19,7 @@ from anyio import to_thread
 from codex_acp.acp.types import DeleteSessionRequest, ListSessionsRequest
 from codex_acp.errors import MisuseError, PeerError
 from codex_acp.runtime.agent_process import AgentProcess
-from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec, is_agent_url
+from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec
 from codex_acp.runtime.errors import CrashLoop, MethodNotOffered, StoreError
 from codex_acp.runtime.handlers import answering
 from codex_acp.runtime.opening import Wanted, open_session
@@ -26,11 +27,12 @@ from codex_acp.runtime.permissions import reject_all
 from codex_acp.runtime.services import Services
 from codex_acp.runtime.session import Session
 from codex_acp.runtime.session_store import StoredSession
+from codex_acp.transport.remote_agent import is_agent_url
 from codex_acp.transport.restart_limit import RestartLimit, Restarts
 from codex_acp.transport.shielding import finish
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
     from typing import Any, Self
 
     from codex_acp.acp import AgentFeatures
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
     from codex_acp.runtime.session_store import SessionStore
     from codex_acp.runtime.terminals import TerminalAccess
     from codex_acp.transport.remote_address import Token
-
-__all__ = ["AgentDescription", "AgentRuntime", "RestartLimit"]
 
 logger = logging.getLogger(__name__)
 
@@ -131,7 +131,7 @@ class AgentRuntime:
         in an ``async with``.
 
         ``agent`` is a name, a spec, or the URL of one that listens: ``ws://``, ``wss://``,
-        ``http://`` or ``https://``.
+        ``http://`` or ``https://``, which is shown ``token`` as ``Authorization: Bearer``.
         ``session_id`` names an earlier session: it is loaded if the agent can, else resumed; if
         neither works a new one is opened, and `Session.opened` says why, unless ``or_new`` is
         False. ``key`` is the program's own name for the conversation: the session that the store
@@ -339,8 +339,15 @@ class AgentRuntime:
             ended(process.failure)
         return process
 
-    def _borrowed(self, spec: AgentSpec) -> _Borrowed:
-        return _Borrowed(partial(self._process, spec), shared=spec.shared)
+    @asynccontextmanager
+    async def _borrowed(self, spec: AgentSpec) -> AsyncIterator[AgentProcess]:
+        """A process for one purpose; ended afterwards unless it is shared."""
+        process = await self._process(spec)
+        try:
+            yield process
+        finally:
+            if not spec.shared:
+                await process.aclose()
 
     async def _close(self) -> None:
         for task in tuple(self._starts):
@@ -380,21 +387,3 @@ class _Opening:
     async def __aexit__(self, *_exc: object) -> None:
         if self._session is not None:
             await self._session.aclose()
-
-
-class _Borrowed:
-    """A process for one purpose; ended afterwards unless it is shared."""
-
-    def __init__(
-        self, get: Callable[[], Coroutine[Any, Any, AgentProcess]], *, shared: bool
-    ) -> None:
-        self._get = get
-        self._shared = shared
-
-    async def __aenter__(self) -> AgentProcess:
-        self._process = await self._get()
-        return self._process
-
-    async def __aexit__(self, *_exc: object) -> None:
-        if not self._shared:
-            await self._process.aclose()

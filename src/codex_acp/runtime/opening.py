@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     _Answer: TypeAlias = NewSessionResponse | LoadSessionResponse | ResumeSessionResponse
 
-__all__ = ["How", "Opened", "Wanted", "open_session", "way_back"]
-
 logger = logging.getLogger(__name__)
 
 How: TypeAlias = Literal["new", "load", "resume"]

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     )
     from codex_acp.runtime.results import ToolCall
 
-__all__ = ["Permission", "PermissionPolicy", "allow_kinds", "decide", "reject_all"]
-
 logger = logging.getLogger(__name__)
 
 

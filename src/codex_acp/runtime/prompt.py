@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from codex_acp.runtime.updates import Update
     from codex_acp.transport.reading_gate import ReadingGate
 
-__all__ = ["Prompt", "RunningPrompt"]
-
 logger = logging.getLogger(__name__)
 
 HIGH_WATER: Final = 1024

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     )
     from codex_acp.runtime.updates import Update
 
-__all__ = ["PromptResult", "Record", "ToolCall"]
-
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:

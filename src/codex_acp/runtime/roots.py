@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from contextlib import ExitStack
 
-__all__ = ["FOLLOW_NOTHING", "Roots"]
-
 logger = logging.getLogger(__name__)
 
 FOLLOW_NOTHING: Final = os.O_NOFOLLOW | os.O_CLOEXEC

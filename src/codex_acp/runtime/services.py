@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from codex_acp.runtime.permissions import PermissionPolicy
     from codex_acp.runtime.terminals import TerminalAccess
 
-__all__ = ["Services"]
-
 NAME: Final = "codex-acp-sdk"
 """Who this client is."""
 

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from codex_acp.runtime.results import PromptResult
     from codex_acp.runtime.updates import Update
 
-__all__ = ["Session"]
-
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS: Final = 5.0

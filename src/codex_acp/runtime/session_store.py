@@ -23,8 +23,6 @@ from codex_acp.runtime.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["SessionStore", "StoredSession"]
-
 logger = logging.getLogger(__name__)
 
 VERSION: Final = 1

@@ -22,8 +22,6 @@ from codex_acp.transport.shutdown import terminate
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["OutputTail", "TerminalProcess"]
-
 FINAL_READ_LIMIT: Final = 1024 * 1024
 """Bytes read when the command has ended: the largest pipe, so that nothing it wrote is missed."""
 

@@ -28,8 +28,6 @@ from codex_acp.runtime.terminal_process import TerminalProcess
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-__all__ = ["TerminalAccess", "Terminals"]
-
 logger = logging.getLogger(__name__)
 
 OUTPUT_LIMIT: Final = 1024 * 1024

@@ -17,8 +17,6 @@ from codex_acp.jsonrpc.message import INTERNAL_ERROR
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["Threads"]
-
 T = TypeVar("T")
 
 CALL_SECONDS: Final = 10.0

@@ -8,15 +8,12 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias, get_args
 
-from codex_acp.acp.as_v1.values import as_json
 from codex_acp.acp.stable_only import is_unstable
 from codex_acp.acp.types import SessionUpdate, TextContentBlock, UnknownVariant
 
 if TYPE_CHECKING:
     from codex_acp.acp.types import ContentBlock
     from codex_acp.jsonrpc.message import Notification
-
-__all__ = ["Update", "as_json", "kind_of", "text_of", "unknown_update"]
 
 Update: TypeAlias = SessionUpdate | UnknownVariant
 """An update by its class in `codex_acp.acp.types`; UnknownVariant: a kind that this schema lacks,

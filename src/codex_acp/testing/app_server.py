@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from codex_acp.testing.app_server_entries import JsonObject
     from codex_acp.testing.app_server_player import Output
 
-__all__ = ["main"]
-
 STATUS_BAD_SCRIPT = 70
 """The exit status for a script that cannot be played (``EX_SOFTWARE``)."""
 

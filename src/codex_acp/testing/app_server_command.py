@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from codex_acp.testing.app_server_script import AppServerScriptLike
 
-__all__ = ["ScriptedCodex"]
-
 
 class ScriptedCodex:
     """Writes the executable, its script and its record into ``directory``, which must exist.

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from codex_acp.testing.app_server_entries import JsonObject
 
-__all__ = ["CODEX_VERSION", "THREAD_ID", "default_result", "turn_object"]
-
 CODEX_VERSION = "0.163.0"
 """The version that the scripted app-server claims to be."""
 

@@ -27,25 +27,6 @@ from codex_acp.errors import MisuseError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "Expect",
-    "ExpectNotification",
-    "Notify",
-    "AskClient",
-    "AwaitAnswer",
-    "RawLine",
-    "StderrText",
-    "Pause",
-    "CloseOutput",
-    "Exit",
-    "Silence",
-    "Entry",
-    "JsonObject",
-    "RequestId",
-    "entry_from_json",
-    "entry_to_json",
-]
-
 JsonObject: TypeAlias = "Mapping[str, object]"
 
 RequestId: TypeAlias = int | str

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from codex_acp.testing.app_server_script import AppServerScriptLike
     from codex_acp.transport.memory import MemoryLink
 
-__all__ = ["ScriptedAppServer"]
-
 WAIT_SECONDS = 10.0
 """Bound of the waiting methods: in memory everything comes within milliseconds."""
 

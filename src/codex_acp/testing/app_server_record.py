@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from codex_acp.testing.app_server_entries import JsonObject, RequestId
 
-__all__ = ["AppServerRecord"]
-
 
 @dataclass(frozen=True, slots=True)
 class AppServerRecord:

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from codex_acp.testing.app_server_entries import Entry
 
-__all__ = ["AppServerScript", "AppServerScriptLike", "as_app_server_script"]
-
 
 @dataclass(frozen=True, slots=True, init=False)
 class AppServerScript:

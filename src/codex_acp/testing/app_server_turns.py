@@ -13,15 +13,6 @@ from codex_acp.testing.app_server_entries import AskClient, Notify
 if TYPE_CHECKING:
     from codex_acp.testing.app_server_entries import Entry, JsonObject
 
-__all__ = [
-    "turn_started",
-    "agent_message",
-    "command_approval",
-    "file_change_approval",
-    "request_resolved",
-    "turn_completed",
-]
-
 _TURN: JsonObject = {"threadId": "${turn:threadId}", "turnId": "${turn:id}"}
 _AT_MS = 1_700_000_000_000
 """A fixed time in milliseconds: recorded traffic must be the same in every run."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-__all__ = ["CodexHome", "ApprovalPolicy", "SandboxMode", "DEFAULT_MODEL"]
-
 ApprovalPolicy: TypeAlias = "str | Mapping[str, TomlValue]"
 """``on-request``, ``never`` or a ``granular`` table."""
 

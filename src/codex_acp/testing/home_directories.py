@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     import os
     from typing import Self
 
-__all__ = ["HomeDirectories"]
-
 REMOVE_TRIES = 20
 REMOVE_PAUSE_SECONDS = 0.1
 """Codex may still write when the directory is removed: try again for two seconds."""

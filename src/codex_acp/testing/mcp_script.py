@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from codex_acp.testing.toml_writer import TomlValue
 
-__all__ = ["McpTool", "McpScript", "ScriptedMcpServer", "form_elicitation", "url_elicitation"]
-
 JsonObject: TypeAlias = Mapping[str, object]
 
 

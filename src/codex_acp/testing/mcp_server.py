@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from codex_acp.testing.mcp_script import McpTool
 
-__all__ = ["main"]
-
 POLL_SECONDS = 0.02
 """How often the directory of triggers is looked at: there is no portable way to be told."""
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["ModelRequest"]
-
 
 def _text_of(content: object) -> str:
     """The text of a message's or an output's content: a string, or a list of text parts."""

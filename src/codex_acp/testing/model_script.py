@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from codex_acp.testing.model_request import ModelRequest
 
-__all__ = ["Condition", "When", "ModelResponse", "ModelScript", "ScriptLike", "as_script"]
-
 Condition: TypeAlias = "Callable[[ModelRequest], bool]"
 """Whether a response is meant for a request. Must be quick and must not raise."""
 

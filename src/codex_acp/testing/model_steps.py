@@ -16,22 +16,6 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "Text",
-    "Reasoning",
-    "ToolCall",
-    "CustomToolCall",
-    "Usage",
-    "Delay",
-    "Gate",
-    "Fail",
-    "Disconnect",
-    "Incomplete",
-    "Failed",
-    "Step",
-    "words",
-]
-
 
 @dataclass(frozen=True, slots=True, init=False)
 class Text:

@@ -13,18 +13,6 @@ from codex_acp.testing.model_steps import CustomToolCall, ToolCall
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = [
-    "exec_command",
-    "write_stdin",
-    "apply_patch",
-    "add_file",
-    "update_plan",
-    "view_image",
-    "request_user_input",
-    "request_permissions",
-    "mcp_call",
-]
-
 
 def exec_command(
     cmd: str,

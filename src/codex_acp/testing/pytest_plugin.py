@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from codex_acp.testing import CodexHome, ScriptedModel
 
-__all__ = ["codex_acp_home", "scripted_model"]
-
 
 @pytest.fixture
 def scripted_model() -> Iterator[Callable[..., ScriptedModel]]:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from os import PathLike
 
-__all__ = ["RecordWriter", "read_record"]
-
 
 class RecordWriter:
     """Appends to the file, from any thread; without a path it does nothing."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     )
     from codex_acp.transport.link import Link
 
-__all__ = ["AgentStep", "AskPermission", "ScriptedAgent", "UntilCancelled"]
-
 
 @dataclass(frozen=True)
 class AskPermission:

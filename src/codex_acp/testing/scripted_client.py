@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.transport.link import Link
 
-__all__ = ["ClientTurn", "ScriptedClient"]
-
 
 @dataclass
 class ClientTurn:

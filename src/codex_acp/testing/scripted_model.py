@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from codex_acp.testing.model_script import ModelResponse, ScriptLike
     from codex_acp.testing.sse import StreamPart
 
-__all__ = ["ScriptedModel"]
-
 WAIT_SECONDS = 30.0
 """Default bound of the waiting methods: a real Codex start on a busy machine takes seconds."""
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from codex_acp.testing.model_steps import Step
 
-__all__ = ["StreamPart", "encode_event", "encode_response", "personalise"]
-
 StreamPart: TypeAlias = bytes | Delay | Gate | Disconnect
 """Bytes to write in one go, or something to do between two writes."""
 

@@ -13,8 +13,6 @@ from typing import TypeAlias, Union
 
 from codex_acp.errors import MisuseError
 
-__all__ = ["TomlValue", "toml_text", "toml_value"]
-
 TomlValue: TypeAlias = Union[  # noqa: UP007 - it is recursive
     str, int, float, bool, Sequence["TomlValue"], Mapping[str, "TomlValue"]
 ]

@@ -30,8 +30,6 @@ from codex_acp.transcript.events import Entry, Pattern, Timestamp, TranscriptEve
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["SCHEMA_VERSION", "EVENT_TYPES", "to_json", "from_json"]
-
 SCHEMA_VERSION: Final = 2
 """Of the format as a whole; raised by any change that a strict reader would notice."""
 

@@ -15,40 +15,6 @@ from typing import Annotated, ClassVar, Final, Literal, NamedTuple, TypeAlias
 # Not for the type checker alone: the codec reads the types of the fields.
 from codex_acp.jsonrpc.message import JsonValue, RequestId  # noqa: TC001
 
-__all__ = [
-    "SessionRef",
-    "RequestRef",
-    "ToolIdentity",
-    "OfferedOption",
-    "ApprovalRequested",
-    "ApprovalDecided",
-    "ApprovalRefused",
-    "ElicitationRequested",
-    "ElicitationAnswered",
-    "RequestDeclined",
-    "PromptStarted",
-    "PromptEnded",
-    "SessionOpened",
-    "SessionClosed",
-    "WireMessage",
-    "TranscriptEvent",
-    "Entry",
-    "Pattern",
-    "Sha256",
-    "Timestamp",
-    "ToolKind",
-    "OptionKind",
-    "ApprovalOutcome",
-    "ApprovalSettler",
-    "ElicitationMode",
-    "ElicitationAction",
-    "ElicitationSettler",
-    "RouteName",
-    "WirePeer",
-    "WireDirection",
-    "WireKind",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Pattern:

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LineWriter"]
-
 MAX_WAITING: Final = 1024 * 1024
 """Characters that may wait; with the first of a line that is longer, that one alone."""
 

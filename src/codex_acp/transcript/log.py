@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from codex_acp.transcript.stream import EntryStream
     from codex_acp.transcript.wire_tap import WireTaps
 
-__all__ = ["Transcript", "Subscriber"]
-
 _log = logging.getLogger(__name__)
 
 Subscriber: TypeAlias = "Callable[[Entry], None]"

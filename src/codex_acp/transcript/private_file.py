@@ -9,8 +9,6 @@ import errno
 import os
 import stat
 
-__all__ = ["open_private"]
-
 _MODE = 0o600
 """Permissions of a new file: who asked what of whom is the user's alone."""
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["bare_url", "redacted"]
-
 _T = TypeVar("_T")
 
 _LONG_ANSWER: Final = 4

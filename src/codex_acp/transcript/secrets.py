@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["REDACTED", "remember_secrets", "scrub", "scrub_fields", "scrub_json", "spellings"]
-
 REDACTED: Final = "[redacted]"
 """Stands where a secret was."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from codex_acp.transcript.events import Entry
 
-__all__ = ["DEFAULT_LIMIT", "Dropped", "EntryStream"]
-
 DEFAULT_LIMIT = 1024
 """Entries that may wait: hundreds of turns' worth, at a few hundred bytes each."""
 

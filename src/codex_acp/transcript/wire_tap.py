@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue, RequestId
     from codex_acp.transcript.events import TranscriptEvent, WireDirection, WireKind, WirePeer
 
-__all__ = ["MAX_BODY", "WireTap", "WireTaps"]
-
 _log = logging.getLogger(__name__)
 
 MAX_BODY: Final = 256 * 1024

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from codex_acp.transcript.events import Entry
 
-__all__ = ["ENVIRONMENT_VARIABLE", "TranscriptWriter", "transcript_path"]
-
 _log = logging.getLogger(__name__)
 
 ENVIRONMENT_VARIABLE: Final = "CODEX_ACP_TRANSCRIPT"

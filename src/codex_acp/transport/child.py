@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import Receiver
     from codex_acp.transport.spawning import Process
 
-__all__ = ["ChildProcess", "spawn"]
-
 END_GRACE_SECONDS = 0.2
 """Between the exit and the end of stdout, in either order: a grandchild may hold stdout open."""
 

@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from codex_acp.transport.handler import Handler
     from codex_acp.transport.link import Link
 
-__all__ = ["Connection", "Direction", "Responder"]
-
 logger = logging.getLogger(__name__)
 
 _NOT_STARTED = "the connection was not started; call start() first"

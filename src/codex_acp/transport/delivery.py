@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable
 
-__all__ = ["Delivery", "delivery_of"]
-
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")

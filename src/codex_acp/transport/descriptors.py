@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, TimerHandle
     from collections.abc import Callable
 
-__all__ = ["DescriptorReader", "DescriptorWriter", "read_now", "unread_bytes"]
-
 READ_SIZE = 64 * 1024
 """Bytes a read: the capacity of a pipe on Linux, and below malloc's threshold for mmap."""
 
@@ -200,8 +198,9 @@ class DescriptorWriter:
             if sent == len(data) or self._stopped:
                 return
             self._loop.add_writer(self._fd, self._ready)
-            data = data[sent:] if sent else data
-        self._unsent += data
+            self._unsent += memoryview(data)[sent:]
+        else:
+            self._unsent += data
         if not self._paused and len(self._unsent) > HIGH_WATER:
             self._paused = True
             self._on_pause()

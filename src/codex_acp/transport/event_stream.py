@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["EventStream", "EventTooLarge"]
-
 MAX_IDLE_BYTES: Final = 16 * 1024 * 1024
 """Of comments and of fields without use, between two events: a sign of life is a few bytes."""
 

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
             """Collect its exit status when it ends."""
 
 
-__all__ = ["ExitWatch"]
-
-
 class ExitWatch:
     """Calls ``on_exit`` once on the loop; its argument says whether the process id is free again.
 

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import Notification, Request
     from codex_acp.transport.responder import Responder
 
-__all__ = ["Handler"]
-
 
 class Handler(Protocol):
     """Whoever is told what the peer sends. All synchronous; must not block."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from codex_acp.transport.http_requests import HttpAnswer
     from codex_acp.transport.http_routes import Outgoing
 
-__all__ = ["HttpLink"]
-
 logger = logging.getLogger(__name__)
 
 OPEN_SECONDS: Final = 0.25

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from httpx import AsyncClient, Response
 
-__all__ = ["HttpAnswer", "HttpRequests", "NotReached", "Refused"]
-
 ANSWER_SECONDS: Final = 60.0
 """For the whole of an answer but a stream's: the first waits for the agent's ``initialize``."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from codex_acp.transport.http_requests import HttpRequests
     from codex_acp.transport.remote_peer import RemotePeer
 
-__all__ = ["GONE", "PAUSES", "HttpStream"]
-
 PAUSES: Final = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 """Seconds before each attempt to open a stream again that brought nothing the last time."""
 

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from codex_acp.errors import TransportError
 
-__all__ = ["Link", "Receiver"]
-
 
 class Receiver(Protocol):
     """Whoever is told what happens on a link. Nothing here may block or be async."""

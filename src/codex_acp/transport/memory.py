@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.transport.link import Receiver
 
-__all__ = ["MemoryLink", "memory_pair"]
-
 _BUFFER_LIMIT: Final = 64 * 1024
 """Bytes waiting above which the writer is paused: the capacity of a pipe on Linux."""
 

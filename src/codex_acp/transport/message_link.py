@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from codex_acp.transport.link import Receiver
 
-__all__ = ["CLOSE_SECONDS", "HIGH_WATER_BYTES", "MessageLink"]
-
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS: Final = 1.0

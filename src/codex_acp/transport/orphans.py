@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from codex_acp.transport.process_table import ProcessInfo
 
-__all__ = ["TREE_VARIABLE", "adopt_orphans", "is_orphan_here", "mark", "new_mark", "sparing"]
-
 TREE_VARIABLE = "CODEX_ACP_PROCESS_TREE"
 """Holds the marks of the trees that a process belongs to, the outermost first."""
 

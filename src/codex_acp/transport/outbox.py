@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.transport.link import Link
 
-__all__ = ["UNREAD_ANSWERS_LIMIT", "Outbox"]
-
 UNREAD_ANSWERS_LIMIT: Final = 16 * 1024 * 1024
 """Bytes of answers that the peer has not taken, above which it is not read: more than one large
 answer, which a peer may be too busy to read while it sends."""

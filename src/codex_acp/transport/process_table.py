@@ -8,15 +8,6 @@ from __future__ import annotations
 import os
 import sys
 
-__all__ = [
-    "ProcessInfo",
-    "is_starting",
-    "parse_proc_stat",
-    "parse_ps",
-    "read_process",
-    "read_processes",
-]
-
 _PS_SECONDS = 0.2
 """``ps`` normally takes 20 ms; a stuck one must not stop a shutdown that promises half a second."""
 

@@ -14,9 +14,6 @@ import sys
 from codex_acp.transport import orphans
 from codex_acp.transport.process_table import ProcessInfo, read_process, read_processes
 
-__all__ = ["ProcessTree"]
-
-
 _KERNEL_THREADS = 2
 """The parent of those, which have no environment; see kthreads in proc(5)."""
 

@@ -10,8 +10,6 @@ TYPE_CHECKING = False  # typing itself is not worth its import before a process 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ReadingGate"]
-
 
 class ReadingGate:
     """Pauses reading while someone holds it and nobody waits: ``with gate:`` is around a wait."""

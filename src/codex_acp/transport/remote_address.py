@@ -11,8 +11,6 @@ from codex_acp.errors import MisuseError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["HTTP", "SOCKETS", "Token", "check_remote_url", "is_loopback", "token_getter"]
-
 Token: TypeAlias = "str | Callable[[], str]"
 """A token, or a function that gives one each time a connection is made."""
 

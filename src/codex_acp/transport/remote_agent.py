@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from codex_acp.transport.link import Link
     from codex_acp.transport.remote_address import Token
 
-__all__ = ["check_agent_url", "is_agent_url", "remote_agent_link"]
-
 PING_SECONDS: Final = 60.0
 """For a remote agent to answer a ping; after that its connection is lost."""
 

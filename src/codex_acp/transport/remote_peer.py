@@ -6,8 +6,6 @@ from typing import Final
 
 from codex_acp._record import record
 
-__all__ = ["CONNECT_SECONDS", "RemotePeer"]
-
 CONNECT_SECONDS: Final = 10.0
 """For the connection and its handshake."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from codex_acp.errors import RpcError
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue, RequestId
 
-__all__ = ["AnswerSink", "Responder"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -9,8 +9,6 @@ from collections import deque
 
 from codex_acp._record import record
 
-__all__ = ["RestartLimit", "Restarts"]
-
 
 @record(frozen=True)
 class RestartLimit:

@@ -10,8 +10,6 @@ from anyio import CancelScope
 if TYPE_CHECKING:
     from asyncio import Task
 
-__all__ = ["finish"]
-
 
 async def finish(task: Task[None]) -> None:
     """Wait until ``task`` is done, then raise its error or the cancellation that came meanwhile.

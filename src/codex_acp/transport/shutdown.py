@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from codex_acp.transport.process_tree import ProcessTree
 
-__all__ = ["kill_now", "shut_down", "terminate"]
-
 TERMINATE_SECONDS: Final = 0.1
 """For a clean-up after SIGTERM; longer would be felt by a person who closes an editor."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import IO
 
-__all__ = ["Process", "start_process"]
-
 POLL_SECONDS = 0.005
 """Between two looks at a process that is to end any moment."""
 

@@ -6,8 +6,6 @@ TYPE_CHECKING = False  # typing itself is not worth its import before a process 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["StderrTail"]
-
 TAIL_SIZE = 8 * 1024
 """Bytes kept for error messages: enough for a panic with its backtrace."""
 

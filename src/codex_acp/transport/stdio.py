@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.transport.link import Receiver
 
-__all__ = ["StdioLink", "claim_stdout"]
-
 _DRAIN_SECONDS: Final = 0.25
 """How long closing waits for a slow peer to take the last answers; then they are dropped."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from websockets.asyncio.client import ClientConnection
 
-__all__ = ["WebSocketLink"]
-
 PING_EVERY_SECONDS: Final = 20.0
 """Between two pings."""
 

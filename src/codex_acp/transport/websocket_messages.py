@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from codex_acp.errors import TransportError
 
-__all__ = ["WebSocketMessages"]
-
 FRAGMENT_BYTES: Final = 8 * 1024 * 1024
 """A larger message is sent in several frames: Codex takes none above 16 MiB."""
 

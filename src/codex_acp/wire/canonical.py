@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-__all__ = ["canonical_json", "digest", "same_json"]
-
 
 def canonical_json(value: object) -> str:
     """One text for each JSON value: sorted keys, no spaces, no escapes that are not needed.

@@ -5,18 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import BaseModel
-from pydantic_core import SchemaSerializer, ValidationError, core_schema, from_json
+from pydantic_core import SchemaSerializer, ValidationError
 
 from codex_acp.errors import InvalidPayload
 from codex_acp.jsonrpc.message import EncodedJson
+from codex_acp.wire.base import BaseModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pydantic_core import ErrorDetails, SchemaValidator
-
-__all__ = ["decode", "decoder", "encode", "from_json", "plain", "problems_of", "validator_of"]
 
 T = TypeVar("T")
 
@@ -24,7 +22,7 @@ MAX_PROBLEMS = 8
 """More than this many wrong fields help nobody; the first ones name the cause."""
 
 _adapters: dict[Any, Any] = {}
-_ANY = SchemaSerializer(core_schema.any_schema())
+_ANY = SchemaSerializer({"type": "any"})
 
 
 def validator_of(tp: Any) -> SchemaValidator:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, dataclass_transform
 
-__all__ = ["Event", "UnknownEvent"]
-
 
 @dataclass_transform(frozen_default=True)
 class Event:

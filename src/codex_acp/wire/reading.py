@@ -15,25 +15,12 @@ from codex_acp.wire.model import UnknownValue, UnknownVariant
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic import Field as Field  # noqa: PLC0414 - passed on
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
     from pydantic_core import CoreSchema
 
     from codex_acp.wire.schemas import Schema
-
-__all__ = [
-    "Bounds",
-    "EMPTY_IF_INVALID",
-    "EMPTY_IF_NULL",
-    "Field",
-    "KeyedUnion",
-    "NOT_NULL",
-    "OMIT_IF_INVALID",
-    "OpenEnum",
-    "TaggedUnion",
-]
-
-
-if not TYPE_CHECKING:
+else:
 
     def Field(**arguments: Any) -> Any:  # noqa: N802 # as pydantic calls it
         """Pydantic's, which takes long to import, and which only introspection needs."""

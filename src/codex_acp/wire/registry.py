@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from pydantic_core import SchemaValidator
 
-__all__ = ["MethodInfo", "ModelRegistry", "require_rows"]
-
 
 def require_rows(table: str, rows: Iterable[str], methods: Iterable[str]) -> None:
     """Compare the keys of a handwritten table with a generated registry, at import.

@@ -10,8 +10,9 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from pydantic import BaseModel
 from pydantic_core import SchemaSerializer, SchemaValidator
+
+from codex_acp.wire.base import BaseModel
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -26,18 +27,6 @@ if TYPE_CHECKING:
         def __call__(self, name: str) -> Schema:
             """The schema of a class, union, enum or alias."""
 
-
-__all__ = [
-    "Definitions",
-    "Fields",
-    "Ref",
-    "Schema",
-    "definitions",
-    "is_flat",
-    "model_schema",
-    "schema_of",
-    "tree_of",
-]
 
 Schema: TypeAlias = dict[str, Any]
 """What pydantic-core builds a validator and a serializer from."""

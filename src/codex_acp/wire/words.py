@@ -21,32 +21,6 @@ if TYPE_CHECKING:
 
     Refuses: TypeAlias = Callable[[dict[str, Any], str, frozenset[str]], bool]
 
-__all__ = [
-    "ANY",
-    "BOOL",
-    "FLOAT",
-    "INT",
-    "STR",
-    "UNKNOWN_VARIANT",
-    "array",
-    "empty_if_invalid",
-    "empty_if_null",
-    "integer",
-    "keyed",
-    "literal",
-    "mapping",
-    "nullable",
-    "number",
-    "omit_if_invalid",
-    "open_enum",
-    "optional",
-    "required",
-    "string",
-    "tag",
-    "tagged",
-    "untagged",
-]
-
 Value: TypeAlias = str | int | float | bool | list[Any] | dict[str, Any] | None
 
 # --- values -------------------------------------------------------------------------------

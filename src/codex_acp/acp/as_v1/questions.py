@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v2 import models as v2
     from codex_acp.acp.as_v1.tool_calls import ToolCalls
 
-__all__ = ["elicitation", "permission"]
-
 _KINDS: Final = ("allow_once", "allow_always", "reject_once", "reject_always")
 
 _numbers = count(1)

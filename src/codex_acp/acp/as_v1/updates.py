@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     Update: TypeAlias = SessionUpdate | UnknownVariant
 
-__all__ = ["Updates"]
-
 Json = dict[str, Any]
 
 MESSAGES: Final = 64

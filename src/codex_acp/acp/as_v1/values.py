@@ -16,18 +16,6 @@ if TYPE_CHECKING:
 
     from codex_acp.wire.model import WireModel
 
-__all__ = [
-    "agent_capabilities",
-    "as_json",
-    "auth_method",
-    "command",
-    "config_option",
-    "each",
-    "fitting",
-    "mcp_server",
-    "plan",
-]
-
 Json = dict[str, Any]
 
 _PLAN_STATUSES: Final = ("pending", "in_progress", "completed")

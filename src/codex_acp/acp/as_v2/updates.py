@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from codex_acp.acp.as_v2.values import command, config_option, content
 
-__all__ = ["Updates"]
-
 Json = dict[str, Any]
 
 _CHUNKS: Final = ("user_message_chunk", "agent_message_chunk", "agent_thought_chunk")

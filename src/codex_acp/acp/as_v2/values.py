@@ -8,17 +8,6 @@ from __future__ import annotations
 from difflib import unified_diff
 from typing import Any
 
-__all__ = [
-    "agent_capabilities",
-    "auth_method",
-    "client_capabilities",
-    "command",
-    "config_option",
-    "content",
-    "mcp_server",
-    "opened",
-]
-
 Json = dict[str, Any]
 
 

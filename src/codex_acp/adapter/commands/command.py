@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.content import Block
     from codex_acp.mapping.prompt.reports import Fact
 
-__all__ = ["Command", "Commands", "Says", "SessionAccess", "StartsTurn"]
-
 
 class StartsTurn(NamedTuple):
     """A command that Codex runs as a turn which another method than ``turn/start`` begins."""

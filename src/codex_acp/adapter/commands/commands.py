@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import CommandsChanged
     from codex_acp.mapping.prompt.commands import Typed, UserPrompt
 
-__all__ = ["SessionCommands"]
-
 logger = logging.getLogger(__name__)
 
 LIST_SECONDS: Final = 3.0

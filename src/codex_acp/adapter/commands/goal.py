@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["pursue"]
-
 logger = logging.getLogger(__name__)
 
 STOP_SECONDS: Final = 5.0

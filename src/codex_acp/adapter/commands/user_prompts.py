@@ -12,8 +12,6 @@ from codex_acp.mapping.prompt.commands import user_prompt
 if TYPE_CHECKING:
     from codex_acp.mapping.prompt.commands import UserPrompt
 
-__all__ = ["read_user_prompts"]
-
 logger = logging.getLogger(__name__)
 
 MAX_BYTES: Final = 256 * 1024

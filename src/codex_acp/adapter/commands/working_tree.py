@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import CommandExecResponse
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
-__all__ = ["uncommitted"]
-
 TIMEOUT_MS: Final = 20_000
 
 _GIT: Final = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.pager=cat")

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.config.values import Choice, Collaboration, Model
 
 
-__all__ = ["Catalogues", "Place"]
-
 logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS: Final = 30.0

@@ -55,8 +55,6 @@ if TYPE_CHECKING:
 
     How = Literal["new", "load", "resume", "fork"]
 
-__all__ = ["Config"]
-
 logger = logging.getLogger(__name__)
 
 NEW_WAIT_SECONDS: Final = 0.025

@@ -10,8 +10,6 @@ from codex_acp.codex.connection.pages import all_pages
 if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
-__all__ = ["why_no_audio"]
-
 
 async def why_no_audio(codex: AppServerConnection, thread_id: str) -> str | None:
     """Why audio cannot be sent in this thread; None: it can. Raises as every call.

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     JsonObject = dict[str, JsonValue]
 
-__all__ = ["ConfigSession"]
-
 logger = logging.getLogger(__name__)
 
 SETTINGS_UPDATED: Final = "thread/settings/updated"

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.mapping.events.permissions import PermissionQuestion
 
-__all__ = ["AsksInV1"]
-
 
 class AsksInV1:
     """See `Asks`."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.mapping.events.session_events import SessionEvent
 
-__all__ = ["written"]
-
 logger = logging.getLogger(__name__)
 
 

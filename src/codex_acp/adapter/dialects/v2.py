@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.mapping.events.permissions import PermissionQuestion
 
-__all__ = ["AsksInV2"]
-
 
 class AsksInV2:
     """See `Asks`. Elicitations are written alike in both versions."""

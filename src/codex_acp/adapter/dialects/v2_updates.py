@@ -10,8 +10,6 @@ from codex_acp.wire.codec import encode
 if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvent
 
-__all__ = ["written"]
-
 
 def written(event: SessionEvent) -> list[bytes]:
     """The updates that tell of an event, as JSON."""

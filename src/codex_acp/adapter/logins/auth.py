@@ -18,8 +18,8 @@ from codex_acp.acp._generated.v1.models import (
     RequestUrlCreateElicitationRequest,
 )
 from codex_acp.acp.side import served_request_id
-from codex_acp.adapter.logins.browser import can_open_pages, open_page
 from codex_acp.adapter.logins.pages import Ends, open_until
+from codex_acp.adapter.logins.ways import can_open_pages, open_page
 from codex_acp.codex._generated.models import (
     ApiKeyLoginAccountParams,
     CancelLoginAccountParams,
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
 
     End = asyncio.Future[str | None]
     """Done when a login has ended: None for success, else why not."""
-
-__all__ = ["Authentication", "LOGIN_SECONDS"]
 
 logger = logging.getLogger(__name__)
 

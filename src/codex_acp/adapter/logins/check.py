@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["LoginCheck"]
-
 ACCOUNT_UPDATED: Final = "account/updated"
 
 logger = logging.getLogger(__name__)

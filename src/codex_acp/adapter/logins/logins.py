@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.mapping.agent.auth_status import AuthStatus
 
-__all__ = ["Logins"]
-
 logger = logging.getLogger(__name__)
 
 

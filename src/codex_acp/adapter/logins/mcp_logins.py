@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["McpLogins"]
-
 logger = logging.getLogger(__name__)
 
 LOGIN_SECONDS: Final = 10 * 60

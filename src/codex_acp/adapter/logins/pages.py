@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     PageRequest = RequestUrlCreateElicitationRequest | SessionUrlCreateElicitationRequest
 
-__all__ = ["Ends", "open_until"]
-
 _MAX_EARLY: Final = 32
 """Ends that are kept because nobody waits for them yet."""
 

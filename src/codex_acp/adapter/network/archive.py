@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.network.network_session import NetworkSession
     from codex_acp.adapter.network.registry import Registry
 
-__all__ = ["OwnedArchive"]
-
 
 class OwnedArchive:
     """See `SessionArchive`. ``must_own`` raises RpcError for a session that is not the client's,

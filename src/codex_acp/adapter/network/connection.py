@@ -69,8 +69,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["NetworkConnection"]
-
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
@@ -365,6 +363,10 @@ class NetworkConnection:
         if session.client is not self.client:
             raise _shown_elsewhere(session_id)
         return session
+
+    def agent_of(self, session_id: str) -> CodexAgent:
+        """The agent that such a session is on. Raises as `shown`."""
+        return self.shown(session_id).agent
 
     # A client that does not read.
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.network.tokens import Token, Tokens
 
-__all__ = ["Door", "Headers", "Refusal"]
-
 logger = logging.getLogger(__name__)
 
 MAX_SHOWN: Final = 100

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.network.hub import Hub
     from codex_acp.adapter.network.strangers import Strangers
 
-__all__ = ["HttpServer"]
-
 logger = logging.getLogger(__name__)
 
 READ_BYTES: Final = 64 * 1024

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.network.door import Door
     from codex_acp.adapter.network.strangers import Strangers
 
-__all__ = ["HttpSocket", "HttpSockets"]
-
 logger = logging.getLogger(__name__)
 
 STRANGER_SECONDS: Final = 10.0

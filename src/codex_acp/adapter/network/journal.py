@@ -20,8 +20,6 @@ from codex_acp.mapping.events.session_events import (
     given,
 )
 
-__all__ = ["MAX_SIZE", "Journal"]
-
 MAX_SIZE: Final = 2 * 1024 * 1024
 """Characters of one session: some hundred pages of text, or the outputs of many commands."""
 

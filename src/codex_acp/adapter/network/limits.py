@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Limits", "Rate"]
-
 MESSAGE_BYTES: Final = 32 * 1024 * 1024
 """As the TypeScript SDK has it: a prompt with pictures is some megabytes."""
 

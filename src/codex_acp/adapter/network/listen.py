@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from codex_acp.transcript.log import Transcript
     from codex_acp.transport.child import ChildProcess
 
-__all__ = ["Address", "NetworkOptions", "listen", "run_network"]
-
 _NEEDED: Final = (("websockets", "remote"), ("hypercorn", "http"))
 """Packages, and the extras that have them; the second for HTTP."""
 

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvent, Severity
     from codex_acp.routing.ledger import OutcomeCancelled, Selected
 
-__all__ = ["Mark", "NetworkSession"]
-
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -350,6 +348,11 @@ class NetworkSession:
         """Whether this is the session of a sub-agent of it."""
         session = self._session
         return session is not None and session_id in session.sub_agents
+
+    def has_started(self, session_id: str) -> bool:
+        """Whether Codex says so: see `SubAgents.has_started`."""
+        session = self._session
+        return session is not None and session.sub_agents.has_started(session_id)
 
     def _lost(self) -> Sequence[SessionEvent]:
         count = self._journal.dropped

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.network.strangers import Strangers
 
-__all__ = ["HANDSHAKE_SECONDS", "Newcomer"]
-
 logger = logging.getLogger(__name__)
 
 HANDSHAKE_SECONDS: Final = 10.0

@@ -16,8 +16,6 @@ from codex_acp.transport.streamable_http import KEEP_ALIVE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["OutgoingStream"]
-
 BATCH_BYTES: Final = 64 * 1024
 """Of events that are handed over at once."""
 

@@ -17,8 +17,6 @@ from codex_acp.transcript.private_file import open_private
 if TYPE_CHECKING:
     from codex_acp.adapter.network.tokens import Tokens
 
-__all__ = ["Owners"]
-
 logger = logging.getLogger(__name__)
 
 
@@ -48,6 +46,10 @@ class Owners:
         """
         made_by = self._of.get(session_id)
         return made_by == owner if made_by is not None else not self._are_several()
+
+    def knows(self, session_id: str) -> bool:
+        """Whether it is written down whose a session is."""
+        return session_id in self._of
 
     def made(self, owner: str, session_id: str) -> None:
         """A session was made by this owner."""

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["Strangers"]
-
 
 class Strangers:
     """At most ``most`` of them."""

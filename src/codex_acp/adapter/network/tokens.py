@@ -20,8 +20,6 @@ from codex_acp.errors import MisuseError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["EVERYBODY", "TOKEN_VARIABLE", "Token", "TokenFile", "Tokens", "fixed_token", "no_token"]
-
 TOKEN_VARIABLE: Final = "CODEX_ACP_TOKEN"
 """A token in place of a file."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events.content import TextBlock
 
-__all__ = ["EarlyTurn"]
-
 
 class EarlyTurn:
     """Asks for the turn when it is made; the answer is for whoever runs the prompt."""

@@ -14,16 +14,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptStop
 
-__all__ = [
-    "NotTaken",
-    "NothingRuns",
-    "PromptAnswer",
-    "PromptDone",
-    "PromptHost",
-    "Speech",
-    "TurnWork",
-]
-
 
 class TurnWork(NamedTuple):
     """A prompt that runs as a turn."""

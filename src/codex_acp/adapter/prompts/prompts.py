@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.mapping.session.stop_reasons import PromptEnd
 
-__all__ = ["Prompts"]
-
 logger = logging.getLogger(__name__)
 
 CANCELLED: Final = PromptStop("cancelled")

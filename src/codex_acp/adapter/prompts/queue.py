@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.prompts.run import PromptRun
 
-__all__ = ["PromptQueue", "QueuedPrompt"]
-
 MAX_PROMPTS: Final = 32
 """Unanswered prompts of one session: more than a person types while a turn runs."""
 

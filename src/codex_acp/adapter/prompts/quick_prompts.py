@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.mapping.events.content import Block, TextBlock
 
-__all__ = ["QuickPrompts"]
-
 
 class RunPrompt(Protocol):
     """See `CodexAgent.run_prompt`."""

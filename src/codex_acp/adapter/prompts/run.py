@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.session.stop_reasons import PromptEnd
 
-__all__ = ["PromptRun"]
-
 
 class PromptRun:
     """What a session knows of the turn that it runs.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events.content import Block
 
-__all__ = ["answer_steering"]
-
 
 class _Request(NamedTuple):
     session_id: str

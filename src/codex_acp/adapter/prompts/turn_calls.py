@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import ThreadBackgroundTerminal, Turn, UserInput
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
-__all__ = ["TurnCalls", "codex_gone", "start_refused"]
-
 logger = logging.getLogger(__name__)
 
 STEER_SECONDS: Final = 10.0

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import Turn
     from codex_acp.mapping.session.stop_reasons import PromptEnd
 
-__all__ = ["TurnEnd"]
-
 logger = logging.getLogger(__name__)
 
 CANCEL_SECONDS: Final = 10.0

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.prompts.prompts import Prompts
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["TURN_EVENTS", "item_of", "turn_of"]
-
 _STOPPED: Final = frozenset({"idle", "systemError", "notLoaded"})
 """Statuses of a thread in which no turn of it runs."""
 

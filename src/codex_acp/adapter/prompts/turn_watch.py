@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["TurnWatch"]
-
 LOST_SECONDS: Final = 2.0
 """After Codex has said that the thread is idle: the end of the turn comes in the same moment."""
 

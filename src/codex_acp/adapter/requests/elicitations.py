@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from codex_acp.transcript.log import Transcript
     from codex_acp.wire.model import WireModel
 
-__all__ = ["ElicitationRunner"]
-
 
 @dataclass(slots=True)
 class _Elicited:

@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from codex_acp.transcript.log import Transcript
     from codex_acp.wire.model import WireModel
 
-__all__ = ["ServerRequestRunner"]
-
 logger = logging.getLogger(__name__)
 
 SAID_LIMIT: Final = 2_000

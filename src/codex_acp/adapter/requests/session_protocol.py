@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
     from codex_acp.mapping.events.session_events import ToolCallAnnounced
 
-__all__ = ["SessionProtocol"]
-
 
 class SessionProtocol(Protocol):
     """What a runner may do with the session that a request belongs to."""

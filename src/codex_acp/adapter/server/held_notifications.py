@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["HeldNotifications"]
-
 logger = logging.getLogger(__name__)
 
 

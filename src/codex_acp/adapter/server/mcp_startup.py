@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["LOGIN_WANTED", "STARTUP_STATUS", "McpStartups"]
-
 STARTUP_STATUS: Final = "mcpServer/startupStatus/updated"
 
 LOGIN_WANTED: Final = "reauthenticationRequired"

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue, RequestId
     from codex_acp.wire.model import WireModel
 
-__all__ = ["RequestIntake"]
-
 logger = logging.getLogger(__name__)
 
 RESOLVED: Final = "serverRequest/resolved"
@@ -45,7 +43,7 @@ class RequestIntake(NotificationSink):
     def __init__(
         self, client: AppServerConnection, make_runner: Callable[[Items], ServerRequestRunner]
     ) -> None:
-        self.items = Items()
+        self.items = Items(client.opened_threads)
         self.mcp = McpStartups()
         self._openings: dict[str, asyncio.Event] = {}
         self._client = client

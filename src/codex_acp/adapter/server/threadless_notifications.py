@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["ThreadlessNotifications"]
-
 MAX_KEPT: Final = 1_000
 """Codex says a few dozen things while a thread is opened; the oldest beyond this are dropped."""
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.session.stop_reasons import PromptEnd
     from codex_acp.mapping.state import SessionState
 
-__all__ = ["SessionActivity", "stop_command"]
-
 
 class SessionActivity:
     """``tell`` is called with each change, in order."""

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.load_ahead import LoadAhead
     from codex_acp.adapter.sessions.opener import OpeningResult
 
-__all__ = ["LOAD_AFTER_SECONDS", "AfterOpening"]
-
 LOAD_AFTER_SECONDS: Final = 0.002
 """What is said is written first, then what a prompt needs is loaded."""
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.sessions.opener import SessionOpener
     from codex_acp.adapter.sessions.sessions import Sessions
 
-__all__ = ["SessionArchive"]
-
 
 class SessionArchive:
     """Of one agent. ``methods`` closes a session; ``ending`` and ``ended`` are called when an open

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["check_directories"]
-
 
 async def check_directories(codex: AppServerConnection, params: Mapping[str, JsonValue]) -> None:
     """Raises RpcError -32602 for a directory in the params of a thread that surely is none."""

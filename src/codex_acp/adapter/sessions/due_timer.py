@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["DueTimer"]
-
 
 class DueTimer:
     """``due`` says when (on the monotonic clock) ``flush`` is to be called; None: not yet."""

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.adapter.sessions.notification_rows import PIECES
+from codex_acp.mapping.notifications import PIECES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["JoinedPieces"]
 
 MEMBERS: Final = frozenset({"threadId", "turnId", "itemId", "delta"})
 """What they have; one with more is taken by itself, so that nothing new is lost."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.audience import Audience
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
-__all__ = ["left_running"]
-
 logger = logging.getLogger(__name__)
 
 

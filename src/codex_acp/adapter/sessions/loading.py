@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Source: TypeAlias = "Callable[[AppServerConnection, str, str | None], Awaitable[_Page]]"
 
-__all__ = ["HistoryReader", "running_turn"]
-
 logger = logging.getLogger(__name__)
 
 ITEMS_PER_PAGE: Final = 50

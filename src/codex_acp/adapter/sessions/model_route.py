@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.session.gateway import Gateway
 
-__all__ = ["ModelRoute", "configuration"]
-
 logger = logging.getLogger(__name__)
 
 

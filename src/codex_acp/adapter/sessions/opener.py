@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.state import SessionState
 
-__all__ = ["OpeningResult", "SessionOpener", "Setup"]
-
 logger = logging.getLogger(__name__)
 
 LEAVE_SECONDS: Final = 5.0

@@ -13,14 +13,6 @@ from codex_acp.jsonrpc.message import (
 )
 from codex_acp.transcript.secrets import scrub
 
-__all__ = [
-    "archived_session",
-    "never_stored",
-    "session_error",
-    "sub_agent_session",
-    "unknown_session",
-]
-
 
 def unknown_session(session_id: str, data: object = None) -> RpcError:
     """The answer to a request for a session that Codex does not have (ACP: -32002)."""

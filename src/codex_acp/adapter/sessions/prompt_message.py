@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping.events.content import Block
 
-__all__ = ["prompt_message", "refused"]
-
 
 async def prompt_message(
     codex: AppServerConnection, session_id: str, prompt: Sequence[Block]

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.sessions.opener import SessionOpener
     from codex_acp.adapter.sessions.sessions import Sessions
 
-__all__ = ["PromptPreconditions"]
-
 logger = logging.getLogger(__name__)
 
 MAX_TRIES: Final = 2

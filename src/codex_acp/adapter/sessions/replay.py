@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events.session_events import SessionEvent
 
-__all__ = ["Replay"]
-
 
 class Replay:
     """The history of one session on its way to ``audience``; ``result`` is of ``thread/resume``.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.prompt.reports import Fact
 
 
-__all__ = ["SessionServices"]
-
 SKILLS_CHANGED: Final = "skills/changed"
 
 SETTLE_SECONDS: Final = 0.3

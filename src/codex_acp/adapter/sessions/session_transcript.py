@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from codex_acp.transcript.events import SessionRef
     from codex_acp.transcript.log import Transcript
 
-__all__ = ["SessionTranscript"]
-
 
 class SessionTranscript:
     """``generation`` tells which connection to Codex it is now. Loads the events when needed."""

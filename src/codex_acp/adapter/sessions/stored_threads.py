@@ -13,14 +13,6 @@ if TYPE_CHECKING:
     from codex_acp.errors import RpcError
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = [
-    "ensure_stored",
-    "exists",
-    "must_be_usable",
-    "stored_thread",
-    "surely_exists",
-]
-
 
 async def stored_thread(codex: AppServerConnection, session_id: str) -> dict[str, JsonValue] | None:
     """The thread as Codex has stored it; None: it has not. Raises TransportError."""

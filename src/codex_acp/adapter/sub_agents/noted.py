@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.session.sub_agents import SubAgent
     from codex_acp.mapping.state import SessionState
 
-__all__ = ["NotedSubAgent", "NotesOutlet"]
-
 NOTE_SECONDS: Final = 0.25
 """How long lines are gathered before the tool call is sent anew."""
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     Names = Callable[[str, str, JsonValue], None]
     """Is given all that is said of a thread: an item may name another sub-agent."""
 
-__all__ = ["ShownSubAgent", "SubAgentSink"]
-
 
 class SubAgentSink(Protocol):
     """What hears a sub-agent's thread, in whichever form it is shown."""

@@ -10,8 +10,6 @@ from codex_acp.cli.doctor.editors import EDITORS
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["DoctorOptions", "add_doctor_arguments", "doctor_options"]
-
 DESCRIPTION: Final = (
     "Look at Python, the Codex binary, its home, configuration, login, sandbox and MCP servers, "
     "and say of each whether it is ok, and if not, what to do. Codex is asked itself, in a copy "

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from codex_acp.cli.doctor.codex_talk import Answers
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["codex_findings", "login_findings", "values_in", "without_values"]
-
 _QUOTED: Final = re.compile(r'"""(?s:.*?)"""|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 _NAMED_VALUE: Final = re.compile(
     r"(unknown variant|invalid (?:type|value): \w+|invalid (?:type|value): [a-z ]+) "

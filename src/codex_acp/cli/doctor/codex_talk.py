@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["ANSWER_SECONDS", "MCP_SECONDS", "START_SECONDS", "Answers", "talk"]
-
 START_SECONDS: Final = 20.0
 """From the start of the process to the answer of ``initialize``."""
 

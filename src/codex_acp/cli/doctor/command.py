@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from codex_acp.cli.doctor.arguments import DoctorOptions
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["doctor"]
-
 PROBLEMS: Final = 1
 """Exit code where there is at least one problem."""
 

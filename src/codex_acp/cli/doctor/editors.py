@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["EDITORS", "Editor", "settings_for"]
-
 NAME: Final = "Codex (Python)"
 """What the agent is called where the person chooses one."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["REPORT_VERSION", "Finding", "Level", "as_json", "problem", "said", "warning"]
-
 Level: TypeAlias = Literal["ok", "warning", "problem"]
 
 REPORT_VERSION: Final = 1

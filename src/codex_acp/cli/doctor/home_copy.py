@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["MAX_CONFIG", "HomeCopy", "read_regular"]
-
 MAX_CONFIG: Final = 1024 * 1024
 """Bytes of a file that is read or copied; a configuration has a few thousand."""
 

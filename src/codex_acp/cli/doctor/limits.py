@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["CHECK_SECONDS", "Done", "TooSlow", "run_program", "within"]
-
 CHECK_SECONDS: Final = 10.0
 """For looking at files: a local disk takes none, a network disk that has stopped all of it."""
 

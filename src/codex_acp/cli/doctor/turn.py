@@ -15,8 +15,6 @@ from codex_acp.testing import CodexHome, ScriptedModel, Text, exec_command
 if TYPE_CHECKING:
     from codex_acp.runtime import PromptResult
 
-__all__ = ["look_at_turn"]
-
 TURN_SECONDS: Final = 60.0
 """For all of it; it takes two, and twenty on a slow disk."""
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from codex_acp.cli.screen.frame import Style
     from codex_acp.runtime import ToolCall
 
-__all__ = ["counted", "diff_lines", "summary"]
-
 CONTEXT: Final = 3
 
 COMPARED: Final = 400

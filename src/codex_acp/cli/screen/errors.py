@@ -9,8 +9,6 @@ from codex_acp.errors import ErrorReply
 from codex_acp.routing.display import shortened
 from codex_acp.runtime import AuthenticationRequired
 
-__all__ = ["LOG_IN", "sentence"]
-
 LOG_IN: Final = "codex-acp-sdk login"
 """The command that logs in to the agent of this package."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
         ElicitationSchema,
     )
 
-__all__ = ["heading", "hint", "shown_value", "titles_of", "value_of"]
-
 
 def heading(name: str, field: ElicitationPropertySchema, schema: ElicitationSchema) -> str:
     """What the field is, in a line."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import TextIO
 
-__all__ = ["MAX_ROWS", "Frame", "Line", "Pages", "Style", "columns_of", "styled"]
-
 MARK: Final = "\u2503"
 """A heavy vertical line."""
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from codex_acp.runtime import Permission, PromptResult, Session, ToolCall, Update
 
-__all__ = ["JsonOutput"]
-
 
 class JsonOutput:
     """Writes to ``out`` at once."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TextIO
 
-__all__ = ["LiveLine"]
-
 TICK_SECONDS: Final = 0.5
 
 ERASED: Final = "\r\x1b[2K"

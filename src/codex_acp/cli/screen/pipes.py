@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from typing import TextIO
 
-__all__ = ["is_file", "is_pipe", "is_terminal", "opened", "until_read"]
-
 SHOWN_SECONDS: Final = 0.1
 """For the reader of a pipe to show what it took, as ``tee`` does on the same terminal."""
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from codex_acp.cli.terminal import LineReader
     from codex_acp.runtime import Form, FormAnswer, Permission, UrlAnswer, UrlRequest
 
-__all__ = ["GOES_ON", "REJECTING", "Questions"]
-
 KEY_LETTERS: Final = "bcdfghjkmnpqrstvwxz"
 """What the random part of a question's keys is made of: no words, and no letter like a digit."""
 

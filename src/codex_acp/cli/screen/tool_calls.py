@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from codex_acp.acp.types import ToolCallContent
     from codex_acp.runtime import ToolCall
 
-__all__ = ["asked_to", "described", "outcome", "quoted", "title_of"]
-
 ASKED: Final = {
     "read": "read files",
     "edit": "change files",

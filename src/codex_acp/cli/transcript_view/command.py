@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from codex_acp.cli.transcript_view.arguments import TranscriptOptions
 
-__all__ = ["transcript"]
-
 UNREAD: Final = 1
 """Exit code where a line could not be read."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from codex_acp.transcript.events import Entry
 
-__all__ = ["Line", "follow", "read", "read_line"]
-
 LINE_LIMIT: Final = 64 * 1024 * 1024
 """Bytes of a line that is read at all."""
 

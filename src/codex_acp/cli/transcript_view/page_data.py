@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.transcript.events import Entry, TranscriptEvent
 
-__all__ = ["PageData", "page_data"]
-
 MAX_ROW_TEXT: Final = 400
 """Characters of a text in a row; the whole is behind it."""
 

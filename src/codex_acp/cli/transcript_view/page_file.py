@@ -25,8 +25,6 @@ from codex_acp.routing.display import visible
 if TYPE_CHECKING:
     from codex_acp.cli.transcript_view.page_data import PageData
 
-__all__ = ["page_text", "write_page"]
-
 SCRIPTS: Final = ("text.js", "timeline.js", "detail.js", "page.js")
 """In this order they are one script."""
 

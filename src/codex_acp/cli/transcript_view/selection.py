@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from codex_acp.cli.transcript_view.telling import Told
     from codex_acp.transcript.events import Entry
 
-__all__ = ["Selection", "moment"]
-
 _AGO: Final = re.compile(r"(\d{1,9})\s*([smhd])")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

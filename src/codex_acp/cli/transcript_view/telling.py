@@ -30,8 +30,6 @@ from codex_acp.transcript.events import (
 if TYPE_CHECKING:
     from codex_acp.transcript.events import TranscriptEvent
 
-__all__ = ["DECIDED", "KINDS", "Kind", "Party", "Told", "Tone", "tell"]
-
 Kind: TypeAlias = Literal["approval", "elicitation", "decline", "prompt", "session", "wire"]
 """What an event is about; `Told.kind` of each."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from codex_acp.cli.transcript_view.telling import Kind, Told, Tone
     from codex_acp.transcript.events import Entry
 
-__all__ = ["Rows"]
-
 MAX_TEXT: Final = 2_000
 """Characters of a row in a pipe, where no terminal's width bounds it."""
 

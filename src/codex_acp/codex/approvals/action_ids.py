@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.approvals.actions import Place
     from codex_acp.codex.approvals.classify import ApprovalRequest
 
-__all__ = ["ALLOWED_IN_DOUBT", "SHARED_ID", "ActionIds", "Collision"]
-
 K = TypeVar("K")
 
 SHARED_ID: Final = (

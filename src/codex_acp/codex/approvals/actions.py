@@ -32,16 +32,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.approvals.classify import ApprovalRequest
     from codex_acp.codex.approvals.running_items import Items
 
-__all__ = [
-    "Place",
-    "answer_id_of",
-    "has_item",
-    "is_network",
-    "place_of",
-    "refreshed",
-    "same_action",
-]
-
 REDACTED: Final = "[REDACTED_SECRET]"
 """What an item has for each secret that Codex recognizes in a command; an approval is exact."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import CommandExecutionRequestApprovalParams
     from codex_acp.codex.approvals.policies import ApprovalQuestion, Decision
 
-__all__ = ["allow_commands"]
-
 Words = tuple[str, ...]
 
 _SHELLS: Final = frozenset(

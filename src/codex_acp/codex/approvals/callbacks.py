@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-__all__ = ["CallbackFailed", "answer_of", "as_async", "called", "end_task", "is_async"]
-
 logger = logging.getLogger(__name__)
 
 _Argument = TypeVar("_Argument")

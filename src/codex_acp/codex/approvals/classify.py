@@ -40,25 +40,6 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals.running_items import Items, RunningItem
 
-__all__ = [
-    "ApprovalRequest",
-    "Classified",
-    "CommandApproval",
-    "ElicitationRequest",
-    "FileChangeApproval",
-    "LegacyCommandApproval",
-    "LegacyPatchApproval",
-    "McpForm",
-    "McpToolApproval",
-    "McpToolQuestion",
-    "McpUrl",
-    "PermissionsApproval",
-    "ProgramOnly",
-    "Refused",
-    "UserInput",
-    "classify",
-]
-
 APPROVAL_KIND: Final = "codex_approval_kind"
 """The key of ``_meta`` by which a request says that it is an approval, whatever its value."""
 

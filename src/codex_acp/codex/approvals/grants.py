@@ -33,23 +33,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.approvals.classify import ApprovalRequest
     from codex_acp.wire.model import WireModel
 
-__all__ = [
-    "Always",
-    "Grant",
-    "NotGranted",
-    "Once",
-    "OfferedGrants",
-    "RememberHost",
-    "RememberPrefix",
-    "Session",
-    "accepting_reply",
-    "allows",
-    "arguments_of",
-    "digest_of",
-    "granted",
-    "offered",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Once:

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.wire.model import WireModel
 
-__all__ = ["HandlerGuard"]
-
 _Handler: TypeAlias = "Callable[[Any], Awaitable[WireModel]]"
 
 

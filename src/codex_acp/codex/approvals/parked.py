@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.approvals.grants import Grant
     from codex_acp.codex.approvals.policies import ApprovalQuestion, Decision
 
-__all__ = ["ParkedApproval", "ParkedApprovals"]
-
 
 class ParkedApproval:
     """One question that waits. Its turn waits with it, for as long as the program runs.

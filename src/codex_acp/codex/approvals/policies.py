@@ -30,19 +30,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.approvals.classify import ApprovalRequest
     from codex_acp.codex.approvals.grants import Grant
 
-__all__ = [
-    "Allow",
-    "ApprovalQuestion",
-    "Decision",
-    "Deny",
-    "Interest",
-    "Policy",
-    "ask",
-    "deny_all",
-    "first_of",
-    "trust_mcp_servers",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ApprovalQuestion:

@@ -66,8 +66,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue, RequestId
     from codex_acp.wire.model import WireModel
 
-__all__ = ["PolicyRunner"]
-
 _Key: TypeAlias = tuple[type, "RequestId"]
 """The id of a request, with its type: ``"0"`` is another one than ``0``."""
 
@@ -113,7 +111,7 @@ class PolicyRunner(NotificationSink):
         self.policy = policy
         self._client = client
         self._on_refused = on_refused
-        self._items = Items()
+        self._items = Items(client.opened_threads)
         self._ids: ActionIds[_Key] = ActionIds()
         self._open: dict[_Key, _Open] = {}
         self._resolved_early: set[_Key] = set()

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     )
     from codex_acp.codex.approvals.policies import Policy
 
-__all__ = ["StartedThread", "warn_if_never_asked", "why_never_asked"]
-
 logger = logging.getLogger(__name__)
 
 McpServerConfig = Mapping[str, object]

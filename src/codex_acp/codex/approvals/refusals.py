@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.server_requests import Refusals
     from codex_acp.wire.model import WireModel
 
-__all__ = ["REFUSALS", "cancelled", "has_negative_form", "is_negative", "refusal"]
-
 
 def _command(
     _params: models.CommandExecutionRequestApprovalParams, _reason: str

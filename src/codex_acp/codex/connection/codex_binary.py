@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     Source: TypeAlias = Literal["argument", "CODEX_PATH", "wheel", "PATH"]
     """What named the binary."""
 
-__all__ = ["CodexBinary", "find_codex", "HOW_TO_GET_CODEX"]
-
 CODEX_PATH_VARIABLE = "CODEX_PATH"
 """Environment variable that names the binary."""
 

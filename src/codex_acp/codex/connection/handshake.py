@@ -25,15 +25,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.transport.link import Link
 
-__all__ = [
-    "CLIENT_NAME",
-    "Hello",
-    "check_version",
-    "initialize_params",
-    "note_version",
-    "user_agent_of",
-]
-
 logger = logging.getLogger(__name__)
 
 CLIENT_NAME: Final = "codex_acp_sdk"

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.codex_binary import CodexBinary
     from codex_acp.transport.child import ChildProcess
 
-__all__ = ["LaunchOptions", "codex_version", "spawn_app_server"]
-
 PROCESS_NAME = "codex app-server"
 """What stands for the process in errors and logs."""
 

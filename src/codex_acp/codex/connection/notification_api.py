@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.transport.reading_gate import ReadingGate
 
-__all__ = ["NotificationApi"]
-
 
 class NotificationApi:
     """The side of `CodexClient` that hears; of no use by itself."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.unknown_parts import UnknownParts
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["MAX_KINDS", "NotificationDecoder", "decode_notification"]
-
 logger = logging.getLogger(__name__)
 
 _readers: dict[str, tuple[Callable[[object], Any], Callable[[Any], ServerNotification]]] = {}

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["NotificationRouter", "NotificationSink", "thread_of"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -18,8 +18,6 @@ from codex_acp.jsonrpc.message import OVERLOADED
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["ATTEMPTS", "call_again", "pause_before"]
-
 logger = logging.getLogger(__name__)
 
 _Value = TypeVar("_Value")

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["all_pages"]
-
 MAX_PAGES: Final = 50
 """Of one list; a cursor that never ends must not hold up who asks."""
 

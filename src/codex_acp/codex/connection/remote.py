@@ -20,8 +20,6 @@ from codex_acp.transport.remote_address import Token, check_remote_url, token_ge
 if TYPE_CHECKING:
     from codex_acp.transport.websocket import WebSocketLink
 
-__all__ = ["Token", "remote_link", "signed_bearer_token"]
-
 UNIX_PREFIX: Final = "unix://"
 
 TOKEN_LIFETIME_SECONDS: Final = 300.0

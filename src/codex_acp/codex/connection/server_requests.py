@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated.server_requests import RequestHandlers, ServerRequest
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Request, RequestId
-    from codex_acp.transport.connection import Responder
+    from codex_acp.transport.responder import Responder
     from codex_acp.wire.model import WireModel
-
-__all__ = ["HANDLER_FAILED", "OpenRequest", "RefusedRequest", "ServerRequests", "sendable"]
 
 logger = logging.getLogger(__name__)
 

@@ -16,8 +16,6 @@ from codex_acp.codex._generated.version import SCHEMA_VERSION
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["MAX_KINDS", "OTHER_KINDS", "UnknownParts"]
-
 logger = logging.getLogger(__name__)
 
 MAX_KINDS: Final = 256

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import Thread as ThreadInfo
     from codex_acp.codex.client import ClientSettings
     from codex_acp.codex.connection.launch import LaunchOptions
-    from codex_acp.codex.connection.remote import Token
     from codex_acp.codex.threads import thread as one_thread
     from codex_acp.codex.threads import turn as one_turn
     from codex_acp.codex.threads.inputs import Input
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.threads.results import RunResult
     from codex_acp.codex.threads.thread import Settings
     from codex_acp.codex.threads.tools import Tool
+    from codex_acp.transport.remote_address import Token
 
 __all__ = ["Codex", "Thread", "Threads", "Turn"]
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from codex_acp.codex.sync.loop_thread import LoopThread
 
-__all__ = ["LoopCalls"]
-
 _Value = TypeVar("_Value")
 
 

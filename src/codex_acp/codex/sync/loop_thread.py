@@ -18,8 +18,6 @@ from codex_acp.errors import ConnectionClosed, MisuseError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["LoopThread"]
-
 T = TypeVar("T")
 
 GIVE_UP_SECONDS = 10.0

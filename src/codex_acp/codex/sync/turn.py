@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.threads.inputs import Input
     from codex_acp.codex.threads.results import RunResult
 
-__all__ = ["Turn"]
-
 T = TypeVar("T")
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated.models import ImageDetail, UserInput
 
-__all__ = ["Input", "data_url", "image", "mention", "skill", "user_input"]
-
 Input: TypeAlias = "str | UserInput | Sequence[str | UserInput]"
 """A text, one part, or several parts of which the plain strings are texts."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["NotificationStream"]
-
 DEFAULT_LIMIT = 1024
 """Events that may wait before reading pauses: a burst of Codex is a few hundred."""
 

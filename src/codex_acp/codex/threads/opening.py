@@ -21,20 +21,6 @@ if TYPE_CHECKING:
 
     JsonObject = dict[str, JsonValue]
 
-__all__ = [
-    "FULL_ACCESS",
-    "Opening",
-    "brought",
-    "configured_choice",
-    "left_out",
-    "needs_no_configuration",
-    "opening",
-    "read_params",
-    "sandbox_policy",
-    "trusting",
-    "with_settings",
-]
-
 READ_ONLY: Final = "read-only"
 
 FULL_ACCESS: Final[JsonObject] = {"type": "dangerFullAccess"}

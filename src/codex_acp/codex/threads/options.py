@@ -31,17 +31,6 @@ if TYPE_CHECKING:
     )
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = [
-    "ForkOptions",
-    "ListOptions",
-    "ResumeOptions",
-    "StartOptions",
-    "TurnOptions",
-    "params_of",
-    "refuse_unknown",
-    "wire_name",
-]
-
 
 SANDBOXES: Final = ("read-only", "workspace-write", "danger-full-access")
 """``SandboxMode`` of the schema."""

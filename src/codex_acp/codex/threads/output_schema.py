@@ -10,14 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from codex_acp.errors import MisuseError
-from codex_acp.wire.codec import from_json, problems_of
+from codex_acp.wire.codec import problems_of
 
 if TYPE_CHECKING:
     from codex_acp.codex.threads.results import RunResult
-
-__all__ = ["OutputType", "strict_schema"]
 
 T = TypeVar("T")
 

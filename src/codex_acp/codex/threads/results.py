@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import Turn as TurnInfo
     from codex_acp.codex._generated.notifications import ServerNotification
 
-__all__ = ["RunResult", "TurnRecord", "turn_of"]
-
 T = TypeVar("T")
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.codex.threads.watchdog import SilentTurn
 
-__all__ = ["WARN_AFTER_SECONDS", "SilenceWatch", "Watches"]
-
 WARN_AFTER_SECONDS: Final = 120.0
 """After this a silent turn is a warning in the log, unless the program set a time of its own."""
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     Settings: TypeAlias = ThreadStartResponse | ThreadResumeResponse | ThreadForkResponse
 
-__all__ = ["Thread"]
-
 T = TypeVar("T")
 
 

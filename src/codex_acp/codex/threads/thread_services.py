@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["OpenThread", "ThreadServices", "trusted"]
-
 REPORT_SECONDS: Final = 1.0
 """How long Codex may take to report the settings it has just taken: usually a millisecond."""
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.threads.tools import Tool
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["Threads"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.threads.tools import Tool
     from codex_acp.jsonrpc.message import JsonValue, RequestId
 
-__all__ = ["ToolCalls"]
-
 EVERY_THREAD = None
 """The key of the tools that every thread has."""
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     )
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["Tool", "failure", "tool"]
-
 logger = logging.getLogger(__name__)
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["left_out_here", "trust_arguments", "trust_edit", "trust_root", "undecided_root"]
-
 
 def trust_root(directory: str) -> str:
     """What has to be trusted so that ``directory`` is: its repository, else itself.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.server_requests import OpenRequest
     from codex_acp.codex.threads.results import RunResult
 
-__all__ = ["OutputInvalid", "TurnFailed", "TurnInterrupted", "TurnSilent", "TurnUnfinished"]
-
 
 class TurnUnfinished(CodexAcpError):
     """A turn did not end as it should. Catch this for all of its kinds.

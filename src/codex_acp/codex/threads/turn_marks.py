@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["TurnMarks"]
-
 
 class TurnMarks(NotificationSink):
     """The marks of one thread, from when this is made until `close`."""

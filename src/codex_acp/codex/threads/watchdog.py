@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["SilentTurn", "TurnWatchdog"]
-
 logger = logging.getLogger(__name__)
 
 ROUNDS: Final = 4
@@ -79,7 +77,7 @@ class TurnWatchdog(NotificationSink):
         self._after = after
         self._report = report
         self._clock = clock
-        self._items = Items()
+        self._items = Items(client.opened_threads)
         self._heard: dict[_Turn, float] = {}
         self._reported: set[_Turn] = set()
         client.subscribe_all(self)

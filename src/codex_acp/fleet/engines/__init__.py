@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
     from codex_acp.fleet.jobs import Job, Post, Report
 
-__all__ = ["Engine"]
-
 
 class Engine(Protocol):
     """Runs jobs by a `codex_acp.fleet.worker.Worker`, here or elsewhere. One fleet at a time."""

@@ -16,8 +16,6 @@ from codex_acp.fleet.worker import Worker
 if TYPE_CHECKING:
     from codex_acp.fleet.jobs import Job, Post, Report
 
-__all__ = ["LocalEngine"]
-
 TASKS_PER_CPU: Final = 4
 """A task mostly waits for its model."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from codex_acp.fleet.engines.ray_worker import Message
     from codex_acp.fleet.jobs import Event, Job, Post, Report
 
-__all__ = ["RayEngine"]
-
 logger = logging.getLogger(__name__)
 
 TASKS_PER_WORKER: Final = 4

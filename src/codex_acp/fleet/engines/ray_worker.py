@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.runtime import AgentSpec
 
-__all__ = ["Message", "RayWorker", "for_a_worker"]
-
 THIS_PYTHON: Final = "{python of the worker}"
 """Stands for the interpreter: the driver's may be elsewhere on a node, or not be there."""
 

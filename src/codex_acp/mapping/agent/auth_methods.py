@@ -11,19 +11,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = [
-    "API_KEY",
-    "API_KEY_VARIABLES",
-    "CHATGPT",
-    "DEVICE_CODE",
-    "DEVICE_CODE_ARGS",
-    "GATEWAY",
-    "LOGIN_ARGS",
-    "LoginWays",
-    "TERMINAL",
-    "auth_methods",
-]
-
 CHATGPT: Final = "chat-gpt"
 """Codex's login in a browser. This id and the next two are those of OpenAI's users already."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import GetAccountResponse
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["NOT_REQUIRED", "UNKNOWN", "AuthStatus", "auth_status"]
-
 
 class AuthStatus(NamedTuple):
     """Whether a login is needed, and the account that is there."""

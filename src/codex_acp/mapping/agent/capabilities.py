@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["AGENT_CAPABILITIES", "EXTENSIONS", "META_KEY", "agent_info"]
-
 META_KEY: Final = "codex-acp-sdk"
 """What is below this key of a ``_meta`` is this agent's own."""
 

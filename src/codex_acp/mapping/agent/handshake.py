@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.agent.auth_methods import LoginWays
 
-__all__ = ["codex_client_info", "initialize_result", "is_simple"]
-
 MAX_VERSION: Final = 0xFFFF
 """``ProtocolVersion`` of the schema is an unsigned number of 16 bits."""
 

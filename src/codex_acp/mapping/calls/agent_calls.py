@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.calls.call import Phase
     from codex_acp.mapping.events.content import CallContent
 
-__all__ = ["agent_call"]
-
 _TOOLS: Final = {
     "spawnAgent": "Start a sub-agent",
     "sendInput": "Give input to",

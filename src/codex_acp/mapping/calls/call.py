@@ -18,18 +18,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.content import CallContent, Location
     from codex_acp.mapping.events.session_events import CallKind, CallStatus, TerminalState
 
-__all__ = [
-    "Call",
-    "Ending",
-    "Phase",
-    "UNFINISHED",
-    "as_tool_call",
-    "as_update",
-    "ending",
-    "named",
-    "structured",
-]
-
 Phase: TypeAlias = Literal["running", "over", "cut_off"]
 """Where an item stands: it may still change, it will not, or its turn ended before it did."""
 

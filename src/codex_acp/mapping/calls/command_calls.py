@@ -32,15 +32,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.content import CallContent
     from codex_acp.mapping.events.session_events import CallKind, Severity
 
-__all__ = [
-    "command_call",
-    "command_content",
-    "ended_in_background",
-    "runs_on",
-    "script_of",
-    "terminal_state",
-]
-
 _IN_A_SHELL: Final = re.compile(r"(?:/[\w./+-]*/)?(?:ba|da|fi|k|z)?sh -(?:l|i|li)?c ", re.ASCII)
 """How a command begins that Codex runs in a shell."""
 

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.content import CallContent
     from codex_acp.mapping.events.session_events import CallKind
 
-__all__ = ["changes_update", "file_change_call", "wanted_files"]
-
 WHOLE_TEXT_LIMIT: Final = 1_000_000
 """Characters of a file beyond which only its patch is shown."""
 

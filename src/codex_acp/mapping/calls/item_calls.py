@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.calls.tool_items import ToolItem
     from codex_acp.mapping.state import SessionState
 
-__all__ = ["call_of", "id_of", "last_phase"]
-
 
 def call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | None = None) -> Call:
     """The tool call of an item. Of ``state`` only the inputs are read.

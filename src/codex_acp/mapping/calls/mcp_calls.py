@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.calls.call import Phase
     from codex_acp.mapping.events.content import CallContent
 
-__all__ = ["arguments_content", "dynamic_call", "function_output_call", "mcp_call"]
-
 
 def mcp_call(item: McpToolCallThreadItem, phase: Phase) -> Call:
     """``server: tool``, its arguments, and the blocks of its result or its error."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import TYPE_CHECKING
 
-from codex_acp._record import field, record
+from codex_acp._record import record
 from codex_acp.mapping.calls.output import Budget, RollingOutput
 
 if TYPE_CHECKING:
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
 
     from codex_acp.mapping.calls.tool_items import ToolItem
     from codex_acp.mapping.events.content import CallContent
-
-__all__ = ["OpenCall"]
 
 
 @record

@@ -38,15 +38,6 @@ if TYPE_CHECKING:
 
     _ImageGeneration: TypeAlias = ImageGenerationThreadItem | FileIdImageGenerationThreadItem
 
-__all__ = [
-    "image_generation_call",
-    "image_view_call",
-    "sleep_call",
-    "unknown_call",
-    "unknown_item_id",
-    "web_search_call",
-]
-
 _IMAGE_TYPES: Final = {
     "iVBOR": "image/png",
     "/9j/": "image/jpeg",

@@ -11,22 +11,10 @@ Pure: time is given. Must not know what is shown around the output.
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Final
 
-from codex_acp._record import field, record
-
-__all__ = [
-    "EARNED_PER_BYTE",
-    "FIRST_CREDIT",
-    "INTERVAL",
-    "TAIL_LIMIT",
-    "UPDATE_COST",
-    "WHOLE_LIMIT",
-    "Budget",
-    "RollingOutput",
-    "size_of_text",
-    "whole_text",
-]
+from codex_acp._record import record
 
 TAIL_LIMIT: Final = 64 * 1024
 """Bytes (UTF-8) of the end of the output that one update shows."""

@@ -37,19 +37,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
-__all__ = [
-    "content_now",
-    "due",
-    "flush_changes",
-    "flush_due",
-    "mcp_progress",
-    "more_output",
-    "output_delta",
-    "patch_updated",
-    "remember_item",
-    "terminal_interaction",
-]
-
 _REPEATED: Final = 1_000
 """Characters of a command or of arguments that are repeated above each end of the output."""
 

@@ -32,17 +32,6 @@ if TYPE_CHECKING:
     )
     from codex_acp.mapping.state import SessionState
 
-__all__ = [
-    "announce",
-    "approval_settled",
-    "call_completed",
-    "call_ended",
-    "call_started",
-    "close_open_calls",
-    "still_runs",
-    "whole_call",
-]
-
 _REMEMBERED: Final = 10_000
 """Tool calls that are known to be announced; an older one that changes is announced again."""
 

@@ -20,8 +20,6 @@ from codex_acp.codex._generated.models import (
 )
 from codex_acp.wire.model import UnknownVariant
 
-__all__ = ["ToolItem"]
-
 ToolItem: TypeAlias = (
     CommandExecutionThreadItem
     | FileChangeThreadItem

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     JsonObject = dict[str, JsonValue]
 
-__all__ = ["access_patch", "applied", "collaboration_patch", "difference", "meets"]
-
 
 def meets(settings: Settings, patch: JsonObject) -> bool:
     """Whether the settings are what ``patch`` asks for."""

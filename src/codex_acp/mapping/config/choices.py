@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     JsonObject = dict[str, JsonValue]
 
-__all__ = ["checked_mode", "checked_value", "choice_patch"]
-
 
 def checked_value(view: ConfigView, option_id: str, value: str | bool) -> str:
     """The value of a ``session/set_config_option``. Raises RpcError -32602 naming what there is."""

@@ -22,20 +22,6 @@ if TYPE_CHECKING:
 
     JsonObject = dict[str, JsonValue]
 
-__all__ = [
-    "CONFIGURED",
-    "CUSTOM",
-    "Mode",
-    "PROFILE_PREFIX",
-    "configured_access",
-    "current_mode",
-    "described",
-    "fixed_modes",
-    "known_modes",
-    "mode_patch",
-    "profile_modes",
-]
-
 CONFIGURED: Final = "configured"
 """The mode that overrides nothing."""
 

@@ -27,25 +27,6 @@ if TYPE_CHECKING:
 
     JsonObject = dict[str, JsonValue]
 
-__all__ = [
-    "COLLABORATION",
-    "DEFAULT",
-    "EFFORT",
-    "MODE",
-    "MODEL",
-    "MODEL_DEFAULT",
-    "PLAN",
-    "TIER",
-    "TRUST",
-    "TRUSTED",
-    "ConfigView",
-    "Option",
-    "mode_of",
-    "mode_state",
-    "options_of",
-    "written",
-]
-
 MODE: Final = "mode"
 MODEL: Final = "model"
 EFFORT: Final = "reasoning_effort"

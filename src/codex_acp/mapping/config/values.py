@@ -17,25 +17,6 @@ if TYPE_CHECKING:
 
     JsonObject = dict[str, JsonValue]
 
-__all__ = [
-    "Access",
-    "Catalogue",
-    "Choice",
-    "Collaboration",
-    "Model",
-    "Settings",
-    "collaborations_of",
-    "models_of",
-    "object_of",
-    "STANDARD_TIER",
-    "profiles_of",
-    "reviewer_of",
-    "sandbox_of",
-    "settings_of_thread",
-    "settings_of_update",
-    "text_of",
-]
-
 STANDARD_TIER = "default"
 """The service tier that Codex reports after null has cleared it: the standard one, explicitly."""
 

@@ -9,21 +9,6 @@ from typing import Literal, TypeAlias
 
 from codex_acp._record import record
 
-__all__ = [
-    "AudioBlock",
-    "BlobResource",
-    "Block",
-    "CallContent",
-    "FileDiff",
-    "FileOperation",
-    "ImageBlock",
-    "LinkBlock",
-    "Location",
-    "TerminalContent",
-    "TextBlock",
-    "TextResource",
-]
-
 FileOperation: TypeAlias = Literal["add", "delete", "modify", "move"]
 """What happens to a file; ``move`` may change its text, too."""
 

@@ -13,8 +13,6 @@ from codex_acp.mapping.events.content import (
     TextResource,
 )
 
-__all__ = ["block_of_json"]
-
 _Block: TypeAlias = TextBlock | ImageBlock | AudioBlock | LinkBlock | TextResource | BlobResource
 
 

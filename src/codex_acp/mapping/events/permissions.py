@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from codex_acp.mapping.events.session_events import ToolCallChanged
 
-__all__ = ["CommandSubject", "OptionKind", "PermissionOption", "PermissionQuestion"]
-
 OptionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 """What choosing an option does, and for how long."""
 

@@ -18,42 +18,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.content import Block, CallContent, Location
     from codex_acp.mapping.session.stop_reasons import PromptEnd
 
-__all__ = [
-    "Activity",
-    "CallKind",
-    "CallStatus",
-    "Command",
-    "CommandsChanged",
-    "CompactionChanged",
-    "CompactionStatus",
-    "ModeChanged",
-    "Notice",
-    "OptionsChanged",
-    "PlanChanged",
-    "PlanStep",
-    "PromptTaken",
-    "RateLimit",
-    "SessionEvent",
-    "SessionEvents",
-    "SessionMessage",
-    "Severity",
-    "StateChanged",
-    "StepStatus",
-    "SubAgentChanged",
-    "TerminalExit",
-    "TerminalOutput",
-    "TerminalState",
-    "TextChunk",
-    "ThoughtChunk",
-    "ThoughtLine",
-    "TitleChanged",
-    "ToolCallAnnounced",
-    "ToolCallChanged",
-    "UsageChanged",
-    "UserMessage",
-    "given",
-]
-
 CallKind: TypeAlias = Literal[
     "read",
     "edit",

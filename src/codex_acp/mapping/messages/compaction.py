@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
-__all__ = ["close_compactions", "compaction_completed", "compaction_started"]
-
 
 def compaction_started(state: SessionState, item: ContextCompactionThreadItem) -> SessionEvents:
     """A compaction begins."""

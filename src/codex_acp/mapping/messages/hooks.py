@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
-__all__ = ["hook_completed", "hook_prompt"]
-
 _TOLD: Final = ("warning", "stop", "feedback", "error")
 """Kinds of a hook's output that are meant for a person; ``context`` is meant for the model."""
 

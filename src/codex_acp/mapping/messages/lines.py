@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvents, Severity
     from codex_acp.mapping.state import SessionState
 
-__all__ = ["say", "say_once", "said"]
-
 MAX_REMEMBERED: Final = 256
 """Lines that are not repeated; a session has a handful, and a hostile server has no limit."""
 

@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
-__all__ = [
-    "agent_message_completed",
-    "agent_message_delta",
-    "text_completed",
-    "text_delta",
-    "user_message",
-]
-
 
 def agent_message_delta(
     state: SessionState, params: AgentMessageDeltaNotification

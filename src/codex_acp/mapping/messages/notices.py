@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
-__all__ = [
-    "auth_recovery",
-    "config_warning",
-    "deprecation_notice",
-    "guardian_warning",
-    "model_rerouted",
-    "model_verification",
-    "safety_buffering_updated",
-    "strict_review_required",
-    "warning",
-]
-
 
 def warning(state: SessionState, params: WarningNotification) -> SessionEvents:
     """``warning``: Codex's own words."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvent, SessionEvents, StepStatus
     from codex_acp.mapping.state import SessionState
 
-__all__ = ["plan_completed", "plan_delta", "plan_updated"]
-
 
 def plan_updated(state: SessionState, params: TurnPlanUpdatedNotification) -> SessionEvents:
     """``turn/plan/updated`` → the whole plan; before it the explanation, if it is a new one."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
-__all__ = ["reasoning_completed", "summary_text_delta", "text_delta"]
-
 _BLANK_LINE: Final = "\n\n"
 """Between two parts; it comes with the first text of the later one."""
 

@@ -19,23 +19,6 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated.models import SkillMetadata
 
-__all__ = [
-    "BUILT_IN",
-    "BuiltIn",
-    "RECONNECT",
-    "INIT_PROMPT",
-    "PROMPTS_PREFIX",
-    "Typed",
-    "UserPrompt",
-    "available_commands",
-    "expanded",
-    "may_need_lists",
-    "reserved",
-    "skill_mentions",
-    "typed",
-    "user_prompt",
-]
-
 
 class BuiltIn(NamedTuple):
     """A command of this agent. ``hint`` says what may follow it; None: nothing."""

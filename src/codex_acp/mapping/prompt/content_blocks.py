@@ -49,19 +49,6 @@ if TYPE_CHECKING:
     )
     from codex_acp.mapping.events.content import Block, CallContent
 
-__all__ = [
-    "DATA_LIMIT",
-    "block_content",
-    "file_link",
-    "json_content",
-    "link",
-    "mcp_content",
-    "output_block",
-    "output_content",
-    "size_of",
-    "without_data",
-]
-
 DATA_LIMIT: Final = 8 * 1024 * 1024
 """Characters of base64 in one block: an image of six megabytes, more than models make."""
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import UserInput
     from codex_acp.mapping.events.content import Block
 
-__all__ = ["content_block", "file_uri"]
-
 _DATA_URL: Final = re.compile(r"data:(?P<mime>[\w.+-]+/[\w.+-]+)(?:;[^,;]*)*;base64,", re.ASCII)
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 """At least two characters: one would be the drive of a Windows path."""

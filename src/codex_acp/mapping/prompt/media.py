@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated.models import UserInput
 
-__all__ = ["MAX_MEDIA_BYTES", "audio_input", "decoded", "image_input"]
-
 MAX_MEDIA_BYTES: Final = 20 * 1024 * 1024
 """Of one image or recording: above any screenshot, below what model providers take at once."""
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import UserInput
     from codex_acp.mapping.events.content import Block
 
-__all__ = ["has_audio", "local_path", "user_input", "wanted_images"]
-
 _NO_FILES: Final[Mapping[str, bytes]] = MappingProxyType({})
 _NO_AUDIO: Final = "a command takes no audio"
 

@@ -24,20 +24,6 @@ if TYPE_CHECKING:
     )
     from codex_acp.mapping.config.options import Option
 
-__all__ = [
-    "Fact",
-    "account_fact",
-    "background_report",
-    "diff_report",
-    "goal_report",
-    "limit_facts",
-    "mcp_report",
-    "setting_facts",
-    "skills_report",
-    "status_report",
-    "stopped_report",
-]
-
 DIFF_LIMIT: Final = 200_000
 """Characters of a diff that are shown; a longer one would freeze the client."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["simple_prompt", "simple_turn_params"]
-
 _REQUEST: Final = frozenset({"sessionId", "prompt"})
 _TEXT: Final = frozenset({"type", "text"})
 

@@ -19,18 +19,6 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = [
-    "API_TYPE",
-    "GATEWAY_PROVIDER",
-    "PROVIDER",
-    "Gateway",
-    "as_configured",
-    "gateway_of",
-    "native_base_url",
-    "native_provider",
-    "through",
-]
-
 PROVIDER: Final = "openai"
 """The one provider that a client may route: that of Codex itself."""
 

@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvents, Severity
     from codex_acp.mapping.state import SessionState
 
-__all__ = [
-    "goal_cleared",
-    "goal_updated",
-    "thread_archived",
-    "thread_deleted",
-    "thread_name_updated",
-    "thread_reverted",
-    "thread_unarchived",
-]
-
 _GOAL: Final[dict[str, tuple[str, Severity]]] = {
     "active": ("Goal", "info"),
     "paused": ("Goal paused", "info"),

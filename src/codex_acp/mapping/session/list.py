@@ -14,16 +14,6 @@ from codex_acp.routing.display import visible
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = [
-    "ListPage",
-    "is_archived",
-    "list_page",
-    "list_params",
-    "session_info",
-    "title_of",
-    "updated_at",
-]
-
 PAGE: Final = 50
 """Sessions a page: what a person looks through at once, and read within milliseconds."""
 

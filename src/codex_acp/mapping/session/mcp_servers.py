@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from codex_acp.acp._generated.v1.models import McpServer
 
-__all__ = ["server_config", "server_secrets"]
-
 _NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9_:@/.-]+")
 """Codex refuses to start a server whose name has these; in an editor it may be "My Notes"."""
 

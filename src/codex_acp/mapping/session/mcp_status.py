@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
-__all__ = ["startup_status_updated"]
-
 _SIGN_IN = "reauthenticationRequired"
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
-__all__ = ["rate_limits_updated", "usage_update"]
-
 _NO_CREDITS: Final = "The workspace has no credits left"
 _WORKSPACE_LIMIT: Final = "The usage limit of the workspace is reached"
 

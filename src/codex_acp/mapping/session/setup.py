@@ -16,16 +16,6 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = [
-    "absolute",
-    "configured_servers",
-    "given_servers",
-    "simple_thread_params",
-    "started_thread",
-    "thread_params",
-    "without_clashes",
-]
-
 
 _SERVERS: Final = "mcp_servers"
 

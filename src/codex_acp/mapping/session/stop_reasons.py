@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, assert_never
 
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INTERNAL_ERROR
 from codex_acp.routing.display import prose
+from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownValue, WireModel
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import CodexErrorInfo, Turn, TurnError
-
-__all__ = ["PromptEnd", "PromptFailure", "PromptStop", "StopReason", "end_of_turn", "failure"]
 
 StopReason: TypeAlias = Literal[
     "end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"
@@ -100,7 +99,7 @@ def _why(error: TurnError) -> str:
 
 def _wire(info: CodexErrorInfo) -> object:
     if isinstance(info, WireModel):
-        return info.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        return plain(info)
     return str(info)
 
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvent
     from codex_acp.mapping.session.sub_agents import SubAgent
 
-__all__ = ["SubAgentNotes"]
-
 MAX_LINES: Final = 40
 """The newest lines of one sub-agent that are kept; how many went before is said."""
 

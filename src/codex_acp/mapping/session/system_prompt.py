@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue
 
-__all__ = ["INSTRUCTIONS", "behind_configured", "system_prompt_text"]
-
 INSTRUCTIONS: Final = "developerInstructions"
 
 

@@ -9,8 +9,6 @@ from codex_acp.routing.display import visible
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["left_out_line", "unrestored_line"]
-
 
 def left_out_line(found: Sequence[tuple[str, Sequence[str]]], root: str) -> str:
     """What of it Codex leaves out (folders, and what each brings), and how to change that."""

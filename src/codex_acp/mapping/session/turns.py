@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
-__all__ = ["error", "turn_completed"]
-
 
 def error(state: SessionState, params: ErrorNotification) -> SessionEvents:
     """``error``: one that is final is kept for the turn's end, in case that names none.

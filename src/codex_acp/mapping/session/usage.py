@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
-__all__ = ["TurnUsage", "token_usage_updated", "turn_usage"]
-
 
 class TurnUsage(NamedTuple):
     """Tokens of one turn; ``input`` holds those read from a cache, ``output`` the reasoning."""

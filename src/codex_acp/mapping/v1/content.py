@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v1.models import ContentBlock, ToolCallContent
     from codex_acp.mapping.events.content import Block, CallContent, Location
 
-__all__ = ["block_of", "blocks_of", "content_of", "locations_of"]
-
 
 def content_of(content: Sequence[CallContent]) -> list[ToolCallContent]:
     """What a tool call shows."""

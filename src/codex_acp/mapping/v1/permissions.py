@@ -10,8 +10,6 @@ from codex_acp.mapping.v1.updates import permission_call
 if TYPE_CHECKING:
     from codex_acp.mapping.events.permissions import PermissionQuestion
 
-__all__ = ["permission_request"]
-
 
 def permission_request(question: PermissionQuestion) -> RequestPermissionRequest:
     """The request; why it is asked stands in the tool call's content."""

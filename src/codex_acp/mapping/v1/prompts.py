@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.session.stop_reasons import PromptStop
 
-__all__ = ["prompt_response"]
-
 
 def prompt_response(stop: PromptStop, usage: Mapping[str, JsonValue] | None) -> PromptResponse:
     """The answer; ``usage`` is of the unstable schema, and so stands in ``_meta``."""

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Final, assert_never
 if TYPE_CHECKING:
     from codex_acp.mapping.events.content import FileDiff
 
-__all__ = ["git_patch"]
-
 _PLAIN_NAME: Final = re.compile(r'[^\x00-\x1f\x7f"\\]+')
 """What git writes without quotation marks."""
 

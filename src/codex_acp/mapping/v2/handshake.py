@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.agent.auth_methods import LoginWays
 
-__all__ = ["VERSION", "initialize_result", "introduction", "is_simple"]
-
 VERSION: Final = 2
 
 _CAPABILITIES: Final[dict[str, JsonValue]] = {

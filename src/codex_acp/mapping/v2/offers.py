@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from codex_acp.mapping.config.values import Choice
     from codex_acp.mapping.events.session_events import Command
 
-__all__ = ["command", "option"]
-
 
 def command(offered: Command) -> dict[str, JsonValue]:
     """``AvailableCommand``."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v2.models import RequestPermissionSubject
     from codex_acp.mapping.events.permissions import PermissionQuestion
 
-__all__ = ["permission_request"]
-
 
 def permission_request(question: PermissionQuestion) -> RequestPermissionRequest:
     """The request. Of a command that runs as asked, the subject is that; else the tool call."""

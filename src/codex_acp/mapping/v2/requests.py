@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     Opening = NewSessionRequest | ResumeSessionRequest | ForkSessionRequest
 
-__all__ = ["blocks_of", "opening_params", "option_params", "wants_history"]
-
 
 def blocks_of(prompt: Sequence[ContentBlock]) -> list[Block]:
     """The blocks of a prompt. Raises RpcError -32602 for one of a type that is not known."""
