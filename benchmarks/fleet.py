@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.report import as_json, table, write_json
+from benchmarks.report import add_report_options, report
 from codex_acp.fleet import Fleet, Task
 from codex_acp.runtime import AgentRuntime, AgentSpec
 from codex_acp.testing import CodexHome, Gate, ModelResponse, ScriptedAgent, ScriptedModel, Text
@@ -135,10 +135,9 @@ def measure_start(count: int, scratch: Path) -> dict[str, float]:
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, and write the JSON if it is wanted."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-n", "--rounds", type=int, default=5, help="default: %(default)s")
+    add_report_options(parser, 5)
     parser.add_argument("--tasks", type=int, default=50, help="of a round (default: %(default)s)")
     parser.add_argument("--at-once", type=int, default=64, help="default: %(default)s")
-    parser.add_argument("--json", metavar="FILE", help="write all samples to FILE")
     options = parser.parse_args(argv)
     samples: Samples = {}
     for _ in range(options.rounds):
@@ -147,10 +146,7 @@ def main(argv: list[str] | None = None) -> int:
             with tempfile.TemporaryDirectory() as scratch:
                 for name, value in function(count, Path(scratch)).items():
                     samples.setdefault(name, {}).setdefault(measure, []).append(value)
-    print(table(samples, reference="runtime alone"))
-    if options.json:
-        settings = {"rounds": options.rounds, "tasks": options.tasks, "at_once": options.at_once}
-        write_json(options.json, as_json("fleet", settings, samples))
+    report("fleet", options, samples, reference="runtime alone")
     return 0
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.agents import Agent, add_agent_options, agents_from
 from benchmarks.process import AgentProcess
-from benchmarks.report import as_json, table, write_json
+from benchmarks.report import add_report_options, report
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.testing import CodexHome, ModelResponse, ModelScript, ScriptedModel, Text, When
 from codex_acp.testing.model_tools import add_file, exec_command
@@ -177,11 +177,10 @@ def _turn(prompt: str, call: Step, *rest: Step) -> tuple[ModelResponse, ModelRes
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, and write the JSON if it is wanted."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-n", "--rounds", type=int, default=5, help="default: %(default)s")
+    add_report_options(parser, 5)
     parser.add_argument("--items", type=int, default=1_000, help="default: %(default)s")
     parser.add_argument("--output", type=int, default=1_000_000, help="default: %(default)s")
     parser.add_argument("--file", type=int, default=5_000_000, help="default: %(default)s")
-    parser.add_argument("--json", metavar="FILE", help="write all samples to FILE")
     add_agent_options(parser)
     options = parser.parse_args(argv)
     plan = Plan(options.items, options.output, options.file)
@@ -189,10 +188,7 @@ def main(argv: list[str] | None = None) -> int:
         agents = agents_from(options, Path(scratch), with_codex=False)
         agents = [agent for agent in agents if agent.name != "python-translator"]
         samples = run(agents, plan, options.rounds)
-    print(table(samples, reference="official"))
-    if options.json:
-        settings: dict[str, object] = vars(plan) | {"rounds": options.rounds}
-        write_json(options.json, as_json("history", settings, samples))
+    report("history", options, samples, reference="official")
     return 0
 
 

@@ -15,7 +15,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from benchmarks.report import as_json, table, write_json
+from benchmarks.report import add_report_options, report
 
 if TYPE_CHECKING:
     from benchmarks.report import Samples
@@ -79,13 +79,10 @@ def run(statements: dict[str, str], rounds: int) -> Samples:
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, and write the JSON if it is wanted."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-n", "--rounds", type=int, default=9, help="default: %(default)s")
-    parser.add_argument("--json", metavar="FILE", help="write all samples to FILE")
+    add_report_options(parser, 9)
     options = parser.parse_args(argv)
     samples = run(STATEMENTS, options.rounds)
-    print(table(samples))
-    if options.json:
-        write_json(options.json, as_json("imports", {"rounds": options.rounds}, samples))
+    report("imports", options, samples)
     return 0
 
 

@@ -1,153 +1,96 @@
 """How much later a delta is with the client, one every few ms: ``python -m benchmarks.latency``.
 
 A stand-in for Codex writes deltas that say when they were written; the client, in a process of its
-own, notes when it has them. See README.md for what the numbers mean.
+own, notes when it has them. All agents run at the same time and say a few deltas in turn, so that
+what else the machine does meets all alike. See README.md for what the numbers mean.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
+import statistics
 import tempfile
-import time
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 from benchmarks.agents import Agent, add_agent_options, agents_from
-from benchmarks.report import as_json, table, write_json
+from benchmarks.process import AgentProcess
+from benchmarks.report import add_report_options, report
+from benchmarks.stamped_deltas import LATENCY, introduced, thread, ways
 from benchmarks.stamping_codex import executable
 from codex_acp.testing import CodexHome, ScriptedModel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Self
 
     from benchmarks.report import Samples
 
-LATENCY = "a delta, from Codex to the client, us"
 ADDED = "of that added to Codex alone, us"
+CPU = "CPU of the process per delta, us"
 
 ALONE = "codex app-server"
 
+WARM_UP = (200, 0.001)
+"""How many deltas, and how long between two."""
 
-class Peer:
-    """A started agent, or the stand-in itself; each line with the time of its arrival."""
+
+class Measured:
+    """A started agent, or the stand-in itself, with a session that has said something."""
 
     def __init__(self, agent: Agent, env: Mapping[str, str], cwd: Path) -> None:
-        self._is_acp = agent.protocol == "acp"
-        self._process = subprocess.Popen(
-            agent.argv,
-            env=dict(env),
-            cwd=cwd,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-        )
+        self.name = agent.name
+        self._is_codex = agent.protocol == "codex"
+        self._process = AgentProcess(agent, env, cwd)
+        self._cwd = cwd
 
     def __enter__(self) -> Self:
+        self._process.__enter__()
+        self._session = (thread if self._is_codex else introduced)(self._process, self._cwd)
+        self._ways(*WARM_UP)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(20)
-        self._process.stdout.close()
+    def __exit__(self, *exits: object) -> None:
+        self._process.__exit__(*exits)
 
-    def ask(self, method: str, params: object, end: str = '"id":1') -> list[tuple[int, str]]:
-        """The lines up to the one that has ``end`` in it."""
-        head = {"jsonrpc": "2.0"} if self._is_acp else {}
-        message = {**head, "id": 1, "method": method, "params": params}
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(message).encode() + b"\n")
-        lines: list[tuple[int, str]] = []
-        while True:
-            line = self._line()
-            lines.append((time.monotonic_ns(), line))
-            if '"error":{' in line.replace(": ", ":"):
-                failed = f"{method} failed: {line}"
-                raise RuntimeError(failed)
-            if end in line.replace(": ", ":"):
-                return lines
+    def measure(self, count: int, pause: float) -> dict[str, float]:
+        """Of so many deltas the median of their ways, and the CPU time."""
+        before = self._process.cpu_seconds()
+        found = self._ways(count, pause)
+        cpu = self._process.cpu_seconds() - before
+        return {LATENCY: statistics.median(found), CPU: 1e6 * cpu / count}
 
-    def _line(self) -> str:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            message = "the agent has ended"
-            raise RuntimeError(message)
-        return line.decode()
-
-    def session(self, cwd: Path) -> str:
-        """Introduce the client, and open a session or thread."""
-        info = {"name": "benchmark", "version": "1"}
-        if not self._is_acp:
-            self.ask("initialize", {"clientInfo": info})
-            answer: Any = json.loads(self.ask("thread/start", {"cwd": str(cwd)})[-1][1])
-            return str(answer["result"]["thread"]["id"])
-        can: dict[str, Any] = {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": info}
-        self.ask("initialize", can)
-        answer = json.loads(self.ask("session/new", {"cwd": str(cwd), "mcpServers": []})[-1][1])
-        return str(answer["result"]["sessionId"])
-
-    def prompt(self, session: str, text: str) -> list[tuple[int, str]]:
-        """All that is said in a turn."""
-        blocks = [{"type": "text", "text": text}]
-        if self._is_acp:
-            return self.ask("session/prompt", {"sessionId": session, "prompt": blocks})
-        return self.ask("turn/start", {"threadId": session, "input": blocks}, '"turn/completed"')
+    def _ways(self, count: int, pause: float) -> list[float]:
+        return ways(self._process, self._session, count, pause, of_codex=self._is_codex)
 
 
-def measure(
-    agent: Agent, env: Mapping[str, str], cwd: Path, count: int, pause: float
-) -> list[float]:
-    """Microseconds of each delta's way."""
-    with Peer(agent, env, cwd) as peer:
-        session = peer.session(cwd)
-        peer.prompt(session, "100 0.001")  # warms up
-        lines = peer.prompt(session, f"{count} {pause}")
-    return [(at - int(stamp)) / 1000 for at, line in lines for stamp in _text_of(line).split()]
-
-
-def _text_of(line: str) -> str:
-    """Of a delta: the moments in which its pieces were written."""
-    params = json.loads(line).get("params", {})
-    if "delta" in params:
-        return str(params["delta"])
-    update = params.get("update", {})
-    is_text = update.get("sessionUpdate") == "agent_message_chunk"
-    return str(update["content"]["text"]) if is_text else ""
-
-
-def run(agents: list[Agent], env: Mapping[str, str], cwd: Path, options: Any) -> Samples:
-    """Interleaved rounds; of each the median of its deltas."""
+def run(
+    agents: list[Agent], env: Mapping[str, str], cwd: Path, rounds: int, deltas: int, pause: float
+) -> Samples:
+    """Interleaved rounds of agents that run side by side."""
     samples: Samples = {agent.name: {} for agent in agents}
-    for number in range(options.rounds):
-        turn = number % len(agents)
-        found = {}
-        for agent in agents[turn:] + agents[:turn]:
-            ways = sorted(measure(agent, env, cwd, options.deltas, options.pause / 1000))
-            if len(ways) < options.deltas:
-                message = f"{agent.name} said {len(ways)} of {options.deltas} deltas"
-                raise RuntimeError(message)
-            found[agent.name] = ways[len(ways) // 2]
-        for name, way in found.items():
-            samples[name].setdefault(LATENCY, []).append(way)
-            if ALONE in found and name != ALONE:
-                samples[name].setdefault(ADDED, []).append(way - found[ALONE])
+    with ExitStack() as stack:
+        started = [stack.enter_context(Measured(agent, env, cwd)) for agent in agents]
+        for number in range(rounds):
+            turn = number % len(started)
+            found = {a.name: a.measure(deltas, pause) for a in started[turn:] + started[:turn]}
+            for name, measures in found.items():
+                if ALONE in found and name != ALONE:
+                    measures[ADDED] = measures[LATENCY] - found[ALONE][LATENCY]
+                for measure, value in measures.items():
+                    samples[name].setdefault(measure, []).append(value)
     return samples
 
 
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, and write the JSON if it is wanted."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-n", "--rounds", type=int, default=7, help="default: %(default)s")
-    parser.add_argument("--deltas", type=int, default=400, help="default: %(default)s")
+    add_report_options(parser, 30)
+    parser.add_argument("--deltas", type=int, default=100, help="default: %(default)s")
     parser.add_argument(
         "--pause", type=float, default=5.0, help="ms between two deltas (default: %(default)s)"
     )
-    parser.add_argument("--json", metavar="FILE", help="write all samples to FILE")
     add_agent_options(parser)
     options = parser.parse_args(argv)
     with (
@@ -159,11 +102,9 @@ def main(argv: list[str] | None = None) -> int:
         agents = agents_from(options, Path(scratch), with_codex=False)
         agents.append(Agent(ALONE, (str(codex), "app-server"), "codex"))
         env = home.env | {"CODEX_PATH": str(codex)}
-        samples = run(agents, env, home.workspace, options)
-    print(table(samples, reference="official"))
-    if options.json:
-        settings = {"rounds": options.rounds, "deltas": options.deltas, "pause": options.pause}
-        write_json(options.json, as_json("latency", settings, samples))
+        pause = options.pause / 1000
+        samples = run(agents, env, home.workspace, options.rounds, options.deltas, pause)
+    report("latency", options, samples, reference="official")
     return 0
 
 

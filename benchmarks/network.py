@@ -16,12 +16,15 @@ import sysconfig
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from websockets.sync.client import connect
 
+from benchmarks.agents import Agent
 from benchmarks.http_client import Http1, Http2, HttpClient
-from benchmarks.report import as_json, table, write_json
+from benchmarks.process import AgentProcess
+from benchmarks.report import add_report_options, report
+from benchmarks.stamped_deltas import LATENCY, Client, introduced, new_session, ways
 from benchmarks.stamping_codex import executable
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.testing import CodexHome, ScriptedModel
@@ -29,9 +32,11 @@ from codex_acp.testing import CodexHome, ScriptedModel
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from benchmarks.report import Samples
+from benchmarks.report import Samples
 
 COMMAND = str(Path(sysconfig.get_path("scripts")) / "codex-acp-sdk")
+
+OURS = Agent("codex-acp-sdk", (COMMAND,))
 
 PAUSE_SECONDS = 0.002
 """Between two deltas: each is read, written and received alone."""
@@ -43,50 +48,8 @@ STDIO, WEBSOCKET = "stdio", "websocket"
 
 OVER_HTTP: Mapping[str, Callable[[str], Http1 | Http2]] = {"HTTP/1.1": Http1, "HTTP/2": Http2}
 
-LATENCY = "a delta, from Codex to the client, us"
 MEMORY = "USS of the adapter with {} idle sessions, MB"
 EACH = "USS for each idle session, kB"
-
-
-class Client(Protocol):
-    """Whatever speaks with the adapter."""
-
-    def send(self, message: dict[str, Any]) -> None:
-        """One message."""
-
-    def receive(self) -> dict[str, Any]:
-        """The next one."""
-
-
-class StdioClient:
-    """An adapter on pipes."""
-
-    def __init__(self, env: Mapping[str, str], cwd: Path) -> None:
-        self._process = subprocess.Popen(
-            [COMMAND], env=dict(env), cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(10)
-        self._process.stdout.close()
-
-    def send(self, message: dict[str, Any]) -> None:
-        """See `Client`."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(message).encode() + b"\n")
-        self._process.stdin.flush()
-
-    def receive(self) -> dict[str, Any]:
-        """See `Client`."""
-        assert self._process.stdout is not None
-        found: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return found
 
 
 class Listening:
@@ -144,52 +107,11 @@ class WebSocketClient(Listening):
         return found
 
 
-def ask(client: Client, method: str, params: dict[str, Any]) -> list[dict[str, Any]]:
-    """Everything up to the answer, which comes last, each with the time of its arrival."""
-    client.send({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-    found = []
-    while True:
-        message = client.receive()
-        message.setdefault("at", time.monotonic_ns())
-        found.append(message)
-        if "result" in message:
-            return found
-        if "error" in message:
-            raise RuntimeError(message["error"])
-
-
-def introduced(client: Client, cwd: Path) -> str:
-    """A session."""
-    ask(client, "initialize", {"protocolVersion": 1, "clientCapabilities": {}})
-    return new_session(client, cwd)
-
-
-def new_session(client: Client, cwd: Path) -> str:
-    """One more."""
-    answer = ask(client, "session/new", {"cwd": str(cwd), "mcpServers": []})[-1]
-    return str(answer["result"]["sessionId"])
-
-
 def latency(client: Client, cwd: Path, count: int) -> float:
     """Median of the microseconds of a delta's way."""
     session = introduced(client, cwd)
-    taken: list[float] = []
-    for text in ("50 0.001", f"{count} {PAUSE_SECONDS}"):  # the first warms up
-        blocks = [{"type": "text", "text": text}]
-        messages = ask(client, "session/prompt", {"sessionId": session, "prompt": blocks})
-        taken = [
-            (message["at"] - int(stamp)) / 1000
-            for message in messages
-            for stamp in _text_of(message).split()[:1]
-        ]
-    return statistics.median(taken)
-
-
-def _text_of(message: dict[str, Any]) -> str:
-    update = message.get("params", {}).get("update", {})
-    if update.get("sessionUpdate") != "agent_message_chunk":
-        return ""
-    return str(update["content"]["text"])
+    ways(client, session, 50, 0.001)  # warms up
+    return statistics.median(ways(client, session, count, PAUSE_SECONDS))
 
 
 def memory(env: Mapping[str, str], cwd: Path, sessions: int) -> dict[str, float]:
@@ -217,7 +139,7 @@ def run(rounds: int, deltas: int, sessions: int) -> Samples:
         codex = executable(Path(scratch))
         stand_in = {**os.environ, "CODEX_PATH": str(codex), "CODEX_HOME": scratch}
         for _ in range(rounds):
-            with StdioClient(stand_in, Path(scratch)) as stdio:
+            with AgentProcess(OURS, stand_in, Path(scratch)) as stdio:
                 note(STDIO, {LATENCY: latency(stdio, Path(scratch), deltas)})
             with WebSocketClient(stand_in, Path(scratch)) as websocket:
                 note(WEBSOCKET, {LATENCY: latency(websocket, Path(scratch), deltas)})
@@ -235,16 +157,12 @@ def run(rounds: int, deltas: int, sessions: int) -> Samples:
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, and write the JSON if it is wanted."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-n", "--rounds", type=int, default=5, help="default: %(default)s")
+    add_report_options(parser, 5)
     parser.add_argument("--deltas", type=int, default=1_000, help="default: %(default)s")
     parser.add_argument("--sessions", type=int, default=200, help="default: %(default)s")
-    parser.add_argument("--json", metavar="FILE", help="write all samples to FILE")
     options = parser.parse_args(argv)
     samples = run(options.rounds, options.deltas, options.sessions)
-    print(table(samples))
-    if options.json:
-        settings = {name: getattr(options, name) for name in ("rounds", "deltas", "sessions")}
-        write_json(options.json, as_json("network", settings, samples))
+    report("network", options, samples)
     return 0
 
 

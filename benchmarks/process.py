@@ -30,6 +30,9 @@ READ_BYTES = 1 << 20
 END_SECONDS = 10.0
 """How long a process may take to end after its stdin was closed; then it is killed."""
 
+MESSAGE_SECONDS = 60.0
+"""How long the next message may take."""
+
 
 @dataclass(frozen=True)
 class Memory:
@@ -54,6 +57,8 @@ class AgentProcess:
         self._next_id = 0
         self.skipped: list[bytes] = []
         """Lines that were read while something else was waited for."""
+        self._read_at = 0
+        """When the line that was given last was read: more are read when all are given."""
         self.started = time.perf_counter()
         self._process = subprocess.Popen(
             agent.argv,
@@ -88,7 +93,7 @@ class AgentProcess:
         """Send a request and return its result. Raises RuntimeError for anything else."""
         request_id = self._next_id
         self._next_id += 1
-        self._send({"id": request_id, "method": method, "params": params})
+        self.send({"id": request_id, "method": method, "params": params})
         end = b'"id":%d' % request_id
         deadline = time.monotonic() + timeout
         while True:
@@ -136,7 +141,21 @@ class AgentProcess:
 
     def notify(self, method: str) -> None:
         """Send a notification without params."""
-        self._send({"method": method})
+        self.send({"method": method})
+
+    # As a `Client` of `stamped_deltas`.
+
+    def send(self, message: dict[str, Any]) -> None:
+        """One message, as the protocol wants it."""
+        head: dict[str, Any] = {} if self._agent.protocol == "codex" else {"jsonrpc": "2.0"}
+        # Whoever waits for the answer finds out that the process has ended, and why.
+        with contextlib.suppress(BrokenPipeError):
+            self._stdin.write(json.dumps(head | message).encode() + b"\n")
+
+    def receive(self) -> dict[str, Any]:
+        """The next message; ``at`` is when it came, in ns of the monotonic clock."""
+        line = self._line(time.monotonic() + MESSAGE_SECONDS, "what it was asked")
+        return {**json.loads(line), "at": self._read_at}
 
     def cpu_seconds(self) -> float:
         """User and system time of the process so far, all its threads and no children.
@@ -157,12 +176,6 @@ class AgentProcess:
         uss = found["Private_Clean"] + found["Private_Dirty"]
         return Memory(found["Rss"] / 1e6, found["Pss"] / 1e6, uss / 1e6)
 
-    def _send(self, message: dict[str, object]) -> None:
-        head: dict[str, object] = {} if self._agent.protocol == "codex" else {"jsonrpc": "2.0"}
-        # Whoever waits for the answer finds out that the process has ended, and why.
-        with contextlib.suppress(BrokenPipeError):
-            self._stdin.write(json.dumps(head | message).encode() + b"\n")
-
     def _line(self, deadline: float, method: str) -> bytes:
         while not self._lines:
             wait = max(0.0, deadline - time.monotonic())
@@ -171,6 +184,7 @@ class AgentProcess:
                 problem = f"did not answer {method} in time"
                 raise self._failure(problem)
             data = os.read(self._stdout, READ_BYTES)
+            self._read_at = time.monotonic_ns()
             if not data:
                 problem = f"ended before it answered {method}"
                 raise self._failure(problem)

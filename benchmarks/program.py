@@ -13,7 +13,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from benchmarks.report import as_json, table, write_json
+from benchmarks.report import add_report_options, report
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.testing import CodexHome, ModelResponse, ScriptedModel, Text
 
@@ -103,8 +103,7 @@ def run(
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, and write the JSON if it is wanted."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-n", "--rounds", type=int, default=15, help="default: %(default)s")
-    parser.add_argument("--json", metavar="FILE", help="write all samples to FILE")
+    add_report_options(parser, 15)
     parser.add_argument(
         "--openai",
         metavar="PYTHON",
@@ -116,9 +115,7 @@ def main(argv: list[str] | None = None) -> int:
     with ScriptedModel([answer]) as model, CodexHome(model.base_url) as home:
         env = home.env | {"CODEX_PATH": find_codex().path}
         samples = run(measured, env, home.workspace, options.rounds)
-    print(table(samples, reference=OPENAI if OPENAI in measured else "codex exec"))
-    if options.json:
-        write_json(options.json, as_json("program", {"rounds": options.rounds}, samples))
+    report("program", options, samples, reference=OPENAI if OPENAI in measured else "codex exec")
     return 0
 
 

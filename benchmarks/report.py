@@ -1,6 +1,6 @@
 """Medians and quartiles of samples, as a table for people and as JSON.
 
-Pure but for the one function that writes the file. Must not know what was measured.
+Owns the options that every benchmark has. Must not know what was measured.
 """
 
 from __future__ import annotations
@@ -12,7 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Mapping
+
+NO_SETTINGS = frozenset({"json", "official", "npm", "agent", "openai"})
+"""Options that say where something is."""
 
 Samples = dict[str, dict[str, list[float]]]
 """By agent, by measure, one number a repetition."""
@@ -61,6 +65,29 @@ def table(samples: Samples, *, reference: str | None = None) -> str:
     else:
         lines.append("\nmedian (quartiles)")
     return "\n".join(lines).lstrip("\n")
+
+
+def add_report_options(parser: argparse.ArgumentParser, rounds: int) -> None:
+    """How many rounds are measured, and what `report` reads."""
+    parser.add_argument("-n", "--rounds", type=int, default=rounds, help="default: %(default)s")
+    parser.add_argument("--json", metavar="FILE", help="write all samples to FILE")
+
+
+def report(
+    benchmark: str,
+    options: argparse.Namespace,
+    samples: Samples,
+    *,
+    reference: str | None = None,
+) -> None:
+    """Print the table, and write the JSON if it is wanted."""
+    print(table(samples, reference=reference))
+    if options.json:
+        write_json(options.json, as_json(benchmark, _settings(options), samples))
+
+
+def _settings(options: argparse.Namespace) -> dict[str, object]:
+    return {name: value for name, value in vars(options).items() if name not in NO_SETTINGS}
 
 
 def as_json(benchmark: str, settings: dict[str, object], samples: Samples) -> dict[str, object]:

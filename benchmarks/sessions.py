@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.agents import add_agent_options, agents_from
 from benchmarks.process import AgentProcess
-from benchmarks.report import as_json, table, write_json
+from benchmarks.report import add_report_options, report
 from benchmarks.stream import PROMPT_SECONDS, deltas
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.testing import CodexHome, ModelResponse, ModelScript, ScriptedModel, Text, When
@@ -111,12 +111,11 @@ def run(agents: list[Agent], plan: Plan, rounds: int) -> Samples:
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, and write the JSON if it is wanted."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-n", "--rounds", type=int, default=5, help="default: %(default)s")
+    add_report_options(parser, 5)
     parser.add_argument(
         "--open", type=int, nargs="+", default=[1, 50, 200], help="default: %(default)s"
     )
     parser.add_argument("--deltas", type=int, default=5_000, help="default: %(default)s")
-    parser.add_argument("--json", metavar="FILE", help="write all samples to FILE")
     add_agent_options(parser)
     options = parser.parse_args(argv)
     plan = Plan(tuple(sorted(options.open)), options.deltas)
@@ -124,10 +123,7 @@ def main(argv: list[str] | None = None) -> int:
         agents = agents_from(options, Path(scratch), with_codex=False)
         agents = [agent for agent in agents if agent.name != "python-translator"]
         samples = run(agents, plan, options.rounds)
-    print(table(samples, reference="official"))
-    if options.json:
-        settings: dict[str, object] = vars(plan) | {"rounds": options.rounds}
-        write_json(options.json, as_json("sessions", settings, samples))
+    report("sessions", options, samples, reference="official")
     return 0
 
 

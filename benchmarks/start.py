@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.agents import add_agent_options, add_protocol_option, agents_from
 from benchmarks.process import AgentProcess
-from benchmarks.report import as_json, table, write_json
+from benchmarks.report import add_report_options, report
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.testing import CodexHome, ModelResponse, ScriptedModel, Text
 
@@ -79,8 +79,7 @@ def run(agents: list[Agent], env: Mapping[str, str], workspace: Path, rounds: in
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, and write the JSON if it is wanted."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-n", "--rounds", type=int, default=15, help="default: %(default)s")
-    parser.add_argument("--json", metavar="FILE", help="write all samples to FILE")
+    add_report_options(parser, 15)
     add_agent_options(parser)
     add_protocol_option(parser)
     options = parser.parse_args(argv)
@@ -93,9 +92,7 @@ def main(argv: list[str] | None = None) -> int:
         agents = agents_from(options, Path(scratch), with_codex=True)
         env = home.env | {"CODEX_PATH": find_codex().path}
         samples = run(agents, env, home.workspace, options.rounds)
-    print(table(samples, reference="official"))
-    if options.json:
-        write_json(options.json, as_json("start", {"rounds": options.rounds}, samples))
+    report("start", options, samples, reference="official")
     return 0
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.agents import add_agent_options, add_protocol_option, agents_from
 from benchmarks.process import AgentProcess
-from benchmarks.report import as_json, table, write_json
+from benchmarks.report import add_report_options, report
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.testing import CodexHome, ModelResponse, ModelScript, ScriptedModel, Text, When
 
@@ -137,10 +137,9 @@ def _script(plan: Plan) -> ModelScript:
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, and write the JSON if it is wanted."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-n", "--rounds", type=int, default=5, help="default: %(default)s")
+    add_report_options(parser, 5)
     parser.add_argument("--deltas", type=int, default=20_000, help="default: %(default)s")
     parser.add_argument("--paced-deltas", type=int, default=2_000, help="default: %(default)s")
-    parser.add_argument("--json", metavar="FILE", help="write all samples to FILE")
     add_agent_options(parser)
     add_protocol_option(parser)
     options = parser.parse_args(argv)
@@ -148,10 +147,7 @@ def main(argv: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         agents = agents_from(options, Path(scratch), with_codex=False)
         samples = run(agents, plan, options.rounds)
-    print(table(samples, reference="official"))
-    if options.json:
-        settings: dict[str, object] = vars(plan) | {"rounds": options.rounds}
-        write_json(options.json, as_json("stream", settings, samples))
+    report("stream", options, samples, reference="official")
     return 0
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.agents import Agent
 from benchmarks.process import AgentProcess
-from benchmarks.report import as_json, table, write_json
+from benchmarks.report import add_report_options, report
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.testing import CodexHome
 
@@ -121,15 +121,12 @@ def run(env: Mapping[str, str], workspace: Path, rounds: int) -> Samples:
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, and write the JSON if it is wanted."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-n", "--rounds", type=int, default=15, help="default: %(default)s")
-    parser.add_argument("--json", metavar="FILE", help="write all samples to FILE")
+    add_report_options(parser, 15)
     options = parser.parse_args(argv)
     with CodexHome() as home:
         env = home.env | {"CODEX_PATH": find_codex().path}
         samples = run(env, home.workspace, options.rounds)
-    print(table(samples, reference=BARE))
-    if options.json:
-        write_json(options.json, as_json("thread", {"rounds": options.rounds}, samples))
+    report("thread", options, samples, reference=BARE)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What new requests and items need beside tables and matches: signatures, and the tests' rows.
+"""What new requests and items need beside tables and matches: the tests' rows.
 
 Works on text and syntax. A file that is not there (a copy of ``src`` alone) asks for nothing.
 """
@@ -12,28 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codegen.errors import CodegenError
-from codegen.ir import Method, Protocol, UnionDef
-from codegen.naming import pascal
-
-SIGNATURES = "src/codex_acp/codex/request_api.py"
+from codegen.ir import Protocol, UnionDef
 
 MAPPING = "src/codex_acp/mapping"
 TOOL_ITEMS = f"{MAPPING}/calls/tool_items.py"
 MODELS = "codex_acp.codex._generated.models"
 ITEM_SAMPLES = "tests/support/tool_call_samples.py"
-
-_OVERLOADS = """\
-    @overload
-    def handle(
-        self,
-        method: Literal["{wire}"],
-        handler: Handler[asked.{cls}, models.{result}],
-    ) -> None: ...
-    @overload
-    def handle(
-        self,
-        method: Literal["{wire}"],
-    ) -> Registers[asked.{cls}, models.{result}]: ..."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +54,6 @@ PLACES = (
 def beside(codex: Protocol, root: Path) -> Iterator[tuple[str, int, str, str]]:
     """(file, line, what is missing, the lines to add before that line)."""
     methods = codex.methods["server_requests"]
-    yield from _signatures(methods, root / SIGNATURES)
     for place in PLACES:
         if not (root / place.path).exists():
             continue
@@ -113,22 +96,6 @@ def _item_sample(tag: str, path: Path) -> Iterator[tuple[str, int, str, str]]:
         row = f'    ItemSample("", None, {{"type": "{tag}", "id": "item"}}),'
         what = f"the item {tag} is not tested; if it is a tool call add to _OTHERS:"
         yield ITEM_SAMPLES, value.end_lineno or value.lineno, what, row
-
-
-def _signatures(methods: tuple[Method, ...], path: Path) -> Iterator[tuple[str, int, str, str]]:
-    if not path.exists():
-        return
-    text = path.read_text()
-    last = max(
-        node.lineno
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.FunctionDef) and node.name == "handle"
-    )
-    for method in methods:
-        if f'Literal["{method.wire}"]' not in text:
-            what = f"handle() has no signatures for {method.wire}; add before this line:"
-            names = {"cls": pascal(method.wire), "result": method.result}
-            yield SIGNATURES, last, what, _OVERLOADS.format(wire=method.wire, **names)
 
 
 def _constant(path: Path, name: str) -> ast.expr:

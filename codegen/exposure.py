@@ -16,7 +16,9 @@ SRC = "src/codex_acp"
 PUBLIC_PACKAGES = ("codex", "acp", "testing")
 """Besides ``errors``, which shows no generated type: the stable API."""
 
-_OTHER_MODULES = (".calls", ".handlers", ".methods", ".version", ".discriminators")
+_OTHER_MODULES = (
+    ".calls", ".handlers", ".handler_registration", ".methods", ".version", ".discriminators",
+)  # fmt: skip
 """Generated modules whose names are not those of definitions and methods."""
 
 

@@ -236,6 +236,9 @@ def codex_files(target: Target) -> dict[str, str]:
     files[f"{target.folder}/server_requests.py"] = template(
         "server_requests.py.jinja", **base, requests=requests, used=used_names(requests)
     )
+    files[f"{target.folder}/handler_registration.py"] = template(
+        "handler_registration.py.jinja", **base, requests=requests
+    )
     files[f"{target.folder}/notifications.py"] = template(
         "notifications.py.jinja", **base, notifications=notes, used=used_names(notes)
     )

@@ -17,6 +17,7 @@ around them: environment variables, exit codes, where the Codex binary is looked
 def parsers() -> dict[str, argparse.ArgumentParser]:
     """How a command is called → its parser; the agent first."""
     made = [getattr(arguments, name)() for name in vars(arguments) if name.endswith("_parser")]
+    made += [below for parser in made for below in arguments.subcommands(parser).values()]
     made.sort(key=lambda parser: (" " in parser.prog, parser.prog))
     return {parser.prog: parser for parser in made}
 
@@ -42,7 +43,7 @@ def _written(action: argparse.Action) -> str:
     if action.choices is not None and action.metavar is None:
         metavar = ", ".join(map(str, action.choices))
     if not action.option_strings:
-        return f"`{metavar}`"
+        return f"`{_escaped(metavar)}`"
     value = f" {metavar}" if action.nargs != 0 else ""
     return ", ".join(f"`{option}{value}`" for option in action.option_strings)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,14 +13,20 @@ HEAD = """\
 
 > Runs Codex as an agent of the Agent Client Protocol (ACP), and gives Python programs a typed
 > client for the Codex app-server, for any ACP agent, and both sides of ACP. Python 3.11 or newer,
-> Linux and macOS. Import name `codex_acp`, command `codex-acp-sdk`.
+> Linux; macOS is untried. Import name `codex_acp`, command `codex-acp-sdk`.
 
-Public are the names in `__all__` of `codex_acp.codex`, `codex_acp.runtime`, `codex_acp.acp`,
-`codex_acp.testing`, `codex_acp.transcript` and `codex_acp.errors`. Every request that Codex makes
-of its client is answered exactly once, and nothing is approved by default: see the contract.
+Public are the names in `__all__` of `codex_acp.codex`, `codex_acp.codex.sync`, `codex_acp.runtime`,
+`codex_acp.fleet`, `codex_acp.acp`, `codex_acp.testing`, `codex_acp.transcript` and
+`codex_acp.errors`. Every request that Codex makes of its client is answered exactly once, and
+nothing is approved by default: see the contract.
 """
 
 LEFT_OUT = ("make", "reference")
+
+INCLUDED = "--8<-- "
+"""How a page begins that is a file of the repository."""
+
+LINK = re.compile(r"\[([^]]*)]\([^)]*\)")
 
 
 def page(docs: Path) -> str:
@@ -38,7 +45,14 @@ def page(docs: Path) -> str:
 
 
 def _line(path: Path, docs: Path) -> str:
-    title, _, rest = path.read_text().partition("\n")
-    first = rest.strip().partition("\n\n")[0].replace("\n", " ")
-    said = f": {first.partition('. ')[0].rstrip('.:')}" if first[:1].isalpha() else ""
+    text = path.read_text()
+    if text.startswith(INCLUDED):
+        text = (docs.parent / text.removeprefix(INCLUDED).strip().strip('"')).read_text()
+    title, _, rest = text.partition("\n")
+    first = LINK.sub(r"\1", rest.strip().partition("\n\n")[0].replace("\n", " "))
+    said = (
+        f": {first.partition('. ')[0].rstrip('.:')}"
+        if first[:1] not in "#|!-" and first[:3] != "```"
+        else ""
+    )
     return f"- [{title.lstrip('# ')}]({path.relative_to(docs).as_posix()}){said}"

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from codex_acp.acp.capabilities import ClientFeatures
+from codex_acp.adapter.sub_agents.histories import SubAgentHistories
 from codex_acp.adapter.sub_agents.sub_agents import MAX_SHOWN, SubAgents
+from codex_acp.codex._generated.models import CollabAgentToolCallThreadItem
 from codex_acp.mapping.events.session_events import SubAgentChanged
 from codex_acp.mapping.session.sub_agents import named_by
 from codex_acp.mapping.state import SessionState
@@ -41,6 +43,17 @@ class _Outflow:
         self.sent.append((session_id, event))
 
 
+class _Audience:
+    outflow = _Outflow()
+    features = ClientFeatures(subagents=True)
+
+
+NAMED: dict[str, Any] = {
+    "type": "collabAgentToolCall", "id": "i", "tool": "sendInput", "status": "inProgress",
+    "senderThreadId": "root", "agentsStates": {},
+}  # fmt: skip
+"""An item by which a model talks to any thread that it has heard of."""
+
 ROOT = "/root"
 """Where Codex puts the agent that nobody started."""
 
@@ -53,6 +66,8 @@ def started(child: str, path: str = f"{ROOT}/helper") -> JsonValue:
 
 class _World:
     def __init__(self, *, knows: bool) -> None:
+        self.others = set[str]()
+        """Threads that are, or are below, another session."""
         self.codex, self.outflow, self.said = _Codex(), _Outflow(), list[str]()
         self.state = SessionState(ClientFeatures(subagents=knows))
         self.agents = SubAgents(
@@ -62,6 +77,7 @@ class _World:
             self.state,
             say=self.said.append,
             may_note=lambda: True,
+            may_have=lambda thread: thread not in self.others,
         )
 
     def hear(self, thread: str, params: JsonValue) -> None:
@@ -94,6 +110,30 @@ async def test_no_agent_is_below_itself_and_none_is_told_twice() -> None:
 
     told = [(session, cast("SubAgentChanged", e).session_id) for session, e in world.outflow.sent]
     assert told == [("root", "one"), ("one", "two")]
+
+
+@pytest.mark.attack("model")
+async def test_what_stands_by_itself_is_below_nobody_whatever_a_model_calls_it() -> None:
+    world = _World(knows=True)
+    world.others.add("foreign")
+    world.hear("root", {"item": {**NAMED, "receiverThreadIds": ["foreign", "child"]}})
+    assert "foreign" not in world.agents
+    assert ("child" in world.agents, world.agents.has_started("child")) == (True, False)
+    world.hear("root", started("child"))
+    assert world.agents.has_started("child")
+
+    world.agents.forget("child")
+    assert world.agents.threads == ()
+    assert world.codex.heard == []
+
+
+@pytest.mark.attack("model")
+def test_a_history_shows_only_those_of_which_codex_says_that_they_were_started() -> None:
+    histories = SubAgentHistories(cast("Any", _Audience()), "root")
+    for tool, child in (("sendInput", "foreign"), ("resumeAgent", "foreign"), ("spawnAgent", "c")):
+        item = {**NAMED, "tool": tool, "receiverThreadIds": [child]}
+        histories.learn("root", CollabAgentToolCallThreadItem.model_validate(item))
+    assert list(histories.agents) == ["c"]
 
 
 async def test_another_client_is_told_of_those_that_there_are() -> None:

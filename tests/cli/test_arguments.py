@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,6 @@ from codex_acp.cli.commands import COMMANDS, run
 from codex_acp.cli.main import main
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
 from codex_acp.codex.connection.launch import LaunchOptions
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DEFAULTS: dict[str, object] = {
     "line_limit": None,
@@ -107,7 +105,10 @@ def test_options_of_the_demonstration(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["sreve"], "there is no command 'sreve'; use serve or demo"),
+        (["sreve"], "there is no command 'sreve'; did you mean 'serve'?"),
+        (["ruN", "hello"], "there is no command 'ruN'; did you mean 'run'?"),
+        (["xyzzy", "--yes"], "there is no command 'xyzzy'; use serve, demo, run, chat"),
+        (["help", "fleet", "rum"], "fleet has no command 'rum'"),
         (["--codecs", "x"], "unrecognized arguments: --codecs"),
         (["--log", "x"], "unrecognized arguments: --log"),
         (["--codex"], "--codex: expected one argument"),
@@ -137,6 +138,39 @@ def test_bad_arguments_start_nothing_and_are_explained(
     assert out == ""
     assert message in err
     assert "--help" in err
+
+
+@pytest.mark.parametrize("words", [[], ["fleet", "run"], *([word] for word in COMMANDS)])
+def test_help_fits_a_terminal_of_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["help", *words]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("usage: codex-acp-sdk")
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+
+
+def test_the_help_of_the_program_begins_with_its_commands(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["help"]) == 0
+    before, _, _ = capsys.readouterr().out.partition("options:")
+    for word, command in COMMANDS.items():
+        assert word in before
+        assert command.summary in before
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full, as Linux has it")
+@pytest.mark.parametrize("word", ["routes", "version"])
+def test_an_output_that_takes_no_more_is_told_in_one_sentence(word: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "codex_acp", word],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    said = "codex-acp-sdk: error: the output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, said)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["serve", "-h"], ["demo", "--help"]])

@@ -202,6 +202,16 @@ def test_a_home_of_another_and_one_that_others_may_write_to(
     assert (level, "cannot be written" in text) == ("problem", True)
 
 
+def test_a_home_on_a_full_disk(
+    look: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = os.statvfs("/")
+    full = os.statvfs_result((*found[:4], 0, *found[5:]))
+    monkeypatch.setattr(os, "statvfs", lambda _path: full)
+    level, text = about(look("--codex", "/none"), "codex_home")
+    assert (level, "no room left" in text) == ("problem", True)
+
+
 @pytest.mark.parametrize("kind", ["fifo", "directory", "loop", "large", "bytes", "socket"])
 def test_a_configuration_that_is_no_file(
     kind: str, home: Path, look: Callable[..., dict[str, Any]]

@@ -155,7 +155,7 @@ def test_no_stop_reason_and_no_kind_is_forgotten() -> None:
         (agent("exits in a prompt"), "exited with status 7"),
         (agent("exits at once"), "no licence"),
         (agent("refuses"), "not today"),
-        (["--command", "no-such-agent-here"], "could not be started"),
+        (["--command", "no-such-agent-here"], "could not be started: there is no such command;"),
         ([*agent(), "--model", "big"], "does not offer --model"),
     ],
 )

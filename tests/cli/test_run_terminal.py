@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shlex
 import signal
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from codex_acp.cli.screen.frame import columns_of, wrapped
+from codex_acp.cli.screen.output import TextOutput
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment
 from tests.cli.on_terminal import MARK, STYLES, OnTerminal, agent
 
@@ -37,6 +39,18 @@ def test_7_3_a_question_is_drawn_again_for_a_window_of_another_size(env: dict[st
         terminal.choose(1)
         assert '"optionId": "y"' in terminal.rest()
     assert all(row.lstrip("\r").startswith(MARK) and len(row) <= 50 for row in again[:-1])
+
+
+def test_a_note_is_broken_between_words() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    err = Terminal()
+    TextOutput(io.StringIO(), err, live=False).note(f"warning: {'word ' * 20}https://{'x' * 90}")
+    rows = STYLES.sub("", err.getvalue()).splitlines()
+    assert " ".join(rows) == f"[warning: {'word ' * 20}https://{'x' * 90}]"
+    assert [len(row) <= 80 for row in rows] == [True, True, False]
 
 
 def test_a_question_is_drawn_again_when_the_command_was_stopped(env: dict[str, str]) -> None:

@@ -156,7 +156,7 @@ async def test_different_ids_are_independent_and_any_reply_is_sent_as_it_is() ->
 
 
 def test_every_refusal_is_a_no() -> None:
-    from codex_acp.codex.approvals.approval_methods import APPROVAL_METHODS
+    from codex_acp.codex.request_api import APPROVAL_METHODS
 
     for method in APPROVAL_METHODS:
         reply = refusal(method, {}, "no")

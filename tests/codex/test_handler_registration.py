@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from codex_acp.codex import CodexClient
-from codex_acp.codex import request_api as answering
+from codex_acp.codex._generated import handler_registration as answering
 from codex_acp.codex._generated.methods import SERVER_REQUESTS
 from codex_acp.codex.types import (
     CurrentTimeRead,

@@ -20,6 +20,8 @@ from codex_acp.codex.types import CommandExecutionRequestApprovalResponse
 from codex_acp.errors import MisuseError
 from codex_acp.testing import (
     AskClient,
+    Expect,
+    Notify,
     ScriptedAppServer,
     file_change_approval,
     turn_started,
@@ -68,6 +70,22 @@ async def test_6_2_a_callback_gets_the_whole_question_and_its_grant_is_the_reply
     assert question.offered == (Once(), RememberPrefix(("touch", "made")))
     assert (question.thread_id, question.root_thread_id) == ("t", "t")
     assert (question.turn_id, question.item_id) == ("turn-1", "i")
+
+
+@pytest.mark.attack("model")
+async def test_3_9_a_thread_that_another_ones_model_names_is_asked_for_as_its_own() -> None:
+    asked = Asked()
+    asked.release.set()
+    named = {"type": "collabAgentToolCall", "id": "n", "tool": "sendInput", "status": "inProgress"}
+    item = {**named, "senderThreadId": "evil", "receiverThreadIds": ["t"], "agentsStates": {}}
+    said = {"threadId": "evil", "turnId": "e", "startedAtMs": 1, "item": item}
+    opening = Expect("thread/resume", result={"thread": {"id": "t"}})
+    async with PolicyBench(ask(asked), opening, Notify("item/started", said)) as bench:
+        await bench.client.call_raw("thread/resume", {"threadId": "t"})
+        bench.server.play(ask_command("touch made"))
+        await bench.answer()
+    (question,) = asked.questions
+    assert (question.thread_id, question.root_thread_id) == ("t", "t")
 
 
 @pytest.mark.parametrize(

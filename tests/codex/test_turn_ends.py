@@ -116,6 +116,22 @@ async def test_leaving_a_turn_whose_end_was_read_but_not_taken_interrupts_nothin
         assert "turn/interrupt" not in [m.get("method") for m in server.player.received]
 
 
+async def test_who_waits_for_a_result_is_told_that_codex_tries_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def error(words: str, *, again: bool) -> Notify:
+        ids = {"threadId": "thread-1", "turnId": "${turn:id}"}
+        return Notify("error", {**ids, "error": {"message": words}, "willRetry": again})
+
+    waits, over = error("waiting for network", again=True), error("that was all", again=False)
+    script = [Expect("turn/start"), *turn_started(), waits, over, *turn_completed()]
+    async with thread_at(*script) as (thread, _server):
+        await thread.run("Go.")
+    (warning,) = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+    assert warning.startswith("Codex tries again in turn ")
+    assert warning.endswith(": 'waiting for network'")
+
+
 async def test_only_what_is_about_the_turn_or_its_thread_comes() -> None:
     status = {"threadId": "thread-1", "status": {"type": "idle"}}
     script = [

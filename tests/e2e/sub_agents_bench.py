@@ -44,6 +44,18 @@ def wait(call: str) -> ToolCall:
     return ToolCall("wait_agent", {"timeout_ms": 30_000}, "collaboration", call_id=call)
 
 
+class LateModel(ScriptedModel):
+    """One whose script may name what is known only when it runs."""
+
+    def put(self, placeholder: str, text: str) -> None:
+        """From now on it says ``text`` in place of the other."""
+        old, new = placeholder.encode(), text.encode()
+        self._streams = [
+            tuple(part.replace(old, new) if isinstance(part, bytes) else part for part in stream)
+            for stream in self._streams
+        ]
+
+
 class SubAgentBench:
     """``with SubAgentBench(scenes, 1) as bench:`` has a session. ``capabilities`` are of v1."""
 
@@ -66,7 +78,7 @@ class SubAgentBench:
     def __enter__(self) -> Self:
         """Start all of it."""
         with ExitStack() as stack:
-            self.model = stack.enter_context(ScriptedModel(self._scenes.responses))
+            self.model = stack.enter_context(LateModel(self._scenes.responses))
             home = CodexHome(
                 self.model.base_url, config=self._config, sandbox_mode=self._sandbox_mode
             )

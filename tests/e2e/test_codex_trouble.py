@@ -147,6 +147,19 @@ def test_a_codex_that_is_too_old_to_start_is_told_as_that(home: CodexHome, tmp_p
         assert why_no_session(adapter, home).startswith("Codex 0.80.0 is too old: ")
 
 
+def test_a_codex_that_cannot_start_is_told_with_the_next_step(
+    home: CodexHome, tmp_path: Path
+) -> None:
+    said = (
+        'test "$1" = --version && { echo codex-cli 0.163.0; exit 0; }; '
+        'printf "Error: no room for sqlite\\n\\nStack backtrace:\\n   0: <unknown>\\n" >&2; exit 1'
+    )
+    with RawAdapter({**home.env, "CODEX_PATH": program(tmp_path / "codex", said)}) as adapter:
+        why = why_no_session(adapter, home)
+    assert "`codex-acp-sdk doctor` in a terminal looks for the reason" in why
+    assert why.endswith("Error: no room for sqlite")
+
+
 def _chunk(session: str, text: str, sent: Message) -> Message:
     return {
         "sessionId": session,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from codex_acp.testing import Gate, Text, exec_command
-from tests.e2e.sub_agents_bench import SubAgentBench, spawn, spawn_old, wait
+from codex_acp.testing import Gate, Text, ToolCall, exec_command
+from tests.e2e.sub_agents_bench import OLD, SubAgentBench, spawn, spawn_old, wait
 from tests.e2e_contract.contract_bench import Scenes
 
 if TYPE_CHECKING:
@@ -30,6 +30,17 @@ NOTED: list[Step] = [Text("Noted.")]
 """Codex tells an agent that works of the end of its sub-agents, which may be a message more."""
 MIDDLE = SCENES.add("middle", [spawn_old(BELOW, "s2")], [Text("Done."), Gate("middle")], NOTED)
 TOP = SCENES.add("top", [spawn_old(MIDDLE, "s1")], [Text("Top is done.")], NOTED)
+
+VICTIM = "THE-ID-OF-ANOTHER-SESSION"
+INTRUDE = SCENES.add(
+    "intrude",
+    [ToolCall("send_input", {"target": VICTIM, "message": "Hi."}, OLD, call_id="i1")],
+    [Text("I know it."), Gate("intruder")],
+)
+WORK = SCENES.add(
+    "work", [Text("Own work."), Gate("never")], [Text("Told."), Gate("work"), Text("Done.")]
+)
+"""Codex gives what another agent says to the model in the middle of a turn."""
 
 NATIVE: list[Any] = [
     pytest.param(1, {"subagents": {}}, id="v1"),
@@ -118,6 +129,28 @@ def test_a_sub_agent_can_be_cancelled_alone(version: int, capabilities: dict[str
         bench.model.open("go on")  # the agent above it does
         assert bench.end() == "end_turn"
         assert bench.children()[child]["capabilities"] == {}
+
+
+@pytest.mark.attack("model")
+def test_a_session_that_the_model_of_another_talks_to_stays_one_of_its_own() -> None:
+    with SubAgentBench(SCENES, 1, {"subagents": {}}, OLD_CONFIG) as bench:
+        victim = bench.ask("session/new", bench.place)["sessionId"]
+        bench.model.put(VICTIM, victim)
+        block = {"type": "text", "text": WORK}
+        work = bench.adapter.start("session/prompt", {"sessionId": victim, "prompt": [block]})
+        bench.wait(victim, lambda u: u["sessionUpdate"] == "agent_message_chunk")
+        bench.begin(INTRUDE)
+        bench.wait(victim, lambda u: u.get("content") == {"type": "text", "text": "Told."})
+        assert bench.children() == {}
+        assert "receiverThreadIds" in bench.transcript.read_text()
+
+        bench.adapter.send({"method": "session/cancel", "params": {"sessionId": bench.session}})
+        assert bench.end() == "cancelled"
+        bench.ask("session/close", {"sessionId": bench.session})
+        bench.ask("session/set_mode", {"sessionId": victim, "modeId": "read-only"})
+        bench.model.open("work")
+        assert bench.adapter.answer(work)["result"]["stopReason"] == "end_turn"
+        assert bench.text(victim) == "Own work.Told.Done."
 
 
 def test_a_session_that_is_closed_takes_its_sub_agents_with_it() -> None:

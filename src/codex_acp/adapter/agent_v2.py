@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from codex_acp.acp._generated.v2.methods import MODELS
 from codex_acp.acp.v2_handlers import AgentHandlers
 from codex_acp.adapter.cancel_scope import CancelScope
-from codex_acp.adapter.providers_v2 import ProvidersInV2
 from codex_acp.adapter.sessions.opener import Setup
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.encode import encode_json
@@ -25,7 +24,7 @@ from codex_acp.mapping.v2 import handshake
 from codex_acp.mapping.v2.offers import command, option
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp._generated.v2 import models as v2
@@ -35,54 +34,93 @@ if TYPE_CHECKING:
         UnstableAgentRequestHandlers,
     )
     from codex_acp.acp.conventions import ExtensionHandler
-    from codex_acp.adapter.agent_methods import AgentMethods
+    from codex_acp.adapter.agent import CodexAgent
+    from codex_acp.adapter.sessions.session import Session
+    from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
+    from codex_acp.mapping.agent.auth_methods import LoginWays
     from codex_acp.mapping.events.content import Block
     from codex_acp.wire.model import WireModel
-
-    _Json = dict[str, JsonValue]
 
 COMMANDS_SECONDS: Final = 0.1
 """How much longer an answer may take for the list of commands; what comes later is an update."""
 
 
-Start: TypeAlias = (
-    "Callable[[Setup, Callable[[str], Awaitable[_Json]]], Coroutine[object, object, _Json]]"
-)
-"""Opens a session; the answer, with what the second argument has to say of it."""
+class AgentMethods(Protocol):
+    """What is asked in v1's words: of a `CodexAgent`, or over the network of a client's connection
+    to one.
+    """
+
+    @property
+    def archive(self) -> _Archive:
+        """The archive of its sessions."""
+
+    @property
+    def spawn(self) -> Spawn:
+        """Starts a task that may outlive a request."""
+
+    def introduce(self, params: dict[str, JsonValue], version: int) -> LoginWays:
+        """See `CodexAgent`, also for the others."""
+
+    async def new_session(self, request: v1.NewSessionRequest) -> v1.NewSessionResponse: ...
+    async def load_session(self, request: v1.LoadSessionRequest) -> object: ...
+    async def resume_session(self, request: v1.ResumeSessionRequest) -> object: ...
+    async def fork_session(self, request: v1.ForkSessionRequest) -> v1.ForkSessionResponse: ...
+    async def list_sessions(self, request: v1.ListSessionsRequest) -> object: ...
+    async def close_session(self, request: v1.CloseSessionRequest) -> object: ...
+    async def delete_session(self, request: v1.DeleteSessionRequest) -> object: ...
+    async def set_title(self, request: v1.SetSessionTitleRequest) -> object: ...
+    async def set_config_option(self, request: v1.SetSessionConfigOptionRequest) -> object: ...
+    def cancel(self, notification: v1.CancelNotification) -> None: ...
+
+
+class _Archive(Protocol):
+    """See `SessionArchive`."""
+
+    async def archive(self, request: v1.ArchiveSessionRequest) -> object: ...
+    async def unarchive(self, request: v1.UnarchiveSessionRequest) -> object: ...
+    async def status(self, request: v1.SessionStatusRequest) -> object: ...
 
 
 class AgentInV2:
-    """The methods of ``agent`` as v2 has them. ``start`` is `CodexAgent.start`, where it has that:
-    then a simple ``session/new`` is answered before the models are loaded.
+    """The methods of ``agent`` as v2 has them; ``agent_of`` gives the one that an open session is
+    on, or raises RpcError. ``whole`` is the agent of a client that has one for itself: it is asked
+    for logins and providers, too, and a simple ``session/new`` is answered before models load.
     """
 
-    def __init__(self, agent: AgentMethods, start: Start | None = None) -> None:
+    def __init__(
+        self,
+        agent: AgentMethods,
+        agent_of: Callable[[str], CodexAgent],
+        whole: CodexAgent | None = None,
+    ) -> None:
         self._agent = agent
-        self._providers = ProvidersInV2(agent)
-        self._begin = start
+        self._agent_of = agent_of
+        self._whole = whole
         self._unbegun: dict[str, list[CancelScope]] = {}
         """Prompts by session that came in one read with what follows them."""
 
     def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> AgentHandlers:
         """What the connection is given."""
+        quick = {"initialize": self._quick_initialize, "session/new": self._quick_new_session}
         return AgentHandlers(
             self.requests(),
             self.notifications(),
             self.unstable(),
-            quick={"initialize": self._quick_initialize, "session/new": self._quick_new_session},
+            quick=None if self._whole is None else quick,
             extensions=extensions,
         )
 
     def requests(self) -> AgentRequestHandlers:
         """One row a method; None: not offered."""
-        return {
+        agent, whole = self._agent, self._whole
+        rows: AgentRequestHandlers = {
             "initialize": self.initialize,
-            "auth/login": self.login,
-            "auth/logout": self.logout,
+            "auth/login": None,
+            "auth/logout": None,
             "session/new": self.new_session,
-            "session/list": self.list_sessions,
-            "session/delete": self.delete_session,
+            "session/list": _as_in_v1("ListSessions", lambda: agent.list_sessions),
+            "session/delete": _as_in_v1("DeleteSession", lambda: agent.delete_session),
             "session/resume": self.resume_session,
             "session/close": self.close_session,
             "session/set_config_option": self.set_config_option,
@@ -90,6 +128,11 @@ class AgentInV2:
             "tool_call/cancel": self.cancel_tool_call,
             "terminal/cancel": self.cancel_terminal,
         }
+        if whole is not None:
+            log_in, log_out = lambda: whole.logins.authenticate, lambda: whole.logins.logout
+            rows["auth/login"] = _as_in_v1("Authenticate", log_in, "LoginAuth")
+            rows["auth/logout"] = _as_in_v1("Logout", log_out, "LogoutAuth")
+        return rows
 
     def notifications(self) -> AgentNotificationHandlers:
         """One row a method; None: ignored (``$/cancel_request`` is the connection's own)."""
@@ -97,17 +140,22 @@ class AgentInV2:
 
     def unstable(self) -> UnstableAgentRequestHandlers:
         """Methods of the unstable schema; advertised where that schema has them."""
-        return {
+        agent, whole = self._agent, self._whole
+        rows: UnstableAgentRequestHandlers = {
             "session/fork": self.fork_session,
-            "session/set_title": self.set_title,
-            "session/archive": self.archive_session,
-            "session/unarchive": self.unarchive_session,
-            "session/status": self.session_status,
-            "auth/status": self.auth_status,
-            "providers/list": self._providers.list,
-            "providers/set": self._providers.set,
-            "providers/disable": self._providers.disable,
+            "session/set_title": _as_in_v1("SetSessionTitle", lambda: agent.set_title),
+            "session/archive": _as_in_v1("ArchiveSession", lambda: agent.archive.archive),
+            "session/unarchive": _as_in_v1("UnarchiveSession", lambda: agent.archive.unarchive),
+            "session/status": _as_in_v1("SessionStatus", lambda: agent.archive.status),
         }
+        if whole is not None:
+            rows["auth/status"] = _as_in_v1("AuthStatus", lambda: whole.logins.status)
+            rows["providers/list"] = _as_in_v1("ListProviders", lambda: whole.providers.list)
+            rows["providers/set"] = _as_in_v1("SetProvider", lambda: whole.providers.set)
+            rows["providers/disable"] = _as_in_v1(
+                "DisableProvider", lambda: whole.providers.disable
+            )
+        return rows
 
     # The connection.
 
@@ -133,21 +181,6 @@ class AgentInV2:
         ways = self._agent.introduce(as_in_v1, handshake.VERSION)
         return handshake.initialize_result(as_in_v1, ways)
 
-    async def login(self, request: v2.LoginAuthRequest) -> v2.LoginAuthResponse:
-        """See `Authentication.authenticate`."""
-        await self._agent.logins.authenticate(_in_v1("AuthenticateRequest", request))
-        return cast("v2.LoginAuthResponse", _answer("LoginAuthResponse", {}))
-
-    async def logout(self, request: v2.LogoutAuthRequest) -> v2.LogoutAuthResponse:
-        """See `Authentication.logout`."""
-        await self._agent.logins.logout(_in_v1("LogoutRequest", request))
-        return cast("v2.LogoutAuthResponse", _answer("LogoutAuthResponse", {}))
-
-    async def auth_status(self, request: v2.AuthStatusRequest) -> v2.AuthStatusResponse:
-        """See `Logins.status`."""
-        status = await self._agent.logins.status(_in_v1("AuthStatusRequest", request))
-        return cast("v2.AuthStatusResponse", _answer("AuthStatusResponse", status))
-
     # Sessions.
 
     async def new_session(self, request: v2.NewSessionRequest) -> v2.NewSessionResponse:
@@ -161,12 +194,12 @@ class AgentInV2:
 
     def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
         with_servers = {"mcpServers": [], **params} if isinstance(params, dict) else None
-        thread, begin = simple_thread_params(with_servers), self._begin
-        if thread is None or begin is None:
+        thread, whole = simple_thread_params(with_servers), self._whole
+        if thread is None or whole is None:
             return None
 
         async def answer() -> EncodedJson:
-            opened = await begin(Setup(thread), self._of)
+            opened = await whole.start(Setup(thread), self._of)
             return encode_json({key: opened[key] for key in opened if key != "modes"})
 
         return answer
@@ -180,7 +213,7 @@ class AgentInV2:
             await self._agent.load_session(_in_v1("LoadSessionRequest", params))
         else:
             await self._agent.resume_session(_in_v1("ResumeSessionRequest", params))
-        session = self._agent.session(request.session_id)
+        session = self._session(request.session_id)
         session.activity.again()
         answer = await self._of(session.id)
         return cast("v2.ResumeSessionResponse", _answer("ResumeSessionResponse", answer))
@@ -199,18 +232,17 @@ class AgentInV2:
         answer = self._options(session_id)
         with suppress(TimeoutError):
             async with asyncio.timeout(COMMANDS_SECONDS):
-                commands = await self._agent.commands(session_id)
+                commands = await self._agent_of(session_id).commands(session_id)
             if commands is not None:
                 answer["availableCommands"] = [command(each) for each in commands]
         return answer
 
     def _options(self, session_id: str) -> dict[str, JsonValue]:
-        return {"configOptions": [option(each) for each in self._agent.config.options(session_id)]}
+        options = self._agent_of(session_id).config.options(session_id)
+        return {"configOptions": [option(each) for each in options]}
 
-    async def list_sessions(self, request: v2.ListSessionsRequest) -> v2.ListSessionsResponse:
-        """See `SessionMethods.list`."""
-        found = await self._agent.list_sessions(_in_v1("ListSessionsRequest", request))
-        return cast("v2.ListSessionsResponse", _answer("ListSessionsResponse", found))
+    def _session(self, session_id: str) -> Session:
+        return self._agent_of(session_id).session(session_id)
 
     async def close_session(self, request: v2.CloseSessionRequest) -> v2.CloseSessionResponse:
         """See `SessionMethods.close`; one that is not open is as closed as it can be."""
@@ -220,33 +252,6 @@ class AgentInV2:
             if error.code != RESOURCE_NOT_FOUND:
                 raise
         return cast("v2.CloseSessionResponse", _answer("CloseSessionResponse", {}))
-
-    async def delete_session(self, request: v2.DeleteSessionRequest) -> v2.DeleteSessionResponse:
-        """See `SessionMethods.delete`."""
-        await self._agent.delete_session(_in_v1("DeleteSessionRequest", request))
-        return cast("v2.DeleteSessionResponse", _answer("DeleteSessionResponse", {}))
-
-    async def set_title(self, request: v2.SetSessionTitleRequest) -> v2.SetSessionTitleResponse:
-        """See `SessionMethods.set_title`."""
-        named = await self._agent.set_title(_in_v1("SetSessionTitleRequest", request))
-        return cast("v2.SetSessionTitleResponse", _answer("SetSessionTitleResponse", named))
-
-    async def archive_session(self, request: v2.ArchiveSessionRequest) -> v2.ArchiveSessionResponse:
-        """See `SessionArchive.archive`."""
-        await self._agent.archive.archive(_in_v1("ArchiveSessionRequest", request))
-        return cast("v2.ArchiveSessionResponse", _answer("ArchiveSessionResponse", {}))
-
-    async def unarchive_session(
-        self, request: v2.UnarchiveSessionRequest
-    ) -> v2.UnarchiveSessionResponse:
-        """See `SessionArchive.unarchive`."""
-        await self._agent.archive.unarchive(_in_v1("UnarchiveSessionRequest", request))
-        return cast("v2.UnarchiveSessionResponse", _answer("UnarchiveSessionResponse", {}))
-
-    async def session_status(self, request: v2.SessionStatusRequest) -> v2.SessionStatusResponse:
-        """See `SessionArchive.status`."""
-        status = await self._agent.archive.status(_in_v1("SessionStatusRequest", request))
-        return cast("v2.SessionStatusResponse", _answer("SessionStatusResponse", status))
 
     async def set_config_option(
         self, request: v2.SetSessionConfigOptionRequest
@@ -269,7 +274,7 @@ class AgentInV2:
         from codex_acp.mapping.v2 import requests
 
         blocks = requests.blocks_of(request.prompt)
-        session_id = self._agent.session(request.session_id).id
+        session_id = self._session(request.session_id).id
         inserted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         scope = CancelScope()
         self._unbegun.setdefault(session_id, []).append(scope)
@@ -298,7 +303,7 @@ class AgentInV2:
         try:
             with scope:
                 if not scope.cancel_called:
-                    await self._agent.run_prompt(session_id, blocks, taken)
+                    await self._agent_of(session_id).run_prompt(session_id, blocks, taken)
         except RpcError as error:  # behind its place, the session's state has told it
             failure = error
         finally:
@@ -327,9 +332,25 @@ class AgentInV2:
         return cast("v2.CancelTerminalResponse", _answer("CancelTerminalResponse", {}))
 
     async def _stop(self, session_id: str, call_id: str, where: str) -> None:
-        if not await self._agent.session(session_id).stop_command(call_id):
+        if not await self._session(session_id).stop_command(call_id):
             message = f"{where}: {call_id!r} is no command that runs and can be cancelled"
             raise RpcError(INVALID_PARAMS, message)
+
+
+def _as_in_v1(
+    name: str,
+    method: Callable[[], Callable[[Any], Awaitable[object]]],
+    name_in_v2: str | None = None,
+) -> Callable[[Any], Awaitable[Any]]:
+    """A method whose request and answer have the same fields in both versions; v1's is asked for
+    when it is called: some load what they need.
+    """
+
+    async def answer(request: WireModel) -> object:
+        answered = await method()(_in_v1(f"{name}Request", request))
+        return _answer(f"{name_in_v2 or name}Response", answered)
+
+    return answer
 
 
 def _in_v1(name: str, request: WireModel | dict[str, Any]) -> Any:

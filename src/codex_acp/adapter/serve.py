@@ -93,7 +93,7 @@ def _in_v2(agent: CodexAgent) -> AgentHandlers:
     """Loaded with the first client that speaks v2."""
     from codex_acp.adapter.agent_v2 import AgentInV2
 
-    return AgentInV2(agent, agent.start).handlers(extensions_of(lambda _: agent, 2))
+    return AgentInV2(agent, lambda _: agent, agent).handlers(extensions_of(lambda _: agent, 2))
 
 
 def run_stdio(

@@ -20,7 +20,8 @@ SHELLS: Final = ("bash", "zsh", "fish")
 COMPLETIONS_EPILOG: Final = f"""\
 bash, in ~/.bashrc:                    eval "$({PROGRAM} completions bash)"
 zsh, in ~/.zshrc, behind compinit:     eval "$({PROGRAM} completions zsh)"
-fish, once:  {PROGRAM} completions fish > ~/.config/fish/completions/{PROGRAM}.fish
+fish, once:
+ {PROGRAM} completions fish > ~/.config/fish/completions/{PROGRAM}.fish
 """
 
 
@@ -29,6 +30,12 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{PROGRAM}: error: {message}\nTry `{self.prog} --help`.\n")
+
+
+def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Word → parser of what follows it, of a command that has commands of its own."""
+    below = (a.choices for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    return {word: each for choices in below for word, each in choices.items()}
 
 
 def serve_parser() -> argparse.ArgumentParser:

@@ -132,7 +132,9 @@ class _Chat:
         session = await self._host.open(session_id, or_new=or_new)
         self._screen.session(session)
         info = session.agent_info
-        who = self._spec.name if info is None else f"{info.title or info.name} {info.version}"
+        who = self._spec.name if info is None else f"{info.name} {info.version}"
+        if info is not None and info.title and info.title != info.name:
+            who = f"{info.title} ({who})"  # the version is that of the agent, not of what it runs
         self._screen.note(
             f"{visible(who)} in {visible(session.cwd)}; /help lists commands, Ctrl-D leaves"
         )

@@ -6,6 +6,7 @@ agent starts without options.
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,27 +17,27 @@ from codex_acp.cli.listen_arguments import network_options
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Mapping, Sequence
 
     from codex_acp.adapter.network.listen import NetworkOptions
 
 ENVIRONMENT: Final = """\
 environment:
-  CODEX_PATH     the Codex binary, where --codex does not name one
-  CODEX_ACP_LOG  the log level, where --log-level does not name one
+  CODEX_PATH            the Codex binary, where --codex does not name one
+  CODEX_ACP_LOG         the log level, where --log-level does not name one
   CODEX_ACP_TRANSCRIPT  the transcript, where --transcript does not name one
-  CODEX_ACP_TOKEN  the token of --listen, where --token-file does not name some
-  CODEX_HOME     Codex's own: its configuration, login and sessions
+  CODEX_ACP_TOKEN       the token of --listen, where --token-file names none
+  CODEX_HOME            Codex's own: its configuration, login and sessions
 
 read as by @agentclientprotocol/codex-acp:
-  CODEX_CONFIG   a JSON object of settings for Codex; -c goes before it
-  MODEL_PROVIDER the model provider
-  INITIAL_AGENT_MODE  the mode in which a new session begins; what it is, is said
-  DEFAULT_AUTH_REQUEST  the login to make when Codex needs one, as params of authenticate
-  CODEX_API_KEY, OPENAI_API_KEY  the key of the login api-key, the first that is set
-  NO_BROWSER     if set, the login chat-gpt, which needs a browser here, is not offered
-  APP_SERVER_LOGS  a directory for the log, app-server.log, where --log-file names none
+  CODEX_CONFIG          a JSON object of settings; -c goes before it
+  MODEL_PROVIDER        the model provider
+  INITIAL_AGENT_MODE    the mode in which a new session begins
+  DEFAULT_AUTH_REQUEST  the login to make when Codex needs one
+  CODEX_API_KEY, OPENAI_API_KEY
+                        the key of the login api-key, the first that is set
+  NO_BROWSER            if set, logins that need a browser here are not offered
+  APP_SERVER_LOGS       a directory for the log, where --log-file names none
 """
 
 
@@ -53,9 +54,20 @@ class Command(NamedTuple):
 
 def run(argv: Sequence[str]) -> int:
     """Parse and run; the exit code. Raises SystemExit for ``--help`` (0) and errors (2)."""
-    if argv and argv[0] in COMMANDS and argv[0] != "serve":
-        return COMMANDS[argv[0]].run(argv[1:])
+    first = argv[0] if argv else "serve"
+    if first in COMMANDS and first != "serve":
+        return COMMANDS[first].run(argv[1:])
+    if first not in COMMANDS and not first.startswith("-"):
+        program_parser().error(_no_command(first))
     return _run_serve(argv)
+
+
+def _no_command(word: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(word.lower(), COMMANDS, n=1)
+    meant = f"did you mean {near[0]!r}?" if near else f"use {', '.join(COMMANDS)}"
+    return f"there is no command {word!r}; {meant}"
 
 
 def _run_serve(argv: Sequence[str]) -> int:
@@ -69,7 +81,7 @@ def _run_serve(argv: Sequence[str]) -> int:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     word = options.command
     if word not in COMMANDS:
-        parser.error(f"there is no command {word!r}; use {' or '.join(COMMANDS)}")
+        parser.error(_no_command(word))
     if options.version or word == "version":
         return _print_version(options.codex)
     if word != "serve":
@@ -121,8 +133,13 @@ def _run_version(argv: Sequence[str]) -> int:
 
 
 def _run_help(argv: Sequence[str]) -> int:
-    word = help_parser().parse_args(argv).word
-    parser = program_parser() if word is None else COMMANDS[word].parser()
+    options = help_parser().parse_args(argv)
+    parser = program_parser() if options.word is None else COMMANDS[options.word].parser()
+    for word in options.below:
+        below = arguments.subcommands(parser)
+        if word not in below:
+            parser.error(f"{options.word} has no command {word!r}")
+        parser = below[word]
     sys.stdout.write(parser.format_help())
     return 0
 
@@ -215,16 +232,18 @@ def program_parser() -> argparse.ArgumentParser:
     """The parser of the agent, whose word may be left out, with the help of the whole program."""
     parser = arguments.serve_parser()
     width = max(map(len, COMMANDS))
-    usages = (f"%(prog)s {w} {c.usage}".rstrip() for w, c in COMMANDS.items() if w != "serve")
-    parser.usage = "\n       ".join(("%(prog)s [serve] [options]", *usages))
-    parser.epilog = "\n".join(
+    parser.usage = "%(prog)s [serve] [options]\n       %(prog)s COMMAND [options]"
+    parser.description = "\n".join(
         (
-            f"commands (`{PROGRAM} help COMMAND` tells more):",
+            parser.description or "",
+            "",
+            "commands:",
             *(f"  {word:{width}}  {command.summary}" for word, command in COMMANDS.items()),
             "",
-            ENVIRONMENT,
+            f"`{PROGRAM} help COMMAND` tells what each takes; this is the agent's:",
         )
     )
+    parser.epilog = ENVIRONMENT
     return parser
 
 
@@ -236,16 +255,17 @@ def help_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "word", metavar="COMMAND", nargs="?", choices=[*COMMANDS], help=", ".join(COMMANDS)
     )
+    parser.add_argument("below", nargs="*", help=argparse.SUPPRESS)
     return parser
 
 
 COMMANDS: Final[Mapping[str, Command]] = {
     "serve": Command(
-        "the ACP agent on standard input and output (also without the word)",
+        "the ACP agent on standard input and output; the default",
         "[options]", program_parser, _run_serve,
     ),
     "demo": Command(
-        "a tour through the real Codex with a scripted model, and no account",
+        "a tour: the real Codex, a scripted model, no account",
         "[options]", arguments.demo_parser, _run_demo,
     ),
     "run": Command(
@@ -256,25 +276,25 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "talk with any ACP agent in the terminal",
         "[options] [PROMPT]", arguments.chat_parser, _run_chat,
     ),
-    "fleet": Command(
-        "run many tasks from a file, and keep what comes of each",
-        "run|show [options]", arguments.fleet_parser, _run_fleet,
-    ),
     "login": Command(
-        "log in to OpenAI with Codex's own login; what follows goes to `codex login`",
+        "log in to OpenAI with Codex's own login",
         "[...]", arguments.login_parser, _run_login,
     ),
-    "routes": Command(
-        "print what becomes of every request that Codex can make",
-        "[--json]", arguments.routes_parser, _run_routes,
-    ),
     "doctor": Command(
-        "say what is wrong with this machine, and what to do; settings for editors",
+        "say what is wrong here, and what to do; settings for editors",
         "[--turn] [--editor NAME]", arguments.doctor_parser, _run_doctor,
     ),
     "transcript": Command(
         "show a transcript, or make a page of it",
         "[options] FILE", arguments.transcript_parser, _run_transcript,
+    ),
+    "fleet": Command(
+        "run many tasks from a file, and keep what comes of each",
+        "run|show [options]", arguments.fleet_parser, _run_fleet,
+    ),
+    "routes": Command(
+        "print what becomes of every request that Codex can make",
+        "[--json]", arguments.routes_parser, _run_routes,
     ),
     "completions": Command(
         "print what completes this command in bash, zsh or fish",

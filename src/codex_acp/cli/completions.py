@@ -11,6 +11,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
+from codex_acp.cli.arguments import subcommands
 from codex_acp.cli.logs import LEVELS
 
 if TYPE_CHECKING:
@@ -67,9 +68,8 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[_Option]:
         if action.option_strings:
             names = tuple(action.option_strings)
             yield _Option(names, _short(action.help or ""), _value(action), _repeats(action))
-        elif isinstance(action, argparse._SubParsersAction):
-            for below in action.choices.values():
-                yield from _options(below)
+    for below in subcommands(parser).values():
+        yield from _options(below)
 
 
 def _value(action: argparse.Action) -> Value | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
@@ -64,10 +65,14 @@ def demo(
         path, binary = find_codex(codex).path, binary_text(codex)
     except LaunchError as error:
         return _complain(str(error), FAILED)
+    if not _has_loopback():
+        return _complain("this machine has no loopback network, and the scripted model is at "
+                         "127.0.0.1; bring it up with `ip link set lo up`", FAILED)  # fmt: skip
     from codex_acp.cli.screen.pipes import opened
 
     out = opened(sys.stdout)
-    print(f"{PLAN}\nCodex {binary}\n", file=out, flush=True)
+    version, _, place = binary.partition(" at ")
+    print(f"{PLAN}\nCodex {version} at\n{place}\n", file=out, flush=True)
     if not yes and not _agreed():
         print("Nothing was started.", file=out)
         return FAILED
@@ -117,6 +122,17 @@ def _environment(home: CodexHome) -> dict[str, str]:
     if search_path:
         env["PYTHONPATH"] = search_path
     return env
+
+
+def _has_loopback() -> bool:
+    try:
+        with (
+            socket.create_server(("127.0.0.1", 0)) as server,
+            socket.create_connection(server.getsockname(), timeout=5),
+        ):
+            return True
+    except OSError:
+        return False
 
 
 def _agreed() -> bool:

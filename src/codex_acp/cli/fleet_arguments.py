@@ -22,17 +22,20 @@ DESCRIPTION: Final = """\
 Run many tasks, each by an agent of its own, and keep what comes of them."""
 
 EPILOG: Final = """\
-A line of TASKS is an object: id, prompt (a text or a list), cwd or repository with revision, and
-what a task may have of its own: agent or command, model, mode, effort, options, policy, output (a
-JSON Schema), time_limit, max_tokens. Paths are from the current directory.
+A line of TASKS is an object: id, prompt (a text or a list), cwd or repository
+with revision, and what a task may have of its own: agent or command, model,
+mode, effort, options, policy, output (a JSON Schema), time_limit, max_tokens.
+Paths are from the current directory.
 
-Ctrl-C ends what runs; `--resume` goes on, with the sessions of what was interrupted.
+Ctrl-C ends what runs; `--resume` goes on, with the sessions of what was
+interrupted.
 
-exit codes: 0 all completed, 1 a task failed, 2 usage, 3 stopped with tasks left,
-130 Ctrl-C, 143 ended by SIGTERM
+exit codes: 0 all completed, 1 a task failed, 2 usage, 3 stopped with tasks
+left, 130 Ctrl-C, 143 ended by SIGTERM
 
-with --json, standard output has one object a line: {"type": "result", "id", "status", "reason",
-"message", "text", "output", "usage", "sessionId", "attempts", "path", ...} for each outcome, and
+with --json, standard output has one object a line: {"type": "result", "id",
+"status", "reason", "message", "text", "output", "usage", "sessionId",
+"attempts", "path", ...} for each outcome, and
 {"type": "stopped", "reason", "left"} if the fleet was stopped
 """
 
@@ -63,7 +66,9 @@ class FleetOptions:
 def add_fleet_arguments(parser: argparse.ArgumentParser) -> None:
     """Everything that may follow ``fleet``."""
     parser.description = DESCRIPTION
-    commands = parser.add_subparsers(dest="action", required=True, metavar="run|show")
+    commands = parser.add_subparsers(
+        dest="action", required=True, metavar="run|show", help="see their own help"
+    )
     run = commands.add_parser(
         "run",
         help="run the tasks of a file",

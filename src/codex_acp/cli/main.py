@@ -5,10 +5,14 @@ Owns what ends every command alike: Ctrl-C and an output that nobody reads any m
 
 from __future__ import annotations
 
+import errno
 import sys
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it."""
+
+_NOT_TAKEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
+"""What writing to a file that takes no more ends with."""
 
 OUTPUT_LOST = 1
 """Exit code when the reader of stdout went away, as in ``codex-acp-sdk demo --yes | head``."""
@@ -35,6 +39,10 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:
         _drop_output()
         return OUTPUT_LOST
+    except OSError as error:
+        if error.errno not in _NOT_TAKEN or error.filename is not None:
+            raise
+        return _not_written(error)
 
 
 def _flushed(code: int) -> int:
@@ -42,10 +50,19 @@ def _flushed(code: int) -> int:
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
-    except OSError:
+    except BrokenPipeError:
         _drop_output()
         return code or OUTPUT_LOST
+    except OSError as error:
+        return code or _not_written(error)
     return code
+
+
+def _not_written(error: OSError) -> int:
+    """A full disk, say: one sentence in place of a traceback."""
+    print(f"codex-acp-sdk: error: the output cannot be written: {error.strerror}", file=sys.stderr)
+    _drop_output()
+    return OUTPUT_LOST
 
 
 def _drop_output() -> None:

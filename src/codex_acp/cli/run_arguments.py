@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.cli.directories import add_trust
-from codex_acp.cli.remote_token import remote_token
+from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
     from codex_acp.runtime import AgentSpec
@@ -37,23 +38,26 @@ KINDS: Final = (
 """The kinds of tool calls that ACP has; a test compares them with the schema's."""
 
 DESCRIPTION: Final = """\
-Send one prompt to an ACP agent, and show what comes of it: the agent's text on standard output,
-everything else on standard error. Permission requests and forms are asked on the terminal; where
-there is none they are rejected."""
+Send one prompt to an ACP agent, and show what comes of it: the agent's text on
+standard output, everything else on standard error. Permission requests and
+forms are asked on the terminal; where there is none they are rejected."""
 
 EPILOG: Final = """\
 Ctrl-C cancels the prompt; a second one ends the agent at once.
 
 exit codes: 0 end_turn, 1 the agent failed, 2 usage, 3 refusal, 4 max_tokens,
-5 max_turn_requests, 6 end_turn, but something was rejected because nobody could be asked,
-130 cancelled, 143 ended by SIGTERM
+5 max_turn_requests, 6 end_turn, but something was rejected because
+nobody could be asked, 129 ended by SIGHUP, 130 cancelled, 143 ended by SIGTERM
 
 with --json, standard output has one JSON object a line, by "type":
-  session      sessionId, agent, agentInfo, opened ("new", "load" or "resume"), reason
+  session      sessionId, agent, agentInfo, reason, opened ("new", "load" or
+               "resume")
   update       sessionId, update: as ACP's session/update has it
-  permission   sessionId, request, optionId: the option chosen, null if it was rejected
+  permission   sessionId, request, optionId: the option chosen, null if it was
+               rejected
   result       sessionId, stopReason, text
-  error        error: its class, message, and code, data or exitCode where there is one
+  error        error: its class, message, and code, data or exitCode where there
+               is one
 """
 
 
@@ -198,3 +202,25 @@ def kinds_of(text: str) -> tuple[str, ...]:
         message = f"{', '.join(map(repr, unknown))} is no kind; use {', '.join(KINDS)} or all"
         raise argparse.ArgumentTypeError(message)
     return kinds
+
+
+def remote_token(file: str | None) -> str | None:
+    """The token of the file's first line, with or without a name; None if there is no token.
+
+    Taken out of the environment, which agents and their commands inherit. Raises MisuseError.
+    """
+    from codex_acp.adapter.network.tokens import TOKEN_VARIABLE
+
+    found = os.environ.pop(TOKEN_VARIABLE, None)
+    if file is None:
+        return found or None
+    try:
+        lines = Path(file).read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"the token file {file!r} cannot be read: {error}"
+        raise MisuseError(msg) from error
+    words = next((line.split() for line in lines if line.strip() and line[0] != "#"), [])
+    if not words:
+        msg = f"the token file {file!r} has no token"
+        raise MisuseError(msg)
+    return words[0] if len(words) == 1 else words[1]

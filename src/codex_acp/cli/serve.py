@@ -9,6 +9,7 @@ import gc
 import os
 import sys
 
+from codex_acp._pydantic import leave_out
 from codex_acp.cli.logs import LogFile, chosen_level, start_logging
 from codex_acp.cli.stderr import complain
 from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
@@ -50,8 +51,8 @@ TRANSCRIPT_VARIABLE = "CODEX_ACP_TRANSCRIPT"
 """See `transcript_path`; looked for here, since without one nothing of a transcript is loaded."""
 
 TERMINAL_HINT = (
-    "codex-acp-sdk: this is an ACP agent; it speaks JSON-RPC on standard input and output and is "
-    "started by an editor.\nTry `codex-acp-sdk demo` or `codex-acp-sdk --help`; Ctrl-D ends it."
+    "codex-acp-sdk: this is an ACP agent, which an editor starts and speaks with.\n"
+    "Try `codex-acp-sdk demo`, `chat` or `help`; Ctrl-D ends it."
 )
 """For somebody who starts it by hand and would see nothing at all."""
 
@@ -94,6 +95,7 @@ def serve(
     spawned = None if own_codex else _spawn(options)
     # Imports make much and leave little; run_stdio enables it again when they are done.
     gc.disable()
+    leave_out()
     try:
         start_logging(level, log)
         if network is not None:

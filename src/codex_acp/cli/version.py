@@ -5,7 +5,6 @@ from __future__ import annotations
 from codex_acp._version import __version__
 from codex_acp.acp._generated.version import SCHEMA_PACKAGE as ACP_PACKAGE
 from codex_acp.acp._generated.version import SCHEMA_VERSION as ACP_VERSION
-from codex_acp.acp.capabilities import PROTOCOL_VERSION
 from codex_acp.codex._generated.version import SCHEMA_PACKAGE as CODEX_PACKAGE
 from codex_acp.codex._generated.version import SCHEMA_VERSION as CODEX_VERSION
 from codex_acp.codex.connection.codex_binary import find_codex
@@ -37,7 +36,7 @@ def version_text(codex: str | None = None) -> tuple[str, int]:
     text = (
         f"codex-acp-sdk {__version__}\n"
         f"Codex schema  {CODEX_VERSION} ({_shown(CODEX_PACKAGE)})\n"
-        f"ACP schema    v{PROTOCOL_VERSION} ({_shown(ACP_PACKAGE)} {ACP_VERSION})\n"
+        f"ACP schema    v1 and v2 ({_shown(ACP_PACKAGE)} {ACP_VERSION})\n"
         f"Codex binary  {binary}\n"
     )
     return text, code

@@ -1,25 +1,22 @@
 """How a program says who answers the app-server's requests: handlers, tools, a policy.
 
-Owns the part of `CodexClient` for that, with a typed signature for each method, and that a policy
-hears of each thread that begins. Must not know the connection. A test holds that every server
-request of the schema has its signatures here.
+Owns the part of `CodexClient` for that, and that a policy hears of each thread that begins. The
+typed forms of `handle` are generated. Must not know how a request arrives.
 """
 
 from __future__ import annotations
 
 from codex_acp._typing import overload
-from codex_acp.codex.approvals.approval_methods import APPROVAL_METHODS
+from codex_acp.codex._generated.handler_registration import HandlerRegistration
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.errors import InvalidPayload, MisuseError
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
-    from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
+    from typing import Any, Final, TypeVar
 
-    from codex_acp.codex._generated import models
-    from codex_acp.codex._generated import server_requests as asked
-    from codex_acp.codex._generated.server_requests import RequestHandlers, ServerRequest
+    from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals.handler_guard import HandlerGuard
     from codex_acp.codex.approvals.policies import Policy
     from codex_acp.codex.approvals.policy_runner import PolicyRunner
@@ -28,33 +25,28 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.wire.model import WireModel
 
-    _Request = TypeVar("_Request")
-    _Answer = TypeVar("_Answer")
     _Function = TypeVar("_Function", bound=Callable[..., object])
 
-    Handler: TypeAlias = Callable[[_Request], Awaitable[_Answer] | _Answer]
-    """A handler: async, or a plain function that runs in a thread of its own."""
-
-    class Registers(Protocol[_Request, _Answer]):
-        """A decorator for a handler; gives it back as it is."""
-
-        @overload
-        def __call__(
-            self, handler: Callable[[_Request], Awaitable[_Answer]], /
-        ) -> Callable[[_Request], Awaitable[_Answer]]: ...
-        @overload
-        def __call__(
-            self, handler: Callable[[_Request], _Answer], /
-        ) -> Callable[[_Request], _Answer]: ...
-
-
 TOOL_CALL: Final = "item/tool/call"
+
+APPROVAL_METHODS: Final = frozenset(
+    {
+        "applyPatchApproval",
+        "execCommandApproval",
+        "item/commandExecution/requestApproval",
+        "item/fileChange/requestApproval",
+        "item/permissions/requestApproval",
+        "item/tool/requestUserInput",
+        "mcpServer/elicitation/request",
+    }
+)
+"""The server requests that may ask whether an action may run."""
 
 BEGIN_A_THREAD: Final = frozenset({"thread/start", "thread/resume", "thread/fork"})
 """Methods whose result tells the settings of a thread: whether Codex will ask at all."""
 
 
-class RequestApi(AppServerConnection):
+class RequestApi(HandlerRegistration, AppServerConnection):
     """The side of `CodexClient` that answers."""
 
     _policy: PolicyRunner | None = None
@@ -62,180 +54,6 @@ class RequestApi(AppServerConnection):
     _handles_others = False
     _handles_tool_calls = False
     _tool_calls: ToolCalls | None = None
-
-    @overload
-    def handle(
-        self,
-        method: Literal["item/commandExecution/requestApproval"],
-        handler: Handler[
-            asked.ItemCommandExecutionRequestApproval,
-            models.CommandExecutionRequestApprovalResponse,
-        ],
-    ) -> None: ...
-    @overload
-    def handle(
-        self,
-        method: Literal["item/commandExecution/requestApproval"],
-    ) -> Registers[
-        asked.ItemCommandExecutionRequestApproval, models.CommandExecutionRequestApprovalResponse
-    ]: ...
-    @overload
-    def handle(
-        self,
-        method: Literal["item/fileChange/requestApproval"],
-        handler: Handler[
-            asked.ItemFileChangeRequestApproval, models.FileChangeRequestApprovalResponse
-        ],
-    ) -> None: ...
-    @overload
-    def handle(
-        self,
-        method: Literal["item/fileChange/requestApproval"],
-    ) -> Registers[
-        asked.ItemFileChangeRequestApproval, models.FileChangeRequestApprovalResponse
-    ]: ...
-    @overload
-    def handle(
-        self,
-        method: Literal["item/tool/requestUserInput"],
-        handler: Handler[asked.ItemToolRequestUserInput, models.ToolRequestUserInputResponse],
-    ) -> None: ...
-    @overload
-    def handle(
-        self,
-        method: Literal["item/tool/requestUserInput"],
-    ) -> Registers[asked.ItemToolRequestUserInput, models.ToolRequestUserInputResponse]: ...
-    @overload
-    def handle(
-        self,
-        method: Literal["mcpServer/elicitation/request"],
-        handler: Handler[
-            asked.McpServerElicitationRequest, models.McpServerElicitationRequestResponse
-        ],
-    ) -> None: ...
-    @overload
-    def handle(
-        self,
-        method: Literal["mcpServer/elicitation/request"],
-    ) -> Registers[
-        asked.McpServerElicitationRequest, models.McpServerElicitationRequestResponse
-    ]: ...
-    @overload
-    def handle(
-        self,
-        method: Literal["item/permissions/requestApproval"],
-        handler: Handler[
-            asked.ItemPermissionsRequestApproval, models.PermissionsRequestApprovalResponse
-        ],
-    ) -> None: ...
-    @overload
-    def handle(
-        self,
-        method: Literal["item/permissions/requestApproval"],
-    ) -> Registers[
-        asked.ItemPermissionsRequestApproval, models.PermissionsRequestApprovalResponse
-    ]: ...
-    @overload
-    def handle(
-        self,
-        method: Literal["item/tool/call"],
-        handler: Handler[asked.ItemToolCall, models.DynamicToolCallResponse],
-    ) -> None: ...
-    @overload
-    def handle(
-        self,
-        method: Literal["item/tool/call"],
-    ) -> Registers[asked.ItemToolCall, models.DynamicToolCallResponse]: ...
-    @overload
-    def handle(
-        self,
-        method: Literal["account/chatgptAuthTokens/refresh"],
-        handler: Handler[
-            asked.AccountChatgptAuthTokensRefresh, models.ChatgptAuthTokensRefreshResponse
-        ],
-    ) -> None: ...
-    @overload
-    def handle(
-        self,
-        method: Literal["account/chatgptAuthTokens/refresh"],
-    ) -> Registers[
-        asked.AccountChatgptAuthTokensRefresh, models.ChatgptAuthTokensRefreshResponse
-    ]: ...
-    @overload
-    def handle(
-        self,
-        method: Literal["attestation/generate"],
-        handler: Handler[asked.AttestationGenerate, models.AttestationGenerateResponse],
-    ) -> None: ...
-    @overload
-    def handle(
-        self,
-        method: Literal["attestation/generate"],
-    ) -> Registers[asked.AttestationGenerate, models.AttestationGenerateResponse]: ...
-    @overload
-    def handle(
-        self,
-        method: Literal["currentTime/read"],
-        handler: Handler[asked.CurrentTimeRead, models.CurrentTimeReadResponse],
-    ) -> None: ...
-    @overload
-    def handle(
-        self,
-        method: Literal["currentTime/read"],
-    ) -> Registers[asked.CurrentTimeRead, models.CurrentTimeReadResponse]: ...
-    @overload
-    def handle(
-        self,
-        method: Literal["applyPatchApproval"],
-        handler: Handler[asked.ApplyPatchApproval, models.ApplyPatchApprovalResponse],
-    ) -> None: ...
-    @overload
-    def handle(
-        self,
-        method: Literal["applyPatchApproval"],
-    ) -> Registers[asked.ApplyPatchApproval, models.ApplyPatchApprovalResponse]: ...
-    @overload
-    def handle(
-        self,
-        method: Literal["execCommandApproval"],
-        handler: Handler[asked.ExecCommandApproval, models.ExecCommandApprovalResponse],
-    ) -> None: ...
-    @overload
-    def handle(
-        self,
-        method: Literal["execCommandApproval"],
-    ) -> Registers[asked.ExecCommandApproval, models.ExecCommandApprovalResponse]: ...
-    @overload
-    def handle(self, method: RequestHandlers) -> None: ...
-    def handle(self, method: Any, handler: Any = None) -> Any:
-        """Register the handler of a method; a later one replaces an earlier one.
-
-        ``codex.handle("currentTime/read", read_clock)``, ``@codex.handle("currentTime/read")``
-        above the function, or a mapping of several. The handler gets the typed request and returns
-        the method's result model. An async one runs in a task of its own, after all that came in
-        the same read was delivered to the sinks; any other one in a thread of its own: neither
-        holds up the reader, and both may call back into the client. It raises RpcError to answer
-        with that error; whatever else it raises becomes the method's refusal, or ``-32000`` where
-        there is none. Without a handler a request is refused at once. So are, without the handler
-        being asked, approvals that share thread and item id with one that is open or was allowed:
-        the model chooses these ids, and Codex would take one answer for the other (the handler of
-        the open one is cancelled, a turn with an allowed one is interrupted).
-
-        Raises MisuseError for an unknown method, and for ``item/tool/call`` if tools are in use.
-        """
-        if not isinstance(method, str):
-            for name, function in method.items():
-                self._register(name, function)
-            return None
-        if handler is not None:
-            self._register(method, handler)
-            return None
-
-        def register(function: Any) -> Any:
-            self._register(method, function)
-            return function
-
-        return register
 
     def _register(self, method: str, handler: Any) -> None:
         from codex_acp.codex.approvals.callbacks import as_async

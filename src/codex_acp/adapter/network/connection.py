@@ -364,6 +364,10 @@ class NetworkConnection:
             raise _shown_elsewhere(session_id)
         return session
 
+    def agent_of(self, session_id: str) -> CodexAgent:
+        """The agent that such a session is on. Raises as `shown`."""
+        return self.shown(session_id).agent
+
     # A client that does not read.
 
     def _full(self, full: bool) -> None:

@@ -97,7 +97,7 @@ class Hub:
             ours.requests() if 1 in self._versions else None,
             ours.notifications() if 1 in self._versions else None,
             unstable=ours.unstable(),
-            extensions=extensions_of(lambda session_id: ours.shown(session_id).agent, 1),
+            extensions=extensions_of(ours.agent_of, 1),
             v2=(lambda: _in_v2(ours)) if 2 in self._versions else None,
         )
 
@@ -153,6 +153,8 @@ class Hub:
 
 
 def _in_v2(connection: NetworkConnection) -> AgentHandlers:
-    from codex_acp.adapter.network.connection_v2 import handlers_of_v2
+    """Loaded with the first client that speaks v2."""
+    from codex_acp.adapter.agent_v2 import AgentInV2
 
-    return handlers_of_v2(connection)
+    agent = AgentInV2(connection, connection.agent_of)
+    return agent.handlers(extensions_of(connection.agent_of, 2))

@@ -349,6 +349,11 @@ class NetworkSession:
         session = self._session
         return session is not None and session_id in session.sub_agents
 
+    def has_started(self, session_id: str) -> bool:
+        """Whether Codex says so: see `SubAgents.has_started`."""
+        session = self._session
+        return session is not None and session.sub_agents.has_started(session_id)
+
     def _lost(self) -> Sequence[SessionEvent]:
         count = self._journal.dropped
         if not count:

@@ -47,6 +47,10 @@ class Owners:
         made_by = self._of.get(session_id)
         return made_by == owner if made_by is not None else not self._are_several()
 
+    def knows(self, session_id: str) -> bool:
+        """Whether it is written down whose a session is."""
+        return session_id in self._of
+
     def made(self, owner: str, session_id: str) -> None:
         """A session was made by this owner."""
         if not self._are_several() or self._of.get(session_id) == owner:

@@ -114,9 +114,16 @@ class Registry:
             await self._closed.wait()
 
     def owned(self, owner: str, session_id: str) -> bool:
-        """Whether a session is this owner's, open or only stored, however its id is spelled."""
+        """Whether a session is this owner's, open or only stored, however its id is spelled.
+
+        A sub-agent's is where Codex says that it was started; a model can name any.
+        """
         session_id = canonical_id(session_id)
-        session = self.sessions.get(session_id) or self.above(session_id)
+        session = self.sessions.get(session_id)
+        if session is None and not self.owners.knows(session_id):
+            session = self.above(session_id)
+            if session is not None and not session.has_started(session_id):
+                return False
         if session is not None:
             return session.owner == owner
         return self.owners.owns(owner, session_id)

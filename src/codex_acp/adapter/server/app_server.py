@@ -158,7 +158,11 @@ class AppServer:
             check_version(await to_thread.run_sync(codex_version, path, abandon_on_cancel=True))
         except LaunchError as refused:
             return str(refused)
-        return f"{path!r} did not start as a Codex app-server: {error}"
+        said = str(error).partition("\n\nStack backtrace:")[0]
+        return (
+            f"{path!r} did not start as a Codex app-server; `codex-acp-sdk doctor` in a terminal "
+            f"looks for the reason: {said}"
+        )
 
     def _spawn(self) -> ChildProcess:
         wait = self._restarts.seconds_to_wait(monotonic())

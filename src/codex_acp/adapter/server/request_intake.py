@@ -43,7 +43,7 @@ class RequestIntake(NotificationSink):
     def __init__(
         self, client: AppServerConnection, make_runner: Callable[[Items], ServerRequestRunner]
     ) -> None:
-        self.items = Items()
+        self.items = Items(client.opened_threads)
         self.mcp = McpStartups()
         self._openings: dict[str, asyncio.Event] = {}
         self._client = client

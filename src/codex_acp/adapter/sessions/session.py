@@ -17,6 +17,7 @@ from codex_acp.adapter.prompts.prompts import Prompts
 from codex_acp.adapter.prompts.turn_calls import TurnCalls, start_refused
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, item_of, turn_of
 from codex_acp.adapter.sessions.activity import SessionActivity, stop_command
+from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.prompt_message import prompt_message, refused
 from codex_acp.adapter.sessions.shown_thread import ShownThread
 from codex_acp.adapter.sub_agents.sub_agents import SubAgents
@@ -52,8 +53,8 @@ class Session:
     """A thread on one app-server, as a sink of its notifications once it is told to `follow`.
 
     ``spawn`` starts a task that may outlive a request. ``on_cancel`` settles what is asked of the
-    person. ``state`` is what the mapping remembers of a replay, which goes on here. All methods
-    run on the event loop's thread.
+    person, ``may_have`` is for its `SubAgents`. ``state`` is what the mapping remembers of a
+    replay, which goes on here. All methods run on the event loop's thread.
     """
 
     def __init__(
@@ -66,12 +67,14 @@ class Session:
         on_cancel: Callable[[], None] | None = None,
         *,
         state: SessionState | None = None,
+        may_have: Callable[[str], bool],
     ) -> None:
         self.id = session_id
         self.commands: Commands | None = None
         """What a prompt may be instead of a message; None: every prompt is one."""
         self.lost: str | None = None
         """Why nothing can be asked of Codex any more; None: it can."""
+        self._stopping = False
         self._codex = codex
         self._on_cancel = on_cancel
         self._outflow = outflow
@@ -79,8 +82,9 @@ class Session:
         self._thread = ShownThread(codex, self._state, self)
         self.activity = SessionActivity(self._tell_activity)
         self.sub_agents = SubAgents(
-            session_id, codex, outflow, self._state, say=self.say, may_note=self._prompt_runs
-        )
+            session_id, codex, outflow, self._state, say=self.say, may_note=self._prompt_runs,
+            may_have=may_have,
+        )  # fmt: skip
         self._used_before: TokenUsageBreakdown | None = None
         self._calls = TurnCalls(codex, session_id)
         self.prompts = Prompts(self._calls, self, spawn)
@@ -108,10 +112,12 @@ class Session:
         While another one runs it is steered into that one's turn, where Codex allows it, and ends
         with it; else it waits, unless it ``joins`` (NothingRuns).
 
-        Raises RpcError: -32602 for content that cannot be sent, -32600
-        when too many wait, -32603 when the turn failed or Codex is gone; NotTaken if that was so
-        before it had read anything of the prompt.
+        Raises RpcError: -32602 for content that cannot be sent, -32002 while the session is being
+        closed, -32600 when too many wait, -32603 when the turn failed or Codex is gone; NotTaken if
+        that was so before it had read anything of the prompt.
         """
+        if self._stopping and (early is None or not early.has_place):
+            raise unknown_session(self.id)
         if self.lost is not None and (early is None or not early.has_place):
             raise NotTaken(INTERNAL_ERROR, self.lost)
         end, usage, untaken = await self.prompts.run(
@@ -146,10 +152,18 @@ class Session:
         self.sub_agents.shown_to_another()
 
     async def stop(self) -> None:
-        """As `cancel`, and wait until every prompt is answered, and no sub-agent works."""
-        self.cancel()
-        await self.prompts.settled()
-        await self.sub_agents.settled()
+        """As `cancel`, and wait until every prompt is answered, and no sub-agent works.
+
+        It takes no prompt any more, unless this is given up.
+        """
+        self._stopping = True
+        try:
+            self.cancel()
+            await self.prompts.settled()
+            await self.sub_agents.settled()
+        except BaseException:
+            self._stopping = False
+            raise
 
     def detach(self) -> None:
         """Hear and send nothing more of the thread."""

@@ -192,6 +192,10 @@ class Sessions:
         """
         connection = self._newest()
         self.close(session_id)
+        if held is not None:  # a thread that there was, so that a model can have named it
+            for each in self._open.values():
+                if each.session is not None:
+                    each.session.sub_agents.forget(session_id)
         held = held or HeldNotifications(connection.codex, session_id)
         held.keep(connection.threadless.take(session_id))
         self._open[session_id] = OpenSession(
@@ -275,6 +279,7 @@ class Sessions:
             audience.features,
             self._on_cancel(session_id, opened.connection),
             state=opened.state,
+            may_have=lambda thread_id: self._may_have(session_id, thread_id),
         )
         if self._on_known is not None:
             self._on_known(session, opened)
@@ -296,9 +301,22 @@ class Sessions:
         return cancelled
 
     def not_below(self, session_id: str) -> None:
-        """Raises RpcError -32602 for a sub-agent's session: its work is the agent's to give."""
-        if self._root_of(canonical_id(session_id)) is not None:
+        """Raises RpcError -32602 for a sub-agent's session: its work is the agent's to give.
+
+        A thread that a model has only named may be opened: that takes it out of where it was named.
+        """
+        thread_id = canonical_id(session_id)
+        root = self._root_of(thread_id)
+        if root is not None and root.sub_agents.has_started(thread_id):
             raise sub_agent_session(session_id)
+
+    def _may_have(self, session_id: str, thread_id: str) -> bool:
+        """Whether a thread may be below a session: no client has opened it, and no other has it."""
+        connection = self._open[session_id].connection
+        if thread_id in connection.codex.opened_threads:
+            return False
+        above = connection.events.items.ancestors_of(thread_id)
+        return next((each for each in above if each in self._open), session_id) == session_id
 
     def _root_of(self, thread_id: str) -> Session | None:
         """The open session below which a sub-agent's thread is; None if it is none's."""

@@ -50,6 +50,8 @@ class SubAgentHistories:
             known = self.agents.get(agent.thread_id)
             if known is not None:
                 known.title = known.title or agent.title
+            elif not agent.started:
+                continue  # a model may have named any thread that is stored
             elif agent.thread_id != self._session_id and len(self.agents) < MAX_SHOWN:
                 self.agents[agent.thread_id] = agent
                 if not self._client.subagents and thread_id == self._session_id:

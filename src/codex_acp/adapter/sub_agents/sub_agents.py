@@ -34,7 +34,8 @@ MAX_SHOWN: Final = 64
 class SubAgents:
     """``state`` is what the mapping remembers of the session, ``say`` tells its person a line.
 
-    ``may_note`` says whether a tool call of the session may be changed now.
+    ``may_note`` says whether a tool call of the session may be changed now, ``may_have`` whether a
+    thread that is named can be below it: a model can name any.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class SubAgents:
         *,
         say: Callable[[str], None],
         may_note: Callable[[], bool],
+        may_have: Callable[[str], bool],
     ) -> None:
         self._session_id = session_id
         self._codex = codex
@@ -53,16 +55,32 @@ class SubAgents:
         self._state = state
         self._say = say
         self._may_note = may_note
+        self._may_have = may_have
         self._sinks: dict[str, SubAgentSink] = {}
         self.outlets: dict[str, NotesOutlet] = {}
         """By tool call, where lines go; without any there is nothing to be `told`."""
         self._told_of_more = False
         self._changed = asyncio.Event()
-        for agent in state.sub_agents.values():  # those of a history
-            self._follow(agent)
+        for agent in list(state.sub_agents.values()):  # those of a history
+            if may_have(agent.thread_id):
+                self._follow(agent)
+            else:
+                del state.sub_agents[agent.thread_id]
 
     def __contains__(self, thread_id: object) -> bool:
         return thread_id in self._state.sub_agents
+
+    def has_started(self, thread_id: str) -> bool:
+        """Whether Codex says that one was started here, so that it is nobody else's."""
+        agent = self._state.sub_agents.get(thread_id)
+        return agent is not None and agent.started
+
+    def forget(self, thread_id: str) -> None:
+        """It is opened as a session of its own."""
+        agent = self._state.sub_agents.pop(thread_id, None)
+        if agent is not None:
+            self._sinks.pop(thread_id).detach()
+            self._wake()
 
     @property
     def threads(self) -> tuple[str, ...]:
@@ -120,6 +138,8 @@ class SubAgents:
             return
         if agent.thread_id in known:
             self._more_of(known[agent.thread_id], agent)
+        elif not self._may_have(agent.thread_id):
+            return
         elif len(known) < MAX_SHOWN:
             known[agent.thread_id] = agent
             self._follow(agent)
@@ -129,6 +149,7 @@ class SubAgents:
             self._say(f"What more than {MAX_SHOWN} sub-agents of this session do is not shown")
 
     def _more_of(self, known: SubAgent, agent: SubAgent) -> None:
+        known.started = known.started or agent.started
         if (agent.title and not known.title) or (agent.description and not known.description):
             known.title = known.title or agent.title
             known.description = known.description or agent.description

@@ -145,6 +145,11 @@ def _look_at_folder(findings: list[Finding], path: Path, named: bool, name: str)
         text = f"{path} cannot be {' or '.join(missing)}; it belongs to {owner}"
         findings.append(problem(check, text, f"chown it, or name another one with {name}"))
         return os.access(path, os.R_OK | os.X_OK)
+    disk = os.statvfs(path)
+    if disk.f_blocks and not disk.f_bavail:
+        text = f"there is no room left on the disk of {path}: Codex cannot keep sessions there"
+        findings.append(problem(check, text, f"make room, or name another one with {name}"))
+        return True
     if found.st_uid != os.geteuid():
         text = f"{path} belongs to {owner}, and this is {_owner(os.geteuid())}"
         findings.append(warning(check, text, f"use a home of your own: set {name}"))

@@ -15,17 +15,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DESCRIPTION: Final = """\
-Show a transcript: what was asked, how it was decided and by whom, and what was declined. An agent
-writes one with `codex-acp-sdk --transcript FILE`; with --transcript-wire it holds every message
-of both protocols too. Filters of one kind add up (any of them), of different kinds all must fit."""
+Show a transcript: what was asked, how it was decided and by whom, and what was
+declined. An agent writes one with `codex-acp-sdk --transcript FILE`; with
+--transcript-wire it holds every message of both protocols too. Filters of one
+kind add up (any of them), of different kinds all must fit."""
 
 TYPES: Final = tuple(event.type for event in get_args(TranscriptEvent))
 
 EPILOG: Final = f"""\
 kinds:    {", ".join(KINDS)};
           or one type, for example approval.refused
-decided:  {", ".join(DECIDED[:10])},
-          {", ".join(DECIDED[10:])}
+decided:  {", ".join(DECIDED[:7])},
+          {", ".join(DECIDED[7:12])},
+          {", ".join(DECIDED[12:])}
 
 examples:
   codex-acp-sdk transcript log.jsonl --kind approval,decline

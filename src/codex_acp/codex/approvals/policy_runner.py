@@ -111,7 +111,7 @@ class PolicyRunner(NotificationSink):
         self.policy = policy
         self._client = client
         self._on_refused = on_refused
-        self._items = Items()
+        self._items = Items(client.opened_threads)
         self._ids: ActionIds[_Key] = ActionIds()
         self._open: dict[_Key, _Open] = {}
         self._resolved_early: set[_Key] = set()

@@ -29,6 +29,8 @@ from codex_acp.wire.canonical import same_json
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from codex_acp.codex._generated.models import Thread, ThreadItem, Turn
     from codex_acp.codex._generated.notifications import ServerNotification
 
@@ -72,6 +74,8 @@ class RunningItem:
 class Items:
     """The items, turns and parents of all threads of one app-server connection."""
 
+    opened: Container[str] = frozenset()
+    """Threads that this side has opened: nobody's sub-agents, though a model may name them so."""
     _items: dict[tuple[str, str], RunningItem] = field(default_factory=dict)
     _turns: dict[str, str] = field(default_factory=dict)
     _outer: dict[str, str] = field(default_factory=dict)
@@ -211,10 +215,12 @@ class Items:
     def ancestors_of(self, thread_id: str) -> list[str]:
         """The line of parents of a thread, its own parent first."""
         line: list[str] = []
-        parent = self._parents.get(thread_id)
-        while parent is not None and len(line) < MAX_PARENT_STEPS:
+        while thread_id not in self.opened and len(line) < MAX_PARENT_STEPS:
+            parent = self._parents.get(thread_id)
+            if parent is None:
+                break
             line.append(parent)
-            parent = self._parents.get(parent)
+            thread_id = parent
         return line
 
     def root_of(self, thread_id: str) -> str:

@@ -74,6 +74,7 @@ class AppServerConnection(NotificationApi, CodexCalls):
         if not self._hello.said:
             self._hello.say_early(link)  # before the next lines load an event loop
         from codex_acp.codex.connection.notification_router import NotificationRouter
+        from codex_acp.codex.connection.opened_threads import OpenedThreads
         from codex_acp.codex.connection.server_requests import ServerRequests
         from codex_acp.codex.connection.unknown_parts import UnknownParts
         from codex_acp.transport.connection import Connection
@@ -88,6 +89,8 @@ class AppServerConnection(NotificationApi, CodexCalls):
         self._unknown = UnknownParts()
         self._requests = ServerRequests(on_refused, self._unknown)
         self._gate = ReadingGate(self._connection.pause_reading, self._connection.resume_reading)
+        self.opened_threads = OpenedThreads()
+        """Those that this side has opened: none of them is another's sub-agent."""
         self._started = False
         self._shaken = False
         self._answer: JsonValue = None
@@ -216,6 +219,13 @@ class AppServerConnection(NotificationApi, CodexCalls):
     ) -> JsonValue:
         if not self._started and not self.closed:
             raise MisuseError(NOT_CONNECTED)
+        result = await self._answered(method, params, written=written)
+        self.opened_threads.answered(method, result)
+        return result
+
+    async def _answered(
+        self, method: str, params: EncodedJson | None, *, written: bool
+    ) -> JsonValue:
         with self._gate:
             try:
                 return await self._connection.call(method, params, written=written)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 import anyio
 
 from codex_acp.codex._generated.models import TurnInterruptParams, TurnSteerParams
+from codex_acp.codex._generated.notifications import ErrorEvent
 from codex_acp.codex.threads.inputs import user_input
 from codex_acp.codex.threads.notification_stream import NotificationStream
 from codex_acp.codex.threads.results import RunResult, TurnRecord, turn_of
@@ -131,11 +132,17 @@ class Turn(Generic[T]):
     async def result(self) -> RunResult[T]:
         """Wait for the end, and give the whole; may be called again.
 
+        That Codex tries again to reach its model, which may last, is logged as a warning.
+
         Raises TurnFailed and TurnInterrupted if the turn did not complete, OutputInvalid if its
         text is not the output type, and as iterating does. MisuseError if the turn was left.
         """
-        async for _event in self:
-            pass
+        async for event in self:
+            if isinstance(event, ErrorEvent) and event.params.will_retry:
+                # Without a network Codex tries for ever, and nobody else would say why it waits.
+                logger.warning(
+                    "Codex tries again in turn %s: %r", self.id, event.params.error.message
+                )
         result = self.so_far
         if self._record.ended is None:
             message = "the turn was left before its end; nobody hears what became of it"

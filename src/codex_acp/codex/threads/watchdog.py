@@ -77,7 +77,7 @@ class TurnWatchdog(NotificationSink):
         self._after = after
         self._report = report
         self._clock = clock
-        self._items = Items()
+        self._items = Items(client.opened_threads)
         self._heard: dict[_Turn, float] = {}
         self._reported: set[_Turn] = set()
         client.subscribe_all(self)

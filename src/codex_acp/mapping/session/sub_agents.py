@@ -48,6 +48,8 @@ class SubAgent:
     description: str | None = None
     turn_id: str | None = None
     """What runs in it."""
+    started: bool = False
+    """Whether Codex says that it was started there; else a model may have named any thread."""
 
 
 def named_by(thread_id: str, item: JsonValue) -> Iterator[SubAgent]:
@@ -57,17 +59,20 @@ def named_by(thread_id: str, item: JsonValue) -> Iterator[SubAgent]:
     call_id, kind = _text(item.get("id")) or "", item.get("type")
     if kind == "collabAgentToolCall":
         receivers = item.get("receiverThreadIds")
-        prompt = _text(item.get("prompt")) if item.get("tool") == "spawnAgent" else None
+        started = item.get("tool") == "spawnAgent"
+        prompt = _text(item.get("prompt")) if started else None
         description = prompt and shortened(visible(prompt, multiline=True), DESCRIPTION_LIMIT)
         for receiver in receivers if isinstance(receivers, list) else ():
             if isinstance(receiver, str) and receiver:
-                yield SubAgent(receiver, thread_id, call_id, description=description)
+                yield SubAgent(
+                    receiver, thread_id, call_id, description=description, started=started
+                )
     elif kind == "subAgentActivity":
         child, path = _text(item.get("agentThreadId")), _text(item.get("agentPath")) or ""
         names = [name for name in path.split("/") if name]
         if child and names != [_ROOT]:
             title = shortened(visible(names[-1]), TITLE_LIMIT) if names else None
-            yield SubAgent(child, thread_id, call_id, title=title)
+            yield SubAgent(child, thread_id, call_id, title=title, started=True)
 
 
 def told_in_child(event: SessionEvent, agent: SubAgent) -> SessionEvent:
