@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from codex_acp.acp._generated.v2.methods import STABLE_MODELS
-from codex_acp.acp.as_v1.diffs import diffs
+from codex_acp.acp.as_v1.tool_calls import diffs
 from codex_acp.acp.as_v1.updates import Updates
 from codex_acp.acp.types import UnknownVariant
 from codex_acp.wire.codec import plain

@@ -79,6 +79,12 @@ def test_the_configuration_is_given_setting_by_setting() -> None:
         {"shell_environment_policy": {"set": {"DB_PASSWD": "s3cret"}}},
         {"shell_environment_policy": {"set": {"A B": "1", "AWS_ACCESS_KEY": "s3cret"}}},
         {"list": [{"credential": "s3cret"}]},
+        {"mcp_servers": {"n": {"command": "c", "args": ["s3cret"]}}},
+        {"mcp_servers": {"n": {"command": "c", "args": ["--api-key", "s3cret"]}}},
+        {"mcp_servers": {"a b": {"command": "c", "args": ["s3cret"]}}},
+        {"mcp_servers": {"n": {"url": "https://here/mcp?sig=s3cret"}}},
+        {"mcp_servers": {"a b": {"url": "https://me:s3cret@here/mcp"}}},
+        {"model_providers": {"p": {"name": "p", "base_url": "https://me:s3cret@here/v1"}}},
     ],
 )
 def test_what_may_be_secret_stands_on_no_command_line(config: dict[str, Any]) -> None:

@@ -120,6 +120,15 @@ def test_every_variable_and_level_is_named() -> None:
         assert f"`{name}`" in text, name
 
 
+def test_a_file_that_a_contributor_is_sent_to_is_there() -> None:
+    maps = (ROOT / "ARCHITECTURE.md", DOCS / "contributing.md", *(DOCS / "recipes").glob("*.md"))
+    paths = re.compile(r"`((?:\w+/)+(?:\w+\.(?:py|md))?)`")
+    named = {path for page in maps for path in paths.findall(page.read_text())} - {"_generated/"}
+    places = (ROOT, ROOT / "src" / "codex_acp")
+    assert {p for p in named if not any((place / p).exists() for place in places)} == set()
+    assert len(named) > 40
+
+
 def test_every_session_of_nox_is_named_and_there() -> None:
     text = (DOCS / "contributing.md").read_text().partition("\n## Sessions of nox\n")[2]
     rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| [a-z]", text, re.MULTILINE)

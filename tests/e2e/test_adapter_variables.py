@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from codex_acp.testing import ScriptedModel, Text
+from codex_acp.testing import McpTool, ScriptedMcpServer, ScriptedModel, Text, mcp_call
 from tests.e2e.adapter_bench import COMMAND
 from tests.e2e.either_version import EitherVersion
 
@@ -17,6 +17,7 @@ pytestmark = pytest.mark.e2e
 
 NEEDS_LOGIN = {"model_providers": {"scripted": {"requires_openai_auth": True}}}
 LOGIN_NEEDED = -32000
+FAR = "http://127.0.0.1:9/mcp"
 
 
 def mode_of(answer: dict[str, Any]) -> str:
@@ -91,6 +92,27 @@ def test_what_the_variables_hold_is_in_no_environment_of_codex_and_its_commands(
         opened(it)
         found = Path(f"/proc/{it.adapter.codex()}/environ").read_bytes()
         assert b"PATH=" in found
+        assert b"s3cret" not in found
+
+
+@pytest.mark.attack("client")
+def test_what_a_server_is_called_with_is_on_no_command_line_of_codex(tmp_path: Path) -> None:
+    server = ScriptedMcpServer(tmp_path, [McpTool("act", read_only=True, text="Done.")])
+    config = {"mcp_servers": {"notes": server.config, "far": {"url": f"{FAR}?sig=s3cret-url"}}}
+    act = [mcp_call("notes", "act")]
+    with EitherVersion(
+        1, [act, [Text("One.")], act, [Text("Two.")]], env={"CODEX_CONFIG": json.dumps(config)}
+    ) as it:
+        session = it.new()
+        assert it.prompt(session, "Act.").endswith("One.")
+        shown = it.prompt(session, "/mcp reconnect")
+        assert "**notes**: `act`" in shown
+        assert "s3cret" not in shown + str(it.adapter.messages)
+        assert it.prompt(session, "Act.").endswith("Two.")
+        assert len(server.received("tools/call")) == 2
+        found = Path(f"/proc/{it.adapter.codex()}/cmdline").read_bytes()
+        assert b"mcp_servers.notes.command" in found
+        assert str(tmp_path).encode() not in found
         assert b"s3cret" not in found
 
 

@@ -7,10 +7,12 @@ import sys
 from importlib import import_module
 from typing import Any
 
+import pydantic_core
 import pytest
 from pydantic import VERSION, BaseModel, TypeAdapter
 from pydantic_core import SchemaSerializer, SchemaValidator
 
+from codex_acp import _pydantic
 from codex_acp.wire import lazy
 from codex_acp.wire.schemas import definitions
 
@@ -68,6 +70,8 @@ def test_each_class_validates_with_the_generated_schema(tree: str) -> None:
 
 def test_the_installed_pydantic_was_tested() -> None:
     assert lazy.IS_TESTED, f"run `nox -s pydantic`, then add {VERSION} to TESTED"
+    core = pydantic_core.__version__
+    assert core.rpartition(".")[0] in _pydantic.TESTED, f"add {core} to those tested by themselves"
 
 
 A_VERSION_TO_COME = """

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from codex_acp.adapter.load_ahead import FOR_A_PROMPT, LATER, V1
 from codex_acp.testing import AppServerScript, ScriptedCodex
 
 
@@ -59,6 +60,16 @@ def test_a_registry_loads_no_model() -> None:
 def test_the_agent_that_waits_for_its_client_has_loaded_no_model() -> None:
     loaded = _loaded("import codex_acp.cli.serve, codex_acp.adapter.serve")
     assert [name for name in loaded if _is_heavy(name)] == []
+
+
+def test_the_agent_needs_of_pydantic_the_core_alone() -> None:
+    needs = (*FOR_A_PROMPT, *LATER, "codex_acp.adapter.sessions.replay")
+    modules = {name.partition(":")[0] for name in needs}
+    modules |= {name.replace(V1, V1.replace("1", "2")) for name in modules}
+    leave_out = "import codex_acp._pydantic\ncodex_acp._pydantic.leave_out()\n"
+    loaded = _loaded(f"{leave_out}import codex_acp.adapter.serve, {', '.join(sorted(modules))}")
+    found = {name for name in loaded if name.startswith("pydantic")}
+    assert found == {"pydantic_core", "pydantic_core._pydantic_core"}
 
 
 def test_the_agent_of_one_client_loads_nothing_of_the_network() -> None:
@@ -125,5 +136,6 @@ def test_the_first_answers_wait_for_no_model(tmp_path: Path) -> None:
 
 
 def _is_heavy(name: str) -> bool:
-    package = name.split(".", maxsplit=1)[0]
-    return package in {"pydantic", "pydantic_core", "anyio"} or "models" in name.split(".")
+    package, *below = name.split(".")
+    heavy = package in {"pydantic", "anyio"} or (package == "pydantic_core" and below)
+    return bool(heavy) or "models" in below

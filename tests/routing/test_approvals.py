@@ -12,9 +12,9 @@ from codex_acp.codex.approvals.actions import place_of
 from codex_acp.codex.approvals.classify import ApprovalRequest
 from codex_acp.codex.approvals.grants import Once, RememberHost, Session
 from codex_acp.mapping.v1.updates import permission_call
-from codex_acp.routing.announce import tool_call_id
 from codex_acp.routing.approvals import choices, identity_of
 from codex_acp.routing.display import is_plain
+from codex_acp.routing.table import tool_call_id
 from codex_acp.wire.codec import encode
 from tests.support.routing_samples import (
     approval_of,

@@ -106,7 +106,7 @@ from codex_acp.transport.json_decoding import default_loads, standard_loads
 
 assert default_loads() is standard_loads
 threading.Thread(target=__import__, args=("pydantic_core",), daemon=True).start()
-while not hasattr(sys.modules.get("pydantic_core"), "from_json"):
+while not hasattr(sys.modules.get("pydantic_core._pydantic_core"), "from_json"):
     pass
 print(standard_loads(b"[" + b"[]," * 300 + b"1]")[-1])
 """
@@ -114,9 +114,13 @@ print(standard_loads(b"[" + b"[]," * 300 + b"1]")[-1])
 
 def test_a_long_line_does_not_wait_for_a_thread_that_imports_the_decoder(tmp_path: Path) -> None:
     """The decoder is there before its module is: an import would wait for the module."""
-    slow = tmp_path / "pydantic_core.py"
-    slow.write_text(
-        "import json, time\ndef from_json(line, **_): return json.loads(line)\ntime.sleep(3600)\n"
+    slow = tmp_path / "pydantic_core"
+    slow.mkdir()
+    (slow / "_pydantic_core.py").write_text(
+        "import json\ndef from_json(line, **_): return json.loads(line)\n"
+    )
+    (slow / "__init__.py").write_text(
+        "from . import _pydantic_core\n__import__('time').sleep(3600)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", WHILE_ANOTHER_THREAD_IMPORTS_IT],

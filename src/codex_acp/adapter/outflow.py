@@ -212,7 +212,7 @@ class Outflow:
             before = b'{"sessionId":' + encode(session_id) + b',"update":'
             self._prefixes[session_id] = before
         for update in updates:
-            self._side.session_update_encoded(EncodedJson(before + update + b"}"))
+            self._side.session_update_encoded(EncodedJson(b"".join((before, update, b"}"))))
 
     def _begin_chunk(self, message: tuple[str, str, type], text: str) -> None:
         """Hold the first piece of a chunk, which grows until something else is sent."""

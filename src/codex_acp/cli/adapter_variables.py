@@ -59,6 +59,13 @@ _PRIVATE: Final = re.compile(
 )
 """A key whose value no command line may show: other users of the machine can read that."""
 
+_ARGUMENTS: Final = re.compile(r"mcp_servers(?:\.[^.]+\.args)?")
+"""What a server is called with, or a table of servers: a secret of it may look like anything."""
+
+_WHERE: Final = re.compile(r"(?:mcp_servers|model_providers)(?:\.|$)")
+"""Settings that count as well when a thread is opened with them, so that a text which looks like a
+secret can go that way."""
+
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -78,15 +85,19 @@ def read_variables(environment: Mapping[str, str]) -> AdapterVariables:
     config = _object(CONFIG, environment.get(CONFIG))
     arguments: list[str] = []
     private: dict[str, JsonValue] = {}
+    secrets: list[str] = []
     for key, value in _leaves("", config):
-        if any(_PRIVATE.search(part) for part in key.split(".")) or _holds_private(value):
+        named = any(_PRIVATE.search(part) for part in key.split(".")) or _names_private(value)
+        looks = list(_look_private(value)) if _WHERE.match(key) else []
+        secrets += _texts(value) if named else looks
+        if named or looks or _ARGUMENTS.fullmatch(key):
             private[key] = value
         else:
             arguments += ["-c", f"{key}={_toml(key, value)}"]
-    if private:  # each thread is opened with it, which a transcript may record
+    if secrets:  # each thread is opened with it, which a transcript may record
         from codex_acp.transcript.secrets import remember_secrets
 
-        remember_secrets(_texts(list(private.values())))
+        remember_secrets(secrets)
     provider = environment.get(PROVIDER)
     if provider:
         arguments += ["-c", f"model_provider={_toml(PROVIDER, provider)}"]
@@ -136,13 +147,24 @@ def _leaves(path: str, value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield dotted, inner
 
 
-def _holds_private(value: Any) -> bool:
+def _names_private(value: Any) -> bool:
     """Whether a table that stays one has such a key, at any depth."""
     if isinstance(value, list):
-        return any(map(_holds_private, value))
+        return any(map(_names_private, value))
     if not isinstance(value, dict):
         return False
-    return any(_PRIVATE.search(key) or _holds_private(inner) for key, inner in value.items())
+    return any(_PRIVATE.search(key) or _names_private(inner) for key, inner in value.items())
+
+
+def _look_private(value: Any) -> Iterator[str]:
+    """The texts that look like secrets, or stand behind an option that names one."""
+    from codex_acp.transcript.secrets import scrub
+
+    before = ""
+    for text in _texts(value):
+        if scrub(text, len(text)) != text or (before[:1] == "-" and _PRIVATE.search(before)):
+            yield text
+        before = text
 
 
 def _texts(value: Any) -> Iterator[str]:

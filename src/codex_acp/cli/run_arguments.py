@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.cli.directories import add_trust
-from codex_acp.cli.remote_token import remote_token
+from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
     from codex_acp.runtime import AgentSpec
@@ -201,3 +202,26 @@ def kinds_of(text: str) -> tuple[str, ...]:
         message = f"{', '.join(map(repr, unknown))} is no kind; use {', '.join(KINDS)} or all"
         raise argparse.ArgumentTypeError(message)
     return kinds
+
+
+def remote_token(file: str | None) -> str | None:
+    """The token of the file's first line, with or without a name; None if there is no token.
+
+    Taken out of the environment, which agents and their commands inherit. Raises MisuseError.
+    """
+    from codex_acp.adapter.network.tokens import TOKEN_VARIABLE
+
+    found = os.environ.pop(TOKEN_VARIABLE, None)
+    if file is None:
+        return found or None
+    try:
+        lines = Path(file).read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        msg = f"the token file {file!r} cannot be read: {why}"
+        raise MisuseError(msg) from error
+    words = next((line.split() for line in lines if line.strip() and line[0] != "#"), [])
+    if not words:
+        msg = f"the token file {file!r} has no token"
+        raise MisuseError(msg)
+    return words[0] if len(words) == 1 else words[1]

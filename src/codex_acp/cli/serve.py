@@ -9,6 +9,7 @@ import gc
 import os
 import sys
 
+from codex_acp._pydantic import leave_out
 from codex_acp.cli.logs import LogFile, chosen_level, start_logging
 from codex_acp.cli.stderr import complain
 from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
@@ -94,6 +95,7 @@ def serve(
     spawned = None if own_codex else _spawn(options)
     # Imports make much and leave little; run_stdio enables it again when they are done.
     gc.disable()
+    leave_out()
     try:
         start_logging(level, log)
         if network is not None:

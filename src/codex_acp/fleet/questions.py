@@ -7,6 +7,7 @@ worker, which takes no option that the agent did not offer.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from codex_acp.acp.as_v1.values import as_json
@@ -20,7 +21,7 @@ from codex_acp.acp.types import (
     ToolCallUpdate,
     WireModel,
 )
-from codex_acp.errors import CodexAcpError
+from codex_acp.errors import CodexAcpError, InvalidPayload
 from codex_acp.runtime import Permission, ToolCall
 from codex_acp.runtime.elicitations import ask_form, ask_url
 from codex_acp.runtime.permissions import Decision, decide
@@ -100,27 +101,25 @@ async def answer_form(
     callback: FleetFormCallback, task_id: str, question: Mapping[str, JsonValue]
 ) -> tuple[dict[str, JsonValue], bool]:
     """The answer as the protocol has it, and whether it accepts."""
-    form = _asked(SessionFormCreateElicitationRequest, question)
-    return await _told(form, lambda asked: ask_form(lambda same: callback(task_id, same), asked))
+    ask = partial(ask_form, partial(callback, task_id))
+    return await _answer(SessionFormCreateElicitationRequest, question, ask)
 
 
 async def answer_url(
     callback: FleetUrlCallback, task_id: str, question: Mapping[str, JsonValue]
 ) -> tuple[dict[str, JsonValue], bool]:
     """The same for a URL."""
-    page = _asked(SessionUrlCreateElicitationRequest, question)
-    return await _told(page, lambda asked: ask_url(lambda same: callback(task_id, same), asked))
+    ask = partial(ask_url, partial(callback, task_id))
+    return await _answer(SessionUrlCreateElicitationRequest, question, ask)
 
 
-def _asked(model: type[T], question: Mapping[str, JsonValue]) -> T | None:
-    try:
-        return decode(model, question.get("request"), "an elicitation")
-    except CodexAcpError:
-        return None
-
-
-async def _told(
-    asked: T | None, ask: Callable[[T], Awaitable[CreateElicitationResponse]]
+async def _answer(
+    model: type[T],
+    question: Mapping[str, JsonValue],
+    ask: Callable[[T], Awaitable[CreateElicitationResponse]],
 ) -> tuple[dict[str, JsonValue], bool]:
-    answer = CancelCreateElicitationResponse() if asked is None else await ask(asked)
+    try:
+        answer = await ask(decode(model, question.get("request"), "an elicitation"))
+    except InvalidPayload:
+        answer = CancelCreateElicitationResponse()
     return {"answer": as_json(answer)}, isinstance(answer, AcceptCreateElicitationResponse)

@@ -47,7 +47,7 @@ def encode_request(
 ) -> bytes:
     """One request line; ``params`` None leaves the member out."""
     head = _id_head(request_id, version) + b"," + _method(method)
-    return head + b"}\n" if params is None else head + b',"params":' + _one_line(params) + b"}\n"
+    return head + b"}\n" if params is None else _with_params(head, params)
 
 
 def encode_notification(method: str, params: EncodedJson | None, *, version: bool) -> bytes:
@@ -55,7 +55,7 @@ def encode_notification(method: str, params: EncodedJson | None, *, version: boo
     head = _notification_head(method, version)
     if params is None:
         return head + b"}\n"
-    return head + b',"params":' + _one_line(params) + b"}\n"
+    return _with_params(head, params)
 
 
 def encode_result(request_id: RequestId, result: EncodedJson, *, version: bool) -> bytes:
@@ -96,6 +96,11 @@ def _method(method: str) -> bytes:
 @lru_cache(maxsize=_METHOD_CACHE_SIZE)
 def _notification_head(method: str, version: bool) -> bytes:
     return (_VERSION if version else b"{") + _method(method)
+
+
+def _with_params(head: bytes, params: EncodedJson) -> bytes:
+    """The line, its params copied once."""
+    return b"".join((head, b',"params":', _one_line(params), b"}\n"))
 
 
 def _one_line(value: bytes) -> bytes:

@@ -51,7 +51,8 @@ class LineFramer:
                 return []
             self._skipping = False
             data = data[end + 1 :]
-        parts = data.split(b"\n")
+        # A piece of a long line: to split it would look at each of its bytes.
+        parts = data.split(b"\n") if b"\n" in data else [data]
         rest = parts.pop()
         joined = False
         if parts and self._pending:

@@ -23,7 +23,7 @@ from codex_acp.codex.approvals import classify as kinds
 from codex_acp.codex.approvals.actions import place_of
 from codex_acp.codex.approvals.classify import classify
 from codex_acp.codex.approvals.grants import allows, digest_of, offered
-from codex_acp.routing.announce import announcement, tool_call_id
+from codex_acp.mapping.events.session_events import ToolCallAnnounced
 from codex_acp.routing.approvals import announced_content, identity_of, shown
 from codex_acp.routing.askability import Unaskable, asked_of
 from codex_acp.routing.display import visible
@@ -38,9 +38,12 @@ from codex_acp.routing.route import (
 from codex_acp.wire.registry import require_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from codex_acp.codex._generated.methods import ServerRequestMethod
     from codex_acp.codex._generated.server_requests import ServerRequest
-
+    from codex_acp.mapping.events.content import CallContent
+    from codex_acp.mapping.events.session_events import ToolCallChanged
 
 SERVER_REQUEST_ROUTES: Final[dict[ServerRequestMethod, str]] = {
     "item/commandExecution/requestApproval": "approval",
@@ -204,4 +207,23 @@ def _elicitation(what: kinds.ElicitationRequest, context: RoutingContext) -> Rou
         thread_id=thread_id,
         turn_id=getattr(request.params, "turn_id", None),
         asked=asked,
+    )
+
+
+def tool_call_id(item_id: str, part: str | None, child: str | None) -> str:
+    """The ACP tool call of an item: its id, made unique for a sub-command and for a sub-agent."""
+    call = item_id if part is None else f"{item_id}:{part}"
+    return call if child is None else f"{child}:{call}"
+
+
+def announcement(shown: ToolCallChanged, content: Sequence[CallContent]) -> ToolCallAnnounced:
+    """The tool call to send first, when no item of Codex has announced it."""
+    return ToolCallAnnounced(
+        id=shown.id,
+        title=shown.title or "Tool call",
+        kind=shown.kind or "other",
+        status="pending",
+        content=content or None,
+        locations=shown.locations,
+        raw_input=shown.raw_input,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 
@@ -30,7 +30,7 @@ from codex_acp.runtime.errors import (
     AuthenticationRequired,
     MethodNotOffered,
 )
-from codex_acp.runtime.handlers import Answerer, Handlers
+from codex_acp.runtime.handlers import Handlers, SessionSink
 from codex_acp.runtime.updates import unknown_update
 from codex_acp.transport.child import ChildProcess, spawn
 from codex_acp.transport.reading_gate import ReadingGate
@@ -67,16 +67,6 @@ takes it half a second, and they would be orphans if it were killed before."""
 
 SHOWN_OUTPUT: Final = 200
 """Bytes of a first line that is no JSON, in the error that says so."""
-
-
-class SessionSink(Answerer, Protocol):
-    """A session, as its agent's process sees it."""
-
-    def take_update(self, update: Update) -> None:
-        """An update of this session, in order."""
-
-    def agent_ended(self, error: TransportError) -> None:
-        """The process is gone; nothing more will come."""
 
 
 class _Client(ClientSide):

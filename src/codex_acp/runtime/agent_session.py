@@ -25,22 +25,16 @@ if TYPE_CHECKING:
 
     from codex_acp.acp.types import (
         AvailableCommand,
-        CreateElicitationResponse,
-        ReadTextFileRequest,
         RequestPermissionRequest,
-        RequestPermissionResponse,
         SetSessionConfigOptionRequest,
         SetSessionModeRequest,
-        WriteTextFileRequest,
     )
     from codex_acp.errors import TransportError
     from codex_acp.runtime.agent_process import AgentProcess
     from codex_acp.runtime.config_options import Settings
-    from codex_acp.runtime.elicitations import Form, UrlRequest
     from codex_acp.runtime.permissions import PermissionPolicy
     from codex_acp.runtime.prompt import RunningPrompt
     from codex_acp.runtime.results import ToolCall
-    from codex_acp.runtime.terminals import Terminals
     from codex_acp.runtime.updates import Update
 
 logger = logging.getLogger(__name__)
@@ -94,31 +88,6 @@ class AgentSession:
         del error
         self.answers.refuse()
         self.options.ended()
-
-    async def permission(self, request: RequestPermissionRequest) -> RequestPermissionResponse:
-        """See `Answers.permission`."""
-        return await self.answers.permission(request)
-
-    async def form(self, form: Form) -> CreateElicitationResponse:
-        """See `Answers.form`."""
-        return await self.answers.form(form)
-
-    async def url(self, request: UrlRequest) -> CreateElicitationResponse:
-        """See `Answers.url`."""
-        return await self.answers.url(request)
-
-    async def read_file(self, request: ReadTextFileRequest) -> str:
-        """See `Answers.read_file`."""
-        return await self.answers.read_file(request)
-
-    async def write_file(self, request: WriteTextFileRequest) -> None:
-        """See `Answers.write_file`."""
-        await self.answers.write_file(request)
-
-    @property
-    def terminals(self) -> Terminals:
-        """See `Answers.terminals`."""
-        return self.answers.terminals
 
     def _apply(self, update: Update) -> None:
         if isinstance(update, ConfigOptionUpdateSessionUpdate):

@@ -47,9 +47,11 @@ if TYPE_CHECKING:
         WaitForTerminalExitResponse,
         WriteTextFileRequest,
     )
-    from codex_acp.runtime.elicitations import Form, UrlRequest
+    from codex_acp.errors import TransportError
+    from codex_acp.runtime.answers import Answers
+    from codex_acp.runtime.elicitations import UrlRequest
     from codex_acp.runtime.services import Services
-    from codex_acp.runtime.terminals import Terminals
+    from codex_acp.runtime.updates import Update
 
 logger = logging.getLogger(__name__)
 
@@ -57,27 +59,18 @@ answering: Final[ContextVar[bool]] = ContextVar("answering", default=False)
 """Whether this task answers a request of an agent, in which callbacks of the program run."""
 
 
-class Answerer(Protocol):
-    """A session, as the agent's requests see it."""
-
-    async def permission(self, request: RequestPermissionRequest) -> RequestPermissionResponse:
-        """Answer a permission request."""
-
-    async def form(self, form: Form) -> CreateElicitationResponse:
-        """Answer a form."""
-
-    async def url(self, request: UrlRequest) -> CreateElicitationResponse:
-        """Answer a request to open a URL."""
-
-    async def read_file(self, request: ReadTextFileRequest) -> str:
-        """The text of a file."""
-
-    async def write_file(self, request: WriteTextFileRequest) -> None:
-        """Write a file."""
+class SessionSink(Protocol):
+    """A session, as its agent's process sees it."""
 
     @property
-    def terminals(self) -> Terminals:
-        """The session's terminals. Raises RpcError where there are none."""
+    def answers(self) -> Answers:
+        """What it answers when the agent asks."""
+
+    def take_update(self, update: Update) -> None:
+        """An update of this session, in order."""
+
+    def agent_ended(self, error: TransportError) -> None:
+        """The process is gone; nothing more will come."""
 
 
 class Handlers:
@@ -89,7 +82,7 @@ class Handlers:
     def __init__(
         self,
         services: Services,
-        find: Callable[[str], Answerer | None],
+        find: Callable[[str], SessionSink | None],
         on_update: Callable[[SessionNotification], None],
         drained: Callable[[], Awaitable[None]],
     ) -> None:
@@ -123,13 +116,13 @@ class Handlers:
             "$/cancel_request": None,
         }
 
-    def _session(self, session_id: str) -> Answerer:
+    def _session(self, session_id: str) -> Answers:
         answering.set(True)  # for this task alone: each request has its own
         session = self._find(session_id)
         if session is None:
             logger.warning("the agent asked something for %r, which is no session", session_id)
             raise RpcError(RESOURCE_NOT_FOUND, f"there is no session {session_id!r} here")
-        return session
+        return session.answers
 
     async def _permission(self, request: RequestPermissionRequest) -> RequestPermissionResponse:
         return await self._session(request.session_id).permission(request)

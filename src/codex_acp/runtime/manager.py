@@ -9,6 +9,7 @@ import asyncio
 import logging
 import os
 import time
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -31,7 +32,7 @@ from codex_acp.transport.restart_limit import RestartLimit, Restarts
 from codex_acp.transport.shielding import finish
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
     from typing import Any, Self
 
     from codex_acp.acp import AgentFeatures
@@ -338,8 +339,15 @@ class AgentRuntime:
             ended(process.failure)
         return process
 
-    def _borrowed(self, spec: AgentSpec) -> _Borrowed:
-        return _Borrowed(partial(self._process, spec), shared=spec.shared)
+    @asynccontextmanager
+    async def _borrowed(self, spec: AgentSpec) -> AsyncIterator[AgentProcess]:
+        """A process for one purpose; ended afterwards unless it is shared."""
+        process = await self._process(spec)
+        try:
+            yield process
+        finally:
+            if not spec.shared:
+                await process.aclose()
 
     async def _close(self) -> None:
         for task in tuple(self._starts):
@@ -379,21 +387,3 @@ class _Opening:
     async def __aexit__(self, *_exc: object) -> None:
         if self._session is not None:
             await self._session.aclose()
-
-
-class _Borrowed:
-    """A process for one purpose; ended afterwards unless it is shared."""
-
-    def __init__(
-        self, get: Callable[[], Coroutine[Any, Any, AgentProcess]], *, shared: bool
-    ) -> None:
-        self._get = get
-        self._shared = shared
-
-    async def __aenter__(self) -> AgentProcess:
-        self._process = await self._get()
-        return self._process
-
-    async def __aexit__(self, *_exc: object) -> None:
-        if not self._shared:
-            await self._process.aclose()

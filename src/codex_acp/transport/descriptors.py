@@ -190,8 +190,9 @@ class DescriptorWriter:
             if sent == len(data) or self._stopped:
                 return
             self._loop.add_writer(self._fd, self._ready)
-            data = data[sent:] if sent else data
-        self._unsent += data
+            self._unsent += memoryview(data)[sent:]
+        else:
+            self._unsent += data
         if not self._paused and len(self._unsent) > HIGH_WATER:
             self._paused = True
             self._on_pause()

@@ -13,15 +13,13 @@ from codex_acp._record import record
 from codex_acp.jsonrpc.encode import encode_error
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.transport.json_decoding import default_loads
-from codex_acp.transport.streamable_http import LOAD, session_named
+from codex_acp.transport.streamable_http import CLOSING, LOAD, session_named
 
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue, RequestId
 
 REPLAYING: Final = frozenset({LOAD, "session/resume"})
 """Their answers end what a session's stream replays, and may come on another one."""
-
-ENDING: Final = frozenset({"session/close", "session/delete"})
 
 
 @record
@@ -75,7 +73,7 @@ class HttpRoutes:
             # None of an error about a message whose id could not be read.
             session, _ = self._questions.pop(request_id, (None, 0))
             return Outgoing(line, None, None, session)
-        session = session_named(message)
+        session = session_named(message.get("params"))
         if request_id is not None:
             self._asked[request_id] = _Asked(method, session)
         return Outgoing(line, method, request_id, session)
@@ -131,6 +129,6 @@ class HttpRoutes:
         opens = result.get("sessionId") if isinstance(result, dict) else None
         return Arrived(
             opens=opens if isinstance(opens, str) else None,
-            ends=asked.session if asked.method in ENDING else None,
+            ends=asked.session if asked.method in CLOSING else None,
             replayed=asked.session if asked.method in REPLAYING else None,
         )

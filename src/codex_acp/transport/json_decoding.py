@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final, NoReturn
+
+from codex_acp._pydantic import core_if_loaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +64,7 @@ def standard_loads(line: bytes) -> object:
 
 def _loaded_from_json() -> Callable[..., object] | None:
     """It is there before all of its module is, which another thread may be importing."""
-    return getattr(sys.modules.get("pydantic_core"), "from_json", None)
+    return getattr(core_if_loaded(), "from_json", None)
 
 
 @cache

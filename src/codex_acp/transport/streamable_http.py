@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Final
 
 CONNECTION_ID: Final = "Acp-Connection-Id"
 """The header that names a connection: an address, and no secret."""
@@ -52,9 +49,8 @@ KEEP_ALIVE: Final = b":\n\n"
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 
 
-def session_named(message: Mapping[str, object]) -> str | None:
-    """The session that a request or a notification names."""
-    params = message.get("params")
+def session_named(params: object) -> str | None:
+    """The session that the params of a request or a notification name."""
     found = params.get("sessionId") if isinstance(params, dict) else None
     return found if isinstance(found, str) else None
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import BaseModel
-from pydantic_core import SchemaSerializer, ValidationError, core_schema
+from pydantic_core import SchemaSerializer, ValidationError
 
 from codex_acp.errors import InvalidPayload
 from codex_acp.jsonrpc.message import EncodedJson
+from codex_acp.wire.base import BaseModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ MAX_PROBLEMS = 8
 """More than this many wrong fields help nobody; the first ones name the cause."""
 
 _adapters: dict[Any, Any] = {}
-_ANY = SchemaSerializer(core_schema.any_schema())
+_ANY = SchemaSerializer({"type": "any"})
 
 
 def validator_of(tp: Any) -> SchemaValidator:

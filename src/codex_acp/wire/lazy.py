@@ -17,8 +17,7 @@ from abc import ABCMeta
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import VERSION, BaseModel
-
+from codex_acp.wire.base import LEFT_OUT, BaseModel
 from codex_acp.wire.schemas import schema_of, tree_of
 
 if TYPE_CHECKING:
@@ -32,7 +31,16 @@ else:
 TESTED = ("2.12", "2.13", "2.14")
 """The pydantic versions with which generated classes are made the fast way: `nox -s pydantic`."""
 
-IS_TESTED = ".".join(VERSION.split(".")[:2]) in TESTED
+
+def _is_tested() -> bool:
+    if LEFT_OUT:
+        return True
+    from pydantic import VERSION
+
+    return ".".join(VERSION.split(".")[:2]) in TESTED
+
+
+IS_TESTED = _is_tested()
 
 OF_AN_EMPTY_MODEL: dict[str, Any] = {
     "__class_vars__": {"wire_tags"},
@@ -48,6 +56,9 @@ OF_AN_EMPTY_MODEL: dict[str, Any] = {
 """What pydantic gives the base class; to have it make this one class takes a sixth of a start."""
 
 
+_make: Any = type.__new__ if LEFT_OUT else ABCMeta.__new__
+
+
 class LazyModelMeta(ModelMetaclass):
     """Makes the classes of generated modules; others it leaves to pydantic."""
 
@@ -57,14 +68,14 @@ class LazyModelMeta(ModelMetaclass):
             if kwargs or tree_of(namespace["__module__"]) is None:
                 return super().__new__(mcs, name, bases, namespace, **kwargs)
             if BaseModel in bases:
-                return ABCMeta.__new__(mcs, name, bases, OF_AN_EMPTY_MODEL | namespace)
+                return _make(mcs, name, bases, OF_AN_EMPTY_MODEL | namespace)
             annotations = namespace.get("__annotations__", {})
             # As pydantic does: the class has no attribute for a field.
             defaults = {field: namespace.pop(field) for field in annotations if field in namespace}
             namespace["__pydantic_fields__"] = _FIELDS if annotations else {}
             if not any(base.__base__ is BaseModel for base in bases):
                 namespace["__wire_defaults__"] = defaults
-            cls = ABCMeta.__new__(mcs, name, bases, namespace)
+            cls = _make(mcs, name, bases, namespace)
             if annotations:
                 # Subclasses are then pydantic's affair alone, as are those of any other model.
                 cls.__class__ = ModelMetaclass
@@ -191,6 +202,8 @@ def _signature(cls: type[BaseModel]) -> Any:
 def tell_that_untested() -> None:
     """One line in the log, for pydantic is of a version that was not tested."""
     import logging
+
+    from pydantic import VERSION
 
     logging.getLogger(__name__).warning(
         "pydantic %s was not tested with this version of codex-acp-sdk (%s were): it works, but"

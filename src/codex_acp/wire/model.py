@@ -10,13 +10,12 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
-from pydantic_core import core_schema
-
 from codex_acp.wire import lazy
+from codex_acp.wire.base import BaseModel
 
 if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler
+    from pydantic import ConfigDict, GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
@@ -24,17 +23,20 @@ else:
     ModelMetaclass = lazy.LazyModelMeta if lazy.IS_TESTED else type(BaseModel)
 
 
+CONFIG: ConfigDict = {
+    "extra": "allow",
+    "validate_by_name": True,
+    "validate_by_alias": True,
+    "serialize_by_alias": True,
+    "protected_namespaces": (),
+    "allow_inf_nan": False,  # 1e400 reads as an infinity, and would be written as null
+}
+
+
 class ModelBase(BaseModel, metaclass=ModelMetaclass):
     """What all wire models have in common; see `codex_acp.wire.lazy` for how it is made."""
 
-    model_config = ConfigDict(
-        extra="allow",
-        validate_by_name=True,
-        validate_by_alias=True,
-        serialize_by_alias=True,
-        protected_namespaces=(),
-        allow_inf_nan=False,  # 1e400 reads as an infinity, and would be written as null
-    )
+    model_config = CONFIG
 
     wire_tags: ClassVar[tuple[str, ...]] = ()
     """Attributes that can hold one value only; written although nobody sets them."""
@@ -80,9 +82,13 @@ class UnknownValue(str):
     @classmethod
     def __get_pydantic_core_schema__(
         cls, source: type[Any], handler: GetCoreSchemaHandler
-    ) -> core_schema.CoreSchema:
+    ) -> CoreSchema:
         del source, handler
-        return core_schema.no_info_after_validator_function(cls, core_schema.str_schema())
+        return {
+            "type": "function-after",
+            "function": {"type": "no-info", "function": cls},
+            "schema": {"type": "str"},
+        }
 
 
 class UnknownVariant(WireModel):

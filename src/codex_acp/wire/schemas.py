@@ -10,8 +10,9 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from pydantic import BaseModel
 from pydantic_core import SchemaSerializer, SchemaValidator
+
+from codex_acp.wire.base import BaseModel
 
 if TYPE_CHECKING:
     from typing import Protocol

@@ -35,6 +35,7 @@ from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
 from codex_acp.mapping.prompt import reports
 from codex_acp.mapping.prompt.commands import INIT_PROMPT, RECONNECT, reserved
 from codex_acp.routing.display import inline
+from codex_acp.transcript.secrets import scrub
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -265,7 +266,10 @@ class CommandRuns:
 
     async def _servers(self) -> list[McpServerStatus]:
         params = ListMcpServerStatusParams(thread_id=self._session_id)
-        return await all_pages(self._codex().mcp_server_status_list, params)
+        servers = await all_pages(self._codex().mcp_server_status_list, params)
+        for server in servers:  # it may quote what the server was given
+            server.tools_error = server.tools_error and scrub(server.tools_error)
+        return servers
 
     async def _list_skills(self) -> str:
         return reports.skills_report(await self._skills())

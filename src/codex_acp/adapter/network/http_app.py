@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 import anyio
 
 from codex_acp.adapter.network.door import Refusal
-from codex_acp.adapter.network.http_exchange import Exchange, NotTaken
+from codex_acp.adapter.network.http_exchange import Exchange, RequestRefused
 from codex_acp.adapter.network.http_link import AcceptedHttpLink
 from codex_acp.errors import ConnectionClosed, TransportError
 from codex_acp.jsonrpc.message import (
@@ -113,7 +113,7 @@ class HttpApp:
         found = self._door.check(exchange.path, exchange)
         try:
             if isinstance(found, Refusal):
-                raise NotTaken(found.status, found.reason)
+                raise RequestRefused(found)
             if exchange.get_all("content-length") and exchange.get_all("transfer-encoding"):
                 # Who is in front may have read another request in it.
                 exchange.more_headers = [*exchange.more_headers, ("connection", "close")]
@@ -129,7 +129,7 @@ class HttpApp:
                 await exchange.answer(HTTPStatus.ACCEPTED)
             else:
                 _refuse(HTTPStatus.METHOD_NOT_ALLOWED, "the methods are GET, POST and DELETE")
-        except NotTaken as error:
+        except RequestRefused as error:
             await self._refused(exchange, error.refusal)
         except ConnectionError:
             logger.debug("a client was gone before it had sent its request")
@@ -188,7 +188,7 @@ class HttpApp:
     ) -> None:
         no_room = self._door.enter(token.owner)
         if no_room is not None:
-            raise NotTaken(no_room.status, no_room.reason)
+            raise RequestRefused(no_room)
         connection_id = secrets.token_hex(16)
         limits = self._door.limits
         name = f"client {connection_id[:8]}"
@@ -200,7 +200,7 @@ class HttpApp:
             answer = await link.first(request, body, limits.initialize_seconds)
         except TransportError as error:
             link.end(None)
-            raise NotTaken(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from error
+            raise RequestRefused(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, str(error))) from error
         except BaseException:
             link.end(None)
             raise
@@ -225,7 +225,7 @@ class HttpApp:
         session = self._session(exchange)
         match message:
             case Request() | Notification():
-                named = session_named({"params": message.params})
+                named = session_named(message.params)
                 if session is None and message.method in NEED_SESSION:
                     _refuse(HTTPStatus.BAD_REQUEST, f"{SESSION_ID} is missing")
                 if named is not None and session is None:
@@ -242,7 +242,7 @@ class HttpApp:
         try:
             await connection.link.take(message, body, session)
         except ConnectionClosed as error:
-            raise NotTaken(HTTPStatus.NOT_FOUND, _UNKNOWN) from error
+            raise RequestRefused(Refusal(HTTPStatus.NOT_FOUND, _UNKNOWN)) from error
         await exchange.answer(HTTPStatus.ACCEPTED)
 
     # GET
@@ -329,7 +329,7 @@ def _cross_origin(origin: str) -> list[tuple[str, str]]:
 
 
 def _message(body: bytes) -> Message | Malformed:
-    """What was posted. Raises NotTaken for what is no JSON object."""
+    """What was posted. Raises RequestRefused for what is no JSON object."""
     try:
         value = default_loads()(body)
     except ValueError:
@@ -347,4 +347,4 @@ async def _cut_when_gone(exchange: Exchange, stream: OutgoingStream) -> None:
 
 
 def _refuse(status: HTTPStatus, reason: str) -> NoReturn:
-    raise NotTaken(status, reason)
+    raise RequestRefused(Refusal(status, reason))

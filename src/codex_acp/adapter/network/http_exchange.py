@@ -26,12 +26,12 @@ not see why."""
 DISCARD_SECONDS: Final = 1.0
 
 
-class NotTaken(Exception):
-    """A request is refused."""
+class RequestRefused(Exception):
+    """A request is answered with ``refusal``."""
 
-    def __init__(self, status: HTTPStatus, reason: str) -> None:
-        super().__init__(reason)
-        self.refusal = Refusal(status, reason)
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.reason)
+        self.refusal = refusal
 
 
 class Exchange:
@@ -71,12 +71,13 @@ class Exchange:
     async def body(self, take: Callable[[int], Refusal | None]) -> bytes:
         """All of it. ``take`` is told of so many bytes more, and says whether that is too much.
 
-        Raises NotTaken, also if it comes too slowly.
+        Raises RequestRefused, also if it comes too slowly.
         """
         try:
             return await self._body(take)
         except TimeoutError:
-            raise NotTaken(HTTPStatus.REQUEST_TIMEOUT, "the body comes too slowly") from None
+            slow = Refusal(HTTPStatus.REQUEST_TIMEOUT, "the body comes too slowly")
+            raise RequestRefused(slow) from None
 
     async def _body(self, take: Callable[[int], Refusal | None]) -> bytes:
         loop = asyncio.get_running_loop()
@@ -88,7 +89,7 @@ class Exchange:
                 if part:
                     refusal = take(len(part))
                     if refusal is not None:
-                        raise NotTaken(refusal.status, refusal.reason)
+                        raise RequestRefused(refusal)
                     parts.append(part)
                     until += len(part) / BODY_RATE
                     limit.reschedule(until)

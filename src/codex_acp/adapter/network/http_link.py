@@ -24,7 +24,7 @@ from codex_acp.jsonrpc.message import (
     decode,
 )
 from codex_acp.transport.json_decoding import default_loads
-from codex_acp.transport.streamable_http import CLOSING, LOAD, as_event
+from codex_acp.transport.streamable_http import CLOSING, LOAD, as_event, session_named
 
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue, Message, RequestId
@@ -256,11 +256,8 @@ class AcceptedHttpLink:
                 self._stream(self._where(message)).put(as_event(line))
 
     def _where(self, message: Request | Notification) -> str | None:
-        params = message.params
-        session = params.get("sessionId") if isinstance(params, dict) else None
-        if not isinstance(session, str) or session in self._streamless:
-            return None
-        return session
+        session = session_named(message.params)
+        return None if session in self._streamless else session
 
     def _answer(self, request_id: RequestId | None, line: bytes, *, well: bool) -> None:
         key = None if request_id is None else _key(request_id)

@@ -17,7 +17,7 @@ from codex_acp.adapter.network.door import Refusal
 from codex_acp.adapter.network.newcomer import HANDSHAKE_SECONDS, Newcomer
 from codex_acp.adapter.network.strangers import Strangers
 from codex_acp.transport.streamable_http import CONNECTION_ID
-from codex_acp.transport.websocket_server import AcceptedLink
+from codex_acp.transport.websocket_messages import WebSocketMessages
 
 if TYPE_CHECKING:
     import ssl
@@ -31,6 +31,22 @@ if TYPE_CHECKING:
     from codex_acp.adapter.network.http_server import HttpServer
     from codex_acp.adapter.network.hub import Hub
     from codex_acp.adapter.network.tokens import Token
+
+
+class AcceptedLink(WebSocketMessages):
+    """A connection whose handshake is done; the rest as in `WebSocketMessages`."""
+
+    def __init__(self, connection: ServerConnection, *, name: str, message_limit: int) -> None:
+        super().__init__(name, message_limit)
+        self._accepted = connection
+
+    def say_at_end(self, code: int, reason: str) -> None:
+        """When this side closes the link, say why: the codes are those of RFC 6455."""
+        self._last_words = (code, reason)
+
+    async def _open(self) -> ServerConnection:
+        return self._accepted
+
 
 logger = logging.getLogger(__name__)
 

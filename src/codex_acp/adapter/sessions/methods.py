@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -38,7 +38,7 @@ from codex_acp.transcript.secrets import remember_secrets
 from codex_acp.wire.codec import decode, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from codex_acp.acp._generated.v1.models import (
         CloseSessionRequest,
@@ -207,10 +207,11 @@ class SessionMethods:
         return SetSessionTitleResponse(title=title)
 
     async def end(self, session_id: str) -> None:
-        """Stop what runs in an open session, and let go of it."""
-        codex = await self.stop(session_id)
-        if codex is not None:
-            await self._opener.let_go(codex, session_id)
+        """Stop what runs in an open session, and let go of it; then it may be opened again."""
+        async with _alone(self._opener.lock(session_id)):
+            codex = await self.stop(session_id)
+            if codex is not None:
+                await self._opener.let_go(codex, session_id)
 
     async def stop(self, session_id: str) -> AppServerConnection | None:
         """Stop what runs in an open session, which is none any more for the client.
@@ -233,6 +234,20 @@ class SessionMethods:
         await asyncio.gather(*(_clean(codex, thread) for thread in (session_id, *below)))
         await asyncio.gather(*(self._opener.let_go(codex, thread) for thread in below))
         return codex
+
+
+@asynccontextmanager
+async def _alone(lock: asyncio.Lock) -> AsyncIterator[None]:
+    """With the lock, but no longer than `STOP_SECONDS` for whoever has it."""
+    held = False
+    with suppress(TimeoutError):
+        async with asyncio.timeout(STOP_SECONDS):
+            held = await lock.acquire()
+    try:
+        yield
+    finally:
+        if held:
+            lock.release()
 
 
 async def _configured(codex: AppServerConnection, cwd: str) -> frozenset[str]:

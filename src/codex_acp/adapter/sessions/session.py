@@ -17,6 +17,7 @@ from codex_acp.adapter.prompts.prompts import Prompts
 from codex_acp.adapter.prompts.turn_calls import TurnCalls, start_refused
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, item_of, turn_of
 from codex_acp.adapter.sessions.activity import SessionActivity, stop_command
+from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.prompt_message import prompt_message, refused
 from codex_acp.adapter.sessions.shown_thread import ShownThread
 from codex_acp.adapter.sub_agents.sub_agents import SubAgents
@@ -73,6 +74,7 @@ class Session:
         """What a prompt may be instead of a message; None: every prompt is one."""
         self.lost: str | None = None
         """Why nothing can be asked of Codex any more; None: it can."""
+        self._stopping = False
         self._codex = codex
         self._on_cancel = on_cancel
         self._outflow = outflow
@@ -110,10 +112,12 @@ class Session:
         While another one runs it is steered into that one's turn, where Codex allows it, and ends
         with it; else it waits, unless it ``joins`` (NothingRuns).
 
-        Raises RpcError: -32602 for content that cannot be sent, -32600
-        when too many wait, -32603 when the turn failed or Codex is gone; NotTaken if that was so
-        before it had read anything of the prompt.
+        Raises RpcError: -32602 for content that cannot be sent, -32002 while the session is being
+        closed, -32600 when too many wait, -32603 when the turn failed or Codex is gone; NotTaken if
+        that was so before it had read anything of the prompt.
         """
+        if self._stopping and (early is None or not early.has_place):
+            raise unknown_session(self.id)
         if self.lost is not None and (early is None or not early.has_place):
             raise NotTaken(INTERNAL_ERROR, self.lost)
         end, usage, untaken = await self.prompts.run(
@@ -148,10 +152,18 @@ class Session:
         self.sub_agents.shown_to_another()
 
     async def stop(self) -> None:
-        """As `cancel`, and wait until every prompt is answered, and no sub-agent works."""
-        self.cancel()
-        await self.prompts.settled()
-        await self.sub_agents.settled()
+        """As `cancel`, and wait until every prompt is answered, and no sub-agent works.
+
+        It takes no prompt any more, unless this is given up.
+        """
+        self._stopping = True
+        try:
+            self.cancel()
+            await self.prompts.settled()
+            await self.sub_agents.settled()
+        except BaseException:
+            self._stopping = False
+            raise
 
     def detach(self) -> None:
         """Hear and send nothing more of the thread."""

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from codex_acp.adapter.ordered_steps import OrderedSteps
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS
 from codex_acp.adapter.sessions.due_timer import DueTimer
 from codex_acp.adapter.sessions.joined_pieces import JoinedPieces
-from codex_acp.adapter.sessions.notification_rows import QUOTES_SECRETS, ROWS, SHOW_FILES
 from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
 from codex_acp.mapping.calls.file_changes import wanted_files
 from codex_acp.mapping.calls.running_calls import due, flush_due
 from codex_acp.mapping.calls.tool_calls import close_open_calls
 from codex_acp.mapping.messages.compaction import close_compactions
+from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
+from codex_acp.mapping.step import Ignored
 from codex_acp.transcript.secrets import scrub_json
 
 if TYPE_CHECKING:
@@ -32,6 +33,21 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
+
+    _Row = Callable[[SessionState, Any], SessionEvents]
+
+ROWS: Final = {
+    method: cast("_Row", row)
+    for method, row in NOTIFICATION_HANDLERS.items()
+    if not isinstance(row, Ignored)
+}
+"""The rows of the notification table that show something."""
+
+SHOW_FILES: Final = frozenset({"item/started", "item/completed", "item/fileChange/patchUpdated"})
+"""Notifications that may show the files of an edit whole."""
+
+QUOTES_SECRETS: Final = "mcpServer/startupStatus/updated"
+"""Its error may quote what the server was given: headers, an environment, a URL."""
 
 
 class ThreadOwner(Protocol):

@@ -1,17 +1,53 @@
-"""What a session, or one of its sub-agents, is doing: as JSON, alike in every version of ACP.
+"""What concerns a session as a whole, as JSON that is alike in every version of ACP.
 
-Source: schema ``StateUpdate``, ``SubagentUpdate``.
+Source: schema ``SessionUpdate`` and its ``StateUpdate``, ``SubagentUpdate``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, assert_never
 
+from codex_acp.mapping.events.session_events import (
+    SessionMessage,
+    SubAgentChanged,
+    TitleChanged,
+    UsageChanged,
+)
+from codex_acp.mapping.session.rate_limits import usage_update
 from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop
+from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
-    from codex_acp.mapping.events.session_events import StateChanged, SubAgentChanged
+    from collections.abc import Callable
+
+    from codex_acp.mapping.events.content import Block
+    from codex_acp.mapping.events.session_events import StateChanged
     from codex_acp.mapping.session.stop_reasons import PromptEnd
+    from codex_acp.wire.model import WireModel
+
+
+def told_alike(
+    event: UsageChanged | TitleChanged | SubAgentChanged | SessionMessage,
+    block_of: Callable[[Block], WireModel],
+) -> dict[str, Any]:
+    """``SessionUpdate``; ``block_of`` writes a block as the version does."""
+    match event:
+        case UsageChanged():
+            return usage_update(event)
+        case TitleChanged():
+            return {"sessionUpdate": "session_info_update", "title": event.title}
+        case SubAgentChanged():
+            return {"sessionUpdate": "subagent_update", **_sub_agent_of(event)}
+        case SessionMessage():
+            return {
+                "sessionUpdate": "session_message",
+                "messageId": event.message_id,
+                "senderSessionId": event.sender,
+                "recipientSessionId": event.recipient,
+                "content": [plain(block_of(part)) for part in event.content],
+            }
+        case _:
+            assert_never(event)
 
 
 def state_of(event: StateChanged) -> dict[str, Any]:
@@ -24,7 +60,7 @@ def state_of(event: StateChanged) -> dict[str, Any]:
     return state
 
 
-def sub_agent_of(event: SubAgentChanged) -> dict[str, Any]:
+def _sub_agent_of(event: SubAgentChanged) -> dict[str, Any]:
     """``SubagentUpdate``."""
     update: dict[str, Any] = {"sessionId": event.session_id}
     if event.title is not None:

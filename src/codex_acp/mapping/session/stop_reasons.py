@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, assert_never
 
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INTERNAL_ERROR
 from codex_acp.routing.display import prose
+from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownValue, WireModel
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _why(error: TurnError) -> str:
 
 def _wire(info: CodexErrorInfo) -> object:
     if isinstance(info, WireModel):
-        return info.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        return plain(info)
     return str(info)
 
 

@@ -38,10 +38,9 @@ from codex_acp.mapping.events.session_events import (
     UserMessage,
     given,
 )
-from codex_acp.mapping.session.rate_limits import usage_update
+from codex_acp.mapping.session.states import told_alike
 from codex_acp.mapping.v1.content import block_of, content_of, locations_of
 from codex_acp.routing.display import as_code, fenced
-from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -221,10 +220,6 @@ def _written(
                 for step in event.steps
             ]
             return {"sessionUpdate": "plan", "entries": entries}
-        case UsageChanged():
-            return usage_update(event)
-        case TitleChanged():
-            return {"sessionUpdate": "session_info_update", "title": event.title}
         case CommandsChanged():
             commands = [_command(command) for command in event.commands]
             return {"sessionUpdate": "available_commands_update", "availableCommands": commands}
@@ -235,18 +230,8 @@ def _written(
             return {"sessionUpdate": "config_option_update", "configOptions": options}
         case ModeChanged():
             return {"sessionUpdate": "current_mode_update", "currentModeId": event.mode_id}
-        case SubAgentChanged():
-            from codex_acp.mapping.session.states import sub_agent_of
-
-            return {"sessionUpdate": "subagent_update", **sub_agent_of(event)}
-        case SessionMessage():
-            return {
-                "sessionUpdate": "session_message",
-                "messageId": event.message_id,
-                "senderSessionId": event.sender,
-                "recipientSessionId": event.recipient,
-                "content": [plain(block_of(part)) for part in event.content],
-            }
+        case UsageChanged() | TitleChanged() | SubAgentChanged() | SessionMessage():
+            return told_alike(event, block_of)
         case _:
             assert_never(event)
 

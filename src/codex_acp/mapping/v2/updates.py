@@ -6,8 +6,9 @@ Source: schema ``SessionUpdate`` of v2; its pages on the prompt's life and on to
 from __future__ import annotations
 
 from base64 import b64encode
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
+from codex_acp.acp._generated.v2.methods import MODELS
 from codex_acp.acp._generated.v2.models import (
     AgentMessageChunkSessionUpdate,
     AgentThoughtChunkSessionUpdate,
@@ -45,14 +46,29 @@ from codex_acp.mapping.events.session_events import (
     UserMessage,
     given,
 )
+from codex_acp.mapping.session.states import state_of, told_alike
 from codex_acp.mapping.v2.content import block_of, content_of, locations_of
-from codex_acp.mapping.v2.session import session_update
+from codex_acp.mapping.v2.offers import command, option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codex_acp.acp._generated.v2.models import SessionUpdate
     from codex_acp.mapping.events.session_events import SessionEvent, TerminalState
+
+_OfSession: TypeAlias = (
+    PlanChanged
+    | UsageChanged
+    | TitleChanged
+    | CommandsChanged
+    | OptionsChanged
+    | CompactionChanged
+    | Notice
+    | StateChanged
+    | SubAgentChanged
+    | SessionMessage
+)
+"""The events that are about no message and no tool call; they come rarely."""
 
 
 def updates_of(event: SessionEvent) -> Sequence[SessionUpdate]:
@@ -89,7 +105,7 @@ def updates_of(event: SessionEvent) -> Sequence[SessionUpdate]:
             | SubAgentChanged()
             | SessionMessage()
         ):
-            return (session_update(event),)
+            return (_of_session(event),)
         case _:
             assert_never(event)
 
@@ -156,3 +172,44 @@ def _output(output: TerminalOutput) -> SessionUpdate:
 
 def _base64(text: str) -> str:
     return b64encode(text.encode("utf-8", "surrogatepass")).decode("ascii")
+
+
+# The session.
+
+
+def _of_session(event: _OfSession) -> SessionUpdate:
+    """Written as JSON and read as its model, which is loaded when there is one."""
+    update: SessionUpdate = MODELS.decode("SessionUpdate", _written(event), "an update")
+    return update
+
+
+def _written(event: _OfSession) -> dict[str, Any]:
+    match event:
+        case PlanChanged():
+            # Codex has no priorities, ACP requires one.
+            entries = [
+                {"content": step.content, "priority": "medium", "status": step.status}
+                for step in event.steps
+            ]
+            plan = {"type": "items", "planId": event.plan_id, "entries": entries}
+            return {"sessionUpdate": "plan_update", "plan": plan}
+        case CommandsChanged():
+            commands = [command(each) for each in event.commands]
+            return {"sessionUpdate": "available_commands_update", "availableCommands": commands}
+        case OptionsChanged():
+            options = [option(each) for each in event.options]
+            return {"sessionUpdate": "config_option_update", "configOptions": options}
+        case CompactionChanged():
+            compaction = {"compactionId": event.compaction_id, "status": event.status}
+            return {"sessionUpdate": "compaction_update", **compaction}
+        case Notice():
+            notice = {"severity": event.severity, "title": event.title}
+            if event.details:
+                notice["description"] = event.details
+            return {"sessionUpdate": "notice", **notice}
+        case StateChanged():
+            return {"sessionUpdate": "state_update", **state_of(event)}
+        case UsageChanged() | TitleChanged() | SubAgentChanged() | SessionMessage():
+            return told_alike(event, block_of)
+        case _:
+            assert_never(event)

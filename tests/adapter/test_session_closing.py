@@ -1,0 +1,69 @@
+"""What comes right behind the request that closes a session, in one read with it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from codex_acp.testing import Expect, RawLine, turn_completed, turn_started
+from tests.adapter.memory_bench import THREAD, MemoryBench
+
+if TYPE_CHECKING:
+    from codex_acp.testing import Entry
+
+pytestmark = pytest.mark.attack("client")
+
+INTERRUPTED: list[Entry] = [
+    Expect("turn/start"), *turn_started(), Expect("turn/interrupt"), *turn_completed("interrupted")
+]  # fmt: skip
+
+
+def prompt(request_id: str) -> dict[str, Any]:
+    params = {"sessionId": THREAD, "prompt": [{"type": "text", "text": "hi"}]}
+    return {"id": request_id, "method": "session/prompt", "params": params}
+
+
+@pytest.mark.parametrize("method", ["session/close", "session/delete", "session/archive"])
+async def test_no_prompt_begins_in_a_session_that_is_being_closed(method: str) -> None:
+    async with MemoryBench(*INTERRUPTED) as bench:
+        bench.client.send(prompt("p1"))
+        await bench.asked_codex("turn/start")
+        ending = {"id": "end", "method": method, "params": {"sessionId": THREAD}}
+        bench.client.send(ending, prompt("p2"))
+        assert (await bench.end_of("p2"))["code"] == -32002
+        assert await bench.end_of("p1") == "cancelled"
+        await bench.client.reply("end")
+        assert len(await bench.asked_codex("turn/start")) == 1
+
+
+async def test_a_closing_that_is_given_up_leaves_a_session_that_works() -> None:
+    script = [Expect("turn/start"), *turn_started(), Expect("turn/interrupt", silent=True)]
+    async with MemoryBench(*script) as bench:
+        bench.client.send(prompt("p1"))
+        await bench.asked_codex("turn/start")
+        params: dict[str, Any] = {"sessionId": THREAD}
+        bench.client.send({"id": "end", "method": "session/close", "params": params})
+        await bench.asked_codex("turn/interrupt")
+        bench.client.send({"method": "$/cancel_request", "params": {"requestId": "end"}})
+        assert (await bench.client.reply("end"))["error"]["code"] == -32800
+        bench.server.play(*turn_completed("interrupted"))
+        assert await bench.end_of("p1") == "cancelled"
+        bench.server.play(Expect("turn/start"), *turn_started(), *turn_completed())
+        assert await bench.prompt("p2") == "end_turn"
+
+
+async def test_a_session_that_is_opened_behind_its_end_is_heard() -> None:
+    cleaning = "thread/backgroundTerminals/clean"
+    async with MemoryBench(Expect(cleaning, silent=True)) as bench:
+        where = {"sessionId": THREAD, "cwd": "/scripted/workspace", "mcpServers": []}
+        closing = {"id": "end", "method": "session/close", "params": {"sessionId": THREAD}}
+        bench.client.send(closing, {"id": "r", "method": "session/resume", "params": where})
+        await bench.asked_codex(cleaning)
+        await bench.client.settle()
+        request = await bench.server.wait_for_message(cleaning)
+        bench.server.play(RawLine(json.dumps({"id": request["id"], "result": {}})))
+        assert "result" in await bench.client.reply("r")
+        asked = [m.get("method") for m in bench.server.player.received]
+        assert asked.index("thread/unsubscribe") < asked.index("thread/resume")
