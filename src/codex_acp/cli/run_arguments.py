@@ -194,7 +194,8 @@ def remote_token(file: str | None) -> str | None:
     try:
         lines = Path(file).read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"the token file {file!r} cannot be read: {error}"
+        why = getattr(error, "strerror", None) or error
+        msg = f"the token file {file!r} cannot be read: {why}"
         raise MisuseError(msg) from error
     words = next((line.split() for line in lines if line.strip() and line[0] != "#"), [])
     if not words:

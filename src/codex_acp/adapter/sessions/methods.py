@@ -33,7 +33,7 @@ from codex_acp.mapping.session.setup import (
     thread_params,
     without_clashes,
 )
-from codex_acp.mapping.session.system_prompt import INSTRUCTIONS, system_prompt_text
+from codex_acp.mapping.session.system_prompt import instructions
 from codex_acp.transcript.secrets import remember_secrets
 from codex_acp.wire.codec import decode, plain
 
@@ -106,7 +106,7 @@ class SessionMethods:
     ) -> Setup:
         cwd, directories = request.cwd, request.additional_directories
         thread_params(cwd, directories, {}, stored=stored)  # before Codex is asked anything
-        prompt = system_prompt_text(plain(request.system_prompt))
+        told = instructions(plain(request.system_prompt))
         servers = server_config(request.mcp_servers)
         remember_secrets(server_secrets(servers))
         kept: Mapping[str, Mapping[str, object]] = servers
@@ -115,9 +115,7 @@ class SessionMethods:
             codex = await self._opener.codex()
             kept, said = without_clashes(servers, await _configured(codex, cwd))
         params = thread_params(cwd, directories, kept, stored=stored)
-        if prompt is not None:
-            params[INSTRUCTIONS] = prompt
-        return Setup(params, frozenset(kept), tuple(said), audience)
+        return Setup({**params, **told}, frozenset(kept), tuple(said), audience)
 
     # The others.
 

@@ -43,7 +43,7 @@ def output_delta(
     state: SessionState, params: models.CommandExecutionOutputDeltaNotification
 ) -> SessionEvents:
     """``item/commandExecution/outputDelta``: more output of a command."""
-    return _more_output(state, params.item_id, params.delta)
+    return more_output(state, params.item_id, params.delta)
 
 
 def terminal_interaction(
@@ -54,7 +54,7 @@ def terminal_interaction(
         return ()
     typed = params.stdin.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
     text = f"\n[typed] {visible(typed, multiline=True)}\n"
-    return _more_output(state, params.item_id, text, typed=True)
+    return more_output(state, params.item_id, text, typed=True)
 
 
 def mcp_progress(
@@ -126,9 +126,10 @@ def content_now(state: SessionState, open_call: OpenCall) -> list[CallContent]:
     return [*open_call.above, *([output_block(tail)] if tail else [])]
 
 
-def _more_output(
+def more_output(
     state: SessionState, call_id: str, text: str, *, typed: bool = False
 ) -> SessionEvents:
+    """A running command has said ``text``, or it was ``typed`` into it."""
     open_call = state.open_calls.get(call_id)
     item = None if open_call is None else open_call.item
     if not text or open_call is None or not isinstance(item, CommandExecutionThreadItem):
