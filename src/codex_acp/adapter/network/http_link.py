@@ -139,8 +139,7 @@ class AcceptedHttpLink:
                 self._deliver(line)
                 return await answer
         except TimeoutError:
-            message = f"{self._name} could not be answered"
-            raise ConnectionClosed(message) from None
+            raise ConnectionClosed(f"{self._name} could not be answered") from None
         finally:
             self._first = None
 
@@ -148,8 +147,7 @@ class AcceptedHttpLink:
         """Take what was posted for ``session``. Raises TransportError if the link has ended."""
         await self._may_read.wait()
         if self._ended.is_set():
-            msg = f"the connection to {self._name} has ended"
-            raise ConnectionClosed(msg)
+            raise ConnectionClosed(f"the connection to {self._name} has ended")
         if isinstance(message, Request):
             way = _Way(session, closes=message.method in CLOSING)
             if message.method == LOAD:

@@ -97,8 +97,7 @@ class ThreadServices:
         thread_id = info.get("id") if isinstance(info, dict) else None
         if not isinstance(thread_id, str):
             self.client.decode_result(method, answer)  # says what does not fit
-            what = f"the result of {method}"
-            raise InvalidPayload(what, ("thread.id: it is missing",))
+            raise InvalidPayload(f"the result of {method}", ("thread.id: it is missing",))
         if restore is not None:
             answer = await self._restored(thread_id, answer, restore)
         self.client.thread_settled(method, answer)

@@ -38,8 +38,7 @@ def instructions(prompt: object) -> dict[str, JsonValue]:
     for number, block in enumerate(content):
         text = block.get("text") if isinstance(block, dict) else None
         if not isinstance(text, str) or block.get("type") != "text":
-            msg = f"content.{number}: has to be a text block"
-            raise _wrong(msg)
+            raise _wrong(f"content.{number}: has to be a text block")
         texts.append(text)
     return {MODES[mode]: "\n\n".join(texts)}
 
