@@ -13,6 +13,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from codex_acp._json import text_at
 from codex_acp.adapter.network.outgoing_stream import OutgoingStream
 from codex_acp.errors import ConnectionClosed, TransportError
 from codex_acp.jsonrpc.message import (
@@ -314,11 +315,8 @@ class AcceptedHttpLink:
 
 def _announced(params: JsonValue) -> str | None:
     """The session of a sub-agent that its client is told of."""
-    update = params.get("update") if isinstance(params, dict) else None
-    if not isinstance(update, dict) or update.get("sessionUpdate") != "subagent_update":
-        return None
-    child = update.get("sessionId")
-    return child if isinstance(child, str) else None
+    is_one = text_at(params, "update", "sessionUpdate") == "subagent_update"
+    return text_at(params, "update", "sessionId") if is_one else None
 
 
 def _key(request_id: RequestId) -> _Key:
