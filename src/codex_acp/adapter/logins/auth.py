@@ -17,7 +17,7 @@ from codex_acp.acp._generated.v1.models import (
     AuthenticateResponse,
     RequestUrlCreateElicitationRequest,
 )
-from codex_acp.acp.side import served_request_id
+from codex_acp.acp.served_request import served_request_id
 from codex_acp.adapter.logins.pages import Ends, open_until
 from codex_acp.adapter.logins.ways import can_open_pages, open_page
 from codex_acp.codex._generated.models import (

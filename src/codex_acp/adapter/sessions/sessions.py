@@ -227,7 +227,12 @@ class Sessions:
             return None
         return opened.session or self._make_known(session_id, opened)
 
-    def ask_early(self, session_id: str, message: Sequence[TextBlock]) -> EarlyTurn | None:
+    def ask_early(
+        self,
+        session_id: str,
+        message: Sequence[TextBlock],
+        when_inserted: Callable[[str], None] | None,
+    ) -> EarlyTurn | None:
         """Have Codex begin the first prompt's turn; None where that has to wait for something."""
         opened = self._open.get(session_id)
         if opened is None or opened.session is not None or opened.early is not None:
@@ -236,7 +241,7 @@ class Sessions:
             return None
         from codex_acp.adapter.prompts.early_turn import EarlyTurn
 
-        opened.early = EarlyTurn(opened.codex, session_id, message)
+        opened.early = EarlyTurn(opened.codex, session_id, message, when_inserted)
         return opened.early
 
     def is_live(self, session_id: str) -> bool:

@@ -1,8 +1,9 @@
 """``systemPrompt`` of the requests that open a session (unstable) → Codex's instructions.
 
-Only ``append``: the text is put behind the person's own ``developer_instructions``. It changes what
-the model is told, and nothing that is allowed: sandbox, approvals and tools are as without it.
-Source: ACP ``SystemPrompt``, Codex ``developerInstructions`` of ``thread/start``.
+``append`` puts the text behind the person's own ``developer_instructions``, ``override`` in the
+place of what Codex tells every model. It changes what the model is told, and nothing that is
+allowed: sandbox, approvals and tools are as without it. Source: ACP ``SystemPrompt``; of Codex's
+``thread/start`` ``developerInstructions`` and ``baseInstructions``.
 """
 
 from __future__ import annotations
@@ -17,16 +18,19 @@ if TYPE_CHECKING:
 
     from codex_acp.jsonrpc.message import JsonValue
 
-INSTRUCTIONS: Final = "developerInstructions"
+APPENDED: Final = "developerInstructions"
+MODES: Final = {"append": APPENDED, "override": "baseInstructions"}
+"""Mode → the param of a thread that it is."""
 
 
-def system_prompt_text(prompt: object) -> str | None:
-    """Its text; None without one. ``prompt`` is plain JSON. Raises RpcError -32602."""
+def instructions(prompt: object) -> dict[str, JsonValue]:
+    """What it adds to the params of a thread. ``prompt`` is plain JSON. Raises RpcError -32602."""
     if prompt is None:
-        return None
+        return {}
     given = prompt if isinstance(prompt, dict) else {}
-    if given.get("mode") != "append":
-        raise _wrong("mode: Codex's own instructions can be added to (append), not replaced")
+    mode = given.get("mode")
+    if not isinstance(mode, str) or mode not in MODES:
+        raise _wrong("mode: has to be append or override")
     content = given.get("content")
     if not isinstance(content, list) or not content:
         raise _wrong("content: has to be a list of text blocks")
@@ -37,17 +41,17 @@ def system_prompt_text(prompt: object) -> str | None:
             msg = f"content.{number}: has to be a text block"
             raise _wrong(msg)
         texts.append(text)
-    return "\n\n".join(texts)
+    return {MODES[mode]: "\n\n".join(texts)}
 
 
 def behind_configured(params: Mapping[str, JsonValue], read: JsonValue) -> dict[str, JsonValue]:
     """Params of a thread with the configured instructions in front of those that were given."""
-    given = params.get(INSTRUCTIONS)
+    given = params.get(APPENDED)
     config = read.get("config") if isinstance(read, dict) else None
     configured = config.get("developer_instructions") if isinstance(config, dict) else None
     if not isinstance(given, str) or not isinstance(configured, str) or not configured.strip():
         return dict(params)
-    return {**params, INSTRUCTIONS: f"{configured}\n\n{given}"}
+    return {**params, APPENDED: f"{configured}\n\n{given}"}
 
 
 def _wrong(what: str) -> RpcError:

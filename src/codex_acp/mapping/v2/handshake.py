@@ -25,7 +25,7 @@ _CAPABILITIES: Final[dict[str, JsonValue]] = {
         "mcp": {"stdio": {}, "http": {}},
         "delete": {},
         "additionalDirectories": {},
-        "systemPrompt": {},
+        "systemPrompt": {"mode": {"override": {}}},
         "fork": {},
         "archive": {},
         "status": {},
