@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from codex_acp.cli.arguments import serve_parser
+from codex_acp.cli.commands import COMMANDS
 from codex_acp.cli.logs import LEVEL_VARIABLE, LEVELS
 from codex_acp.codex.connection.codex_binary import CODEX_PATH_VARIABLE
 from codex_acp.errors import CodexAcpError
@@ -112,6 +113,12 @@ def test_a_command_is_one_that_there_is(line: str) -> None:
     assert found
     for ours in found:
         parse(shlex.split(ours, comments=True))
+
+
+def test_every_command_is_in_the_table() -> None:
+    text = (DOCS / "command.md").read_text()
+    for word in COMMANDS:
+        assert f"| `{COMMAND} {word}" in text or word in ("serve", "help"), word
 
 
 def test_every_variable_and_level_is_named() -> None:
