@@ -145,11 +145,11 @@ class AgentSide(Side, ClientCalls):
 
     def session_update_encoded(self, params: EncodedJson) -> None:
         """`session_update` with its params as JSON: for a sender that has most of it ready."""
-        self._connection.notify("session/update", params)
+        self.connection.notify("session/update", params)
 
     def hold(self, write: Callable[[], None]) -> None:
-        """Have ``write`` send updates that may still grow; see `Connection.hold`."""
-        self._connection.hold(write)
+        """Have ``write`` send updates that may still grow; see `Outbox.hold`."""
+        self.connection.outbox.hold(write)
 
     def _or_reset(self, initialize: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         """``initialize``, which may be sent again if it fails."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 from typing import Final, NoReturn
 
+from codex_acp.cli.argument_values import positive
 from codex_acp.cli.directories import add_trust
 from codex_acp.cli.listen_arguments import add_listen_arguments
 from codex_acp.cli.logs import DEFAULT_LEVEL, LEVEL_VARIABLE, LEVELS, chosen_level
-from codex_acp.cli.numbers import positive
 
 PROGRAM: Final = "codex-acp-sdk"
 

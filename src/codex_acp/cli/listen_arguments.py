@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.cli.numbers import positive
+from codex_acp.cli.argument_values import positive
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:

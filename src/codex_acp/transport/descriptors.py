@@ -87,6 +87,10 @@ class DescriptorReader:
         self._stopped = True
         self._look_no_more()
 
+    def drop(self) -> None:
+        """Deliver nothing more of what is read."""
+        self._on_data = _nothing
+
     def drain(self, limit: int) -> None:
         """Deliver what is there now, up to about ``limit`` bytes; the descriptor must not block."""
         taken = 0
@@ -141,6 +145,10 @@ class DescriptorReader:
         self._on_end(error)
 
 
+def _nothing(_data: bytes) -> None:
+    """For what nobody wants any more."""
+
+
 class DescriptorWriter:
     """Writes in order without blocking the loop, keeping what the descriptor does not take.
 
@@ -168,7 +176,9 @@ class DescriptorWriter:
         self._was_blocking = os.get_blocking(fd)
         if self._watchable:
             os.set_blocking(fd, False)
-        self._unsent = bytearray()
+        self._kept = bytearray()
+        self._begin = 0
+        """Where what is unsent begins: to cut off each piece that was sent would copy the rest."""
         self._paused = False
         self._stopped = False
         self.sent = 0
@@ -179,21 +189,24 @@ class DescriptorWriter:
     @property
     def unsent(self) -> int:
         """Bytes accepted and not yet taken by the descriptor."""
-        return len(self._unsent)
+        return len(self._kept) - self._begin
 
     def write(self, data: bytes) -> None:
         """Send or keep ``data``; dropped after `stop` and once broken."""
         if self._stopped:
             return
-        if not self._unsent:
+        if not self._kept:
             sent = self._send(data)
             if sent == len(data) or self._stopped:
                 return
             self._loop.add_writer(self._fd, self._ready)
-            self._unsent += memoryview(data)[sent:]
+            self._kept += memoryview(data)[sent:]
         else:
-            self._unsent += data
-        if not self._paused and len(self._unsent) > HIGH_WATER:
+            if self._begin > len(self._kept) // 2:
+                del self._kept[: self._begin]
+                self._begin = 0
+            self._kept += data
+        if not self._paused and self.unsent > HIGH_WATER:
             self._paused = True
             self._on_pause()
 
@@ -202,44 +215,46 @@ class DescriptorWriter:
         if self._stopped:
             return
         self._stopped = True
-        if self._unsent:
+        if self._kept:
             self._loop.remove_writer(self._fd)
-            self._unsent = bytearray()
+            self._keep_nothing()
         if self._watchable and self._was_blocking:
             os.set_blocking(self._fd, True)
 
-    def _send(self, data: bytes | bytearray) -> int:
-        """Give how much the descriptor takes now; 0 when it is full or broken."""
-        sent = self._taken_now(data)
-        self.sent += sent
-        return sent
+    def _keep_nothing(self) -> None:
+        self._kept = bytearray()
+        self._begin = 0
 
-    def _taken_now(self, data: bytes | bytearray) -> int:
+    def _send(self, data: bytes | memoryview) -> int:
+        """Give how much the descriptor takes now; 0 when it is full or broken."""
         sent = 0
         try:
             if self._watchable:
-                return os.write(self._fd, data)
-            while sent < len(data):
-                sent += os.write(self._fd, data[sent:])
+                sent = os.write(self._fd, data)
+            else:
+                while sent < len(data):
+                    sent += os.write(self._fd, data[sent:])
         except (BlockingIOError, InterruptedError):
-            return sent
+            pass
         except OSError as error:
             self.stop()
             self._loop.call_soon(self._on_broken, error)
-            return 0
+        self.sent += sent
         return sent
 
     def _ready(self) -> None:
-        sent = self._send(self._unsent)
+        with memoryview(self._kept) as kept, kept[self._begin :] as unsent:
+            sent = self._send(unsent)
         if self._stopped:
             return
-        del self._unsent[:sent]
-        if not self._unsent:
+        self._begin += sent
+        if not self.unsent:
+            self._keep_nothing()
             self._loop.remove_writer(self._fd)
-        if self._paused and len(self._unsent) <= LOW_WATER:
+        if self._paused and self.unsent <= LOW_WATER:
             self._paused = False
             self._on_resume()
-        if not self._unsent and self.on_empty is not None:
+        if not self._kept and self.on_empty is not None:
             self.on_empty()
 
 

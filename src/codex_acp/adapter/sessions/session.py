@@ -346,14 +346,19 @@ class Session:
 
     def may_show(self, method: str, params: JsonValue) -> bool:
         """See `ThreadOwner`: nothing of a turn whose prompt is answered or given up."""
-        if self._stale and turn_of(params) in self._stale:
+        turn_id = turn_of(params)
+        if turn_id in self._stale:
             self._of_stale_turn(method, params)
             return False
-        if not (method.startswith("item/") and self.prompts.answered(turn_of(params))):
+        if not (method.startswith("item/") and self.prompts.answered(turn_id)):
             return True
         if method != "item/completed" or item_of(params) not in self._state.background:
             return False
         return self.activity.again_soon()
+
+    def may_show_pieces(self, turn_id: str) -> bool:
+        """See `ThreadOwner`."""
+        return not (turn_id in self._stale or self.prompts.answered(turn_id))
 
     def on_batch_end(self) -> None:
         """See `NotificationSink`."""

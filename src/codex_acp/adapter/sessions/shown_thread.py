@@ -20,7 +20,7 @@ from codex_acp.mapping.calls.file_changes import wanted_files
 from codex_acp.mapping.calls.running_calls import due, flush_due
 from codex_acp.mapping.calls.tool_calls import close_open_calls
 from codex_acp.mapping.messages.compaction import close_compactions
-from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
+from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS, PIECES
 from codex_acp.mapping.step import Ignored
 from codex_acp.transcript.secrets import scrub_json, without_told
 
@@ -65,6 +65,9 @@ class ThreadOwner(Protocol):
     def may_show(self, method: str, params: JsonValue) -> bool:
         """Whether anything of it is to be shown now."""
 
+    def may_show_pieces(self, turn_id: str) -> bool:
+        """The same of pieces of a text."""
+
     def tell(self, told: SessionEvents) -> None:
         """Send events."""
 
@@ -84,12 +87,11 @@ class ShownThread:
         self.state = state
         self._owner = owner
         self._steps = OrderedSteps()
-        self._pieces = JoinedPieces(partial(self._steps.put, self._take))
-        self._timer = DueTimer(self._due_at, self._flush_due)
-
-    def hear(self, method: str, params: JsonValue) -> None:
+        put = self._steps.put
+        self._pieces = JoinedPieces(partial(put, self._take), partial(put, self._take_pieces))
+        self.hear: Callable[[str, JsonValue], None] = self._pieces.hear
         """A notification came; the files of an edit may have to be read before it is shown."""
-        self._pieces.hear(method, params)
+        self._timer = DueTimer(self._due_at, self._flush_due)
 
     def batch_ended(self) -> None:
         """All of one read came: updates were sent as it came, some may have to wait."""
@@ -149,6 +151,12 @@ class ShownThread:
         finally:  # the prompt must return, whatever cannot be shown
             if isinstance(event, TurnCompletedEvent):
                 self._owner.turn_ended(event.params.turn)
+
+    def _take_pieces(self, method: str, turn_id: str, item_id: str, text: str) -> None:
+        """As `_take`, of what is one text."""
+        if self._owner.may_show_pieces(turn_id):
+            self.state.now = monotonic()
+            self._owner.tell(PIECES[method](self.state, item_id, text))
 
     def _show_edit(
         self, event: ServerNotification, params: JsonValue, files: Mapping[str, str]

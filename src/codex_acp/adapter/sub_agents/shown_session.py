@@ -120,6 +120,11 @@ class ShownSubAgent:
         del method, params
         return True
 
+    def may_show_pieces(self, turn_id: str) -> bool:
+        """See `ThreadOwner`."""
+        del turn_id
+        return True
+
     def tell(self, told: SessionEvents) -> None:
         """See `ThreadOwner`."""
         for event in told:

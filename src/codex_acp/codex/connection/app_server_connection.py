@@ -268,7 +268,7 @@ class AppServerConnection(NotificationApi, CodexCalls):
     def on_batch_end(self) -> None:
         """See `Handler.on_batch_end`."""
         self._router.on_batch_end()
-        if self._decoder is not None:
+        if self._decoder is not None and self._decoder.last is not None:
             self._decoder.forget()
 
     def on_closed(self, error: TransportError | None) -> None:
