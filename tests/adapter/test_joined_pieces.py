@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -23,7 +23,13 @@ class Heard:
 
     def __init__(self) -> None:
         self.taken: list[tuple[str, JsonValue]] = []
-        self.pieces = JoinedPieces(lambda method, params: self.taken.append((method, params)))
+        self.pieces = JoinedPieces(self._take, self._take_pieces)
+
+    def _take(self, method: str, params: JsonValue) -> None:
+        self.taken.append((method, params))
+
+    def _take_pieces(self, method: str, turn_id: str, item_id: str, text: str) -> None:
+        self.taken.append((method, piece(text, turn=turn_id, item=item_id)))
 
     def hear(self, *all_params: JsonValue, method: str = DELTA) -> None:
         for params in all_params:
@@ -59,6 +65,8 @@ def test_anything_else_comes_behind_what_came_before_it() -> None:
         piece("b", turn="u"),
         piece("b", later=1),
         piece(1),
+        piece("b", item=cast("str", 1)),
+        piece("b", turn=cast("str", None)),
         {"threadId": "s", "delta": "b"},
         None,
     ],

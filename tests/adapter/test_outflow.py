@@ -55,11 +55,19 @@ class Client:
         self.waiting: list[Work] = []
         self.lags = anyio.Event()
         self.held: Callable[[], None] | None = None
+        self.connection = self.outbox = self
         self.outflow = Outflow(cast("AgentSide", self), self.waiting.append, written)
 
     def session_update_encoded(self, params: EncodedJson) -> None:
         self.end_read()  # as the connection does: what is held goes before anything else
         self.taken.append(decode(SessionNotification, from_json(params)))
+
+    @property
+    def paused(self) -> bool:
+        return self.writing_paused
+
+    def send(self, line: bytes) -> None:
+        self.session_update_encoded(EncodedJson(encode(from_json(line)["params"])))
 
     def hold(self, write: Callable[[], None]) -> None:
         self.end_read()

@@ -12,9 +12,10 @@ from typing import Any, cast
 
 import pytest
 
-from codex_acp.codex._generated.methods import SERVER_NOTIFICATIONS
+from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS
 from codex_acp.errors import CodexAcpError
-from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS
+from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS, PIECES
+from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.step import Ignored
 from codex_acp.mapping.unwanted import (
     UNWANTED_FAMILIES,
@@ -22,6 +23,10 @@ from codex_acp.mapping.unwanted import (
     why_unwanted,
 )
 from codex_acp.wire.registry import require_rows
+from tests.support.notification_samples import ITEM
+from tests.support.tool_call_samples import command
+from tests.support.tool_calls import start
+from tests.support.updates import ALL
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "notifications.md"
 
@@ -62,6 +67,22 @@ def test_the_golden_table_is_what_the_code_does() -> None:
 
 def test_every_method_of_the_schema_has_one_row() -> None:
     assert set(ROWS) == set(SERVER_NOTIFICATIONS)
+
+
+@pytest.mark.parametrize("method", PIECES)
+def test_pieces_are_told_as_by_their_row(method: str) -> None:
+    def running() -> SessionState:
+        state = SessionState(ALL)
+        start(state, command(status="inProgress"))
+        return state
+
+    by_row, by_pieces = running(), running()
+    params = {**ITEM, "delta": "one two"}
+    model = MODELS.decode(str(SERVER_NOTIFICATIONS[method].params), params, method)
+    told = [*ROWS[method](by_row, model)]
+    assert told
+    assert [*PIECES[method](by_pieces, "item", "one two")] == told
+    assert by_pieces.sent_text == by_row.sent_text
 
 
 def test_a_missing_and_a_needless_row_are_named() -> None:

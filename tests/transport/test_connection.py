@@ -163,7 +163,7 @@ def notify(connection: Connection, method: str) -> None:
 
 async def test_what_is_held_is_sent_before_anything_else_and_once() -> None:
     connection, peer = joined(Recorder())
-    connection.hold(partial(notify, connection, "held"))
+    connection.outbox.hold(partial(notify, connection, "held"))
     connection.notify("next", None)
     call = started(connection.call("asked", None))
     await settle()
@@ -174,14 +174,14 @@ async def test_what_is_held_is_sent_before_anything_else_and_once() -> None:
 
 async def test_what_is_held_is_sent_at_the_end_of_the_iteration_and_when_it_closes() -> None:
     connection, peer = joined(Recorder())
-    connection.hold(partial(notify, connection, "first"))
-    connection.hold(partial(notify, connection, "second"))
+    connection.outbox.hold(partial(notify, connection, "first"))
+    connection.outbox.hold(partial(notify, connection, "second"))
     await settle()
     assert methods(peer.received) == ["first", "second"]
-    connection.hold(partial(notify, connection, "last"))
+    connection.outbox.hold(partial(notify, connection, "last"))
     await connection.aclose()
     await settle()
     assert methods(peer.received)[2:] == ["last"]
     asked: list[bool] = []
-    connection.hold(lambda: asked.append(connection.notify("late", None)))
+    connection.outbox.hold(lambda: asked.append(connection.notify("late", None)))
     assert asked == [False], "at once, and dropped"

@@ -108,7 +108,7 @@ async def test_the_messages_of_one_iteration_are_one_write_in_order() -> None:
     await settle()
     assert len(peer.chunks) == 1
     connection.notify("a", None)
-    connection.flush()
+    connection.outbox.flush()
     connection.notify("b", None)
     await settle()
     assert [answer for answer in peer.received if "method" in str(answer)] == [
@@ -126,12 +126,12 @@ async def test_a_slow_peer_pauses_writing_until_it_reads() -> None:
     connection.notify("n", EncodedJson(b'["' + b"x" * 2000 + b'"]'))
     draining = asyncio.get_running_loop().create_task(connection.drain())
     await settle()
-    while_full = connection.writing_paused
+    while_full = connection.outbox.paused
     assert not draining.done()
     theirs.resume_reading()
     with anyio.fail_after(1):
         await draining
-    assert (while_full, connection.writing_paused) == (True, False)
+    assert (while_full, connection.outbox.paused) == (True, False)
     assert len(peer.received) == 1
 
 

@@ -130,8 +130,7 @@ class AgentSide(Side, ClientCalls):
         """Raises RpcError for an ``initialize`` that may not come again."""
         if spoken == 1 or self._asked or not self._initialized:
             again = "before any other request" if spoken > 1 else "once per connection"
-            refusal = f"initialize was sent before; it is allowed {again}"
-            raise RpcError(INVALID_REQUEST, refusal)
+            raise RpcError(INVALID_REQUEST, f"initialize was sent before; it is allowed {again}")
         if chosen != spoken:
             refusal = f"a repeated initialize must request protocol version {spoken} or later"
             raise RpcError(INVALID_REQUEST, refusal)
@@ -145,11 +144,11 @@ class AgentSide(Side, ClientCalls):
 
     def session_update_encoded(self, params: EncodedJson) -> None:
         """`session_update` with its params as JSON: for a sender that has most of it ready."""
-        self._connection.notify("session/update", params)
+        self.connection.notify("session/update", params)
 
     def hold(self, write: Callable[[], None]) -> None:
-        """Have ``write`` send updates that may still grow; see `Connection.hold`."""
-        self._connection.hold(write)
+        """Have ``write`` send updates that may still grow; see `Outbox.hold`."""
+        self.connection.outbox.hold(write)
 
     def _or_reset(self, initialize: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         """``initialize``, which may be sent again if it fails."""

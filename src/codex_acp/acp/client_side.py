@@ -98,7 +98,7 @@ class ClientSide(Side, AgentCalls):
             if given is not None:
                 params |= given if isinstance(given, dict) else _plain(given)
         params["protocolVersion"] = max(offered)
-        result = await self._connection.call("initialize", encode_json(params))
+        result = await self.connection.call("initialize", encode_json(params))
         answered = answered_version(result, offered)
         if answered not in offered:
             raise UnsupportedVersion(answered, offered)

@@ -99,9 +99,9 @@ class Side:
         on_invalid_notification: InvalidNotificationCallback | None,
     ) -> None:
         if not dialects:
-            msg = "a side needs handlers of one version of ACP at least"
-            raise MisuseError(msg)
-        self._connection = connection
+            raise MisuseError("a side needs handlers of one version of ACP at least")
+        self.connection = connection
+        """What it speaks on."""
         self._dialects = dialects
         self._dialect: Dialect | None = None
         self._version: int | None = None
@@ -113,7 +113,7 @@ class Side:
         self._failure: TransportError | None = None
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._connection.name!r})"
+        return f"{type(self).__name__}({self.connection.name!r})"
 
     async def run(self) -> None:
         """Serve until the peer disconnects or `aclose` is called, then close.
@@ -133,21 +133,21 @@ class Side:
     async def aclose(self) -> None:
         """Close the connection: `run` returns, calls in flight raise TransportError."""
         self._leave()
-        await self._connection.aclose()
+        await self.connection.aclose()
 
     async def drain(self) -> None:
         """Wait until the peer has taken most of what was sent. Raises TransportError."""
-        await self._connection.drain()
+        await self.connection.drain()
 
     @property
     def writing_paused(self) -> bool:
         """Whether the peer is slower than this side; `drain` waits until it has caught up."""
-        return self._connection.writing_paused
+        return self.connection.outbox.paused
 
     @property
     def next_request_id(self) -> int:
         """The id that this side's next request will have; see `Connection.next_call_id`."""
-        return self._connection.next_call_id
+        return self.connection.next_call_id
 
     @property
     def version(self) -> int | None:
@@ -157,18 +157,17 @@ class Side:
     @property
     def closed(self) -> bool:
         """Whether messages can no longer travel."""
-        return self._connection.closed
+        return self.connection.closed
 
     async def __aenter__(self) -> Self:
         if self._tasks is not None:
-            msg = "a side of a connection can be started only once"
-            raise MisuseError(msg)
+            raise MisuseError("a side of a connection can be started only once")
         self._ended = asyncio.Event()
         self._tasks = await self._stack.enter_async_context(asyncio.TaskGroup())
-        self._stack.push_async_callback(self._connection.aclose)
+        self._stack.push_async_callback(self.connection.aclose)
         self._stack.callback(self._leave)
         self._loop = asyncio.get_running_loop()
-        self._connection.start(self)
+        self.connection.start(self)
         return self
 
     async def __aexit__(
@@ -233,18 +232,17 @@ class Side:
         """
         spoken = self._speaking(version)
         spoken.check_sent(method, spoken.sent[method], params)
-        return spoken.result(method, await self._connection.call(method, _encoded(params)))
+        return spoken.result(method, await self.connection.call(method, _encoded(params)))
 
     def notify_as(self, version: int, method: str, params: WireModel | Any | None) -> None:
         """Send a notification; dropped if the connection is closed. MisuseError as `call_as`."""
         spoken = self._speaking(version)
         spoken.check_sent(method, spoken.sent[method], params)
-        self._connection.notify(method, _encoded(params))
+        self.connection.notify(method, _encoded(params))
 
     def _speaking(self, version: int) -> Dialect:
         if version not in self._dialects:
-            msg = f"this side was given no handlers for version {version} of ACP"
-            raise MisuseError(msg)
+            raise MisuseError(f"this side was given no handlers for version {version} of ACP")
         if self._version not in (None, version):
             msg = f"the connection speaks version {self._version} of ACP, not {version}"
             raise MisuseError(msg)
@@ -290,7 +288,7 @@ class Side:
         try:
             return partial(handler, self._spoken.models.decode(model, params, request.method))
         except InvalidPayload as error:
-            logger.warning("%s sent invalid params: %s", self._connection.name, error)
+            logger.warning("%s sent invalid params: %s", self.connection.name, error)
             raise invalid_params(error) from None
 
     async def _serve(self, entry: _OpenRequest) -> None:
@@ -363,7 +361,7 @@ class Side:
             entry.cancel()
 
     def _refuse_notification(self, notification: Notification, error: InvalidPayload) -> None:
-        logger.warning("%s sent an invalid notification: %s", self._connection.name, error)
+        logger.warning("%s sent an invalid notification: %s", self.connection.name, error)
         if self._on_invalid_notification is not None:
             try:
                 self._on_invalid_notification(notification, error)
@@ -372,8 +370,7 @@ class Side:
 
     def _must_have_started(self) -> None:
         if self._tasks is None:
-            msg = "the connection was not started; use `async with` or run()"
-            raise MisuseError(msg)
+            raise MisuseError("the connection was not started; use `async with` or run()")
 
 
 def _encoded(params: WireModel | Any | None) -> EncodedJson:

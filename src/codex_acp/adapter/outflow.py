@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from pydantic_core import to_json
 
 from codex_acp.errors import TransportError
+from codex_acp.jsonrpc.encode import notification_head
 from codex_acp.jsonrpc.message import EncodedJson
 from codex_acp.mapping.events.session_events import TextChunk, ThoughtChunk, ToolCallChanged, given
 from codex_acp.wire.codec import encode
@@ -110,6 +111,8 @@ class Outflow:
         write: Write,
     ) -> None:
         self._side = side
+        self._connection = side.connection
+        self._outbox = side.connection.outbox
         self._write_event = write
         self._spawn = spawn
         self._waiting: OrderedDict[int, _Waiting] = OrderedDict()
@@ -151,10 +154,10 @@ class Outflow:
                 if self._pieces and message == self._message:
                     self._pieces.append(event.text)
                     return
-                if not self._side.writing_paused:
+                if not self._outbox.paused:
                     self._begin_chunk(message, event.text)
                     return
-            elif not self._side.writing_paused:
+            elif not self._outbox.paused:
                 self._write_all(session_id, self._write_event(event))
                 return
         last = self._last
@@ -188,7 +191,7 @@ class Outflow:
 
     async def drained(self) -> None:
         """Wait until a client that lags has taken most of what was sent. Raises TransportError."""
-        while self._waiting or self._side.writing_paused:
+        while self._waiting or self._outbox.paused:
             await self._side.drain()
             self._write(UPDATES_PER_WRITE)
 
@@ -220,20 +223,21 @@ class Outflow:
             self._write_pieces()
             self._message = session_id, message_id, kind = message
             self._chunk_prefix = (
-                b'{"sessionId":' + encode(session_id)
+                notification_head("session/update", version=True)
+                + b',"params":{"sessionId":' + encode(session_id)
                 + b',"update":{"sessionUpdate":"' + (_MESSAGE if kind is TextChunk else _THOUGHT)
                 + b'","messageId":' + encode(message_id)
                 + b',"content":{"type":"text","text":'
             )  # fmt: skip
         self._pieces.append(text)
-        self._side.hold(self._write_pieces)
+        self._outbox.hold(self._write_pieces)
 
     def _write_pieces(self) -> None:
         """The pieces as one chunk, without its model, which would only be taken apart again."""
         pieces, self._pieces = self._pieces, []
         if pieces:
             text = to_json("".join(pieces))
-            self._side.session_update_encoded(EncodedJson(self._chunk_prefix + text + b"}}}"))
+            self._connection.send(self._chunk_prefix + text + b"}}}}\n")
 
     async def _drain(self) -> None:
         try:

@@ -52,7 +52,7 @@ def encode_request(
 
 def encode_notification(method: str, params: EncodedJson | None, *, version: bool) -> bytes:
     """One notification line; ``params`` None leaves the member out."""
-    head = _notification_head(method, version)
+    head = notification_head(method, version)
     if params is None:
         return head + b"}\n"
     return _with_params(head, params)
@@ -94,7 +94,8 @@ def _method(method: str) -> bytes:
 
 
 @lru_cache(maxsize=_METHOD_CACHE_SIZE)
-def _notification_head(method: str, version: bool) -> bytes:
+def notification_head(method: str, version: bool) -> bytes:
+    """A notification up to its params, or to the bracket that closes it."""
     return (_VERSION if version else b"{") + _method(method)
 
 

@@ -60,6 +60,10 @@ class LineFramer:
         # A piece of a long line: to split it would look at each of its bytes.
         parts = data.split(b"\n") if b"\n" in data else [data]
         rest = parts.pop()
+        if len(parts) == 1 and not (rest or self._pending):
+            line = parts[0]
+            if line.endswith(b"}") and len(line) <= self._limit:
+                return [line]  # as of whoever writes each at once: nothing else is to be looked at
         joined = False
         if parts and self._pending:
             joined = True

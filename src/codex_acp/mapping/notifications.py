@@ -6,7 +6,7 @@ the type check here, and the check below when this module is imported.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from codex_acp.codex._generated.methods import SERVER_NOTIFICATIONS
 from codex_acp.mapping import items
@@ -19,7 +19,11 @@ from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS
 from codex_acp.wire.registry import require_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from codex_acp.mapping._generated.notifications import NotificationHandlers
+    from codex_acp.mapping.events.session_events import SessionEvents
+    from codex_acp.mapping.state import SessionState
 
 _SESSION = Ignored("for the adapter's own bookkeeping; nothing to show")
 _STATUS = Ignored(
@@ -131,3 +135,12 @@ require_rows(
     [method for method, row in NOTIFICATION_HANDLERS.items() if row is _UNWANTED],
     UNWANTED_NOTIFICATIONS,
 )
+
+PIECES: Final[Mapping[str, Callable[[SessionState, str, str], SessionEvents]]] = {
+    "item/agentMessage/delta": messages.text_delta,
+    "item/commandExecution/outputDelta": running_calls.more_output,
+}
+"""What comes by the thousand, without its model: the row's function for the item and the text.
+
+Two with the texts ``a`` and ``b`` say what one with ``ab`` says.
+"""

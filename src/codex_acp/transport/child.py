@@ -151,8 +151,7 @@ class ChildProcess:
         import asyncio
 
         if self._receiver is not None or self._closing is not None:
-            msg = "a child process can be started as a link only once"
-            raise MisuseError(msg)
+            raise MisuseError("a child process can be started as a link only once")
         self._receiver = receiver
         self._attach(asyncio.get_running_loop())
 
@@ -187,6 +186,8 @@ class ChildProcess:
 
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
+            if self._reader is not None:
+                self._reader.drop()
         await finish(self._closing)
 
     def kill_tree(self) -> None:
@@ -203,13 +204,14 @@ class ChildProcess:
 
     def _attach(self, loop: AbstractEventLoop) -> None:
         self._exited = loop.create_future()
+        on_data = _nobody_hears if self._receiver is None else self._receiver.data_received
         for stream in (self._stdout, self._stderr):
             os.set_blocking(stream.fileno(), False)
         self._writer = DescriptorWriter(
             loop, self._stdin.fileno(), self._pause, self._resume, self._writing_broke
         )
         self._reader = DescriptorReader(
-            loop, self._stdout.fileno(), self._data_received, self._stdout_ended, self._resume
+            loop, self._stdout.fileno(), on_data, self._stdout_ended, self._resume
         )
         self._stderr_reader = DescriptorReader(
             loop, self._stderr.fileno(), self._tail.feed, self._stderr_ended
@@ -274,10 +276,6 @@ class ChildProcess:
         if self._receiver is not None and self._writing_paused:
             self._writing_paused = False
             self._receiver.resume_writing()
-
-    def _data_received(self, data: bytes) -> None:
-        if self._receiver is not None and self._closing is None:
-            self._receiver.data_received(data)
 
     def _stdout_ended(self, _error: OSError | None) -> None:
         self._look_for_end()
@@ -353,3 +351,7 @@ class ChildProcess:
         if self._grace is not None:
             self._grace.cancel()
             self._grace = None
+
+
+def _nobody_hears(_data: bytes) -> None:
+    """A child that is closed and was never used as a link."""

@@ -41,7 +41,8 @@ from codex_acp.jsonrpc.message import (
     Response,
     decode,
 )
-from codex_acp.transport.json_decoding import default_loads
+from codex_acp.transport.delivery import delivery_of
+from codex_acp.transport.json_decoding import default_loads, fast_loads
 from codex_acp.transport.outbox import Outbox
 from codex_acp.transport.responder import Responder
 
@@ -92,7 +93,8 @@ class Connection:
         self._peer_resends = peer_resends
         self._on_line = on_line
         self._framer = LineFramer(line_limit)
-        self._outbox = Outbox(link)
+        self.outbox = Outbox(link)
+        """What is to be written, and whether the peer is slower than this side."""
         self._outgoing: OutgoingCalls[tuple[str, asyncio.Future[_Outcome]]]
         self._outgoing = OutgoingCalls(cancel_method)
         self._incoming = IncomingRequests()
@@ -115,11 +117,6 @@ class Connection:
         return self._why
 
     @property
-    def writing_paused(self) -> bool:
-        """Whether the peer is slower than this side; `drain` waits until it has caught up."""
-        return self._outbox.paused
-
-    @property
     def next_call_id(self) -> int:
         """The id that the next `call` will have, for a record that is made before it is sent."""
         return self._outgoing.next_id
@@ -127,9 +124,9 @@ class Connection:
     def start(self, handler: Handler) -> None:
         """Begin to deliver to ``handler``, never before this returns."""
         if self._handler is not None:
-            msg = "a connection can be started only once"
-            raise MisuseError(msg)
+            raise MisuseError("a connection can be started only once")
         self._handler = handler
+        self.outbox.delivery = delivery_of(asyncio.get_running_loop())
         self._link.start(self)
 
     async def call(
@@ -150,7 +147,7 @@ class Connection:
         request_id = self._outgoing.open((method, future))
         line = encode_request(request_id, method, params, version=self._version)
         if not written:
-            self._send(line)
+            self.send(line)
         elif self._on_line is not None:
             self._on_line("sent", line)
         try:
@@ -167,28 +164,31 @@ class Connection:
         """Send a notification; False if the connection is closed."""
         if self._handler is None and self._why is None:
             raise MisuseError(_NOT_STARTED)
-        return self._send(encode_notification(method, params, version=self._version))
+        return self.send(encode_notification(method, params, version=self._version))
 
-    def hold(self, write: Callable[[], None]) -> None:
-        """Have ``write`` send what may still grow, before anything else goes; see `Outbox.hold`."""
-        self._outbox.hold(write)
-
-    def flush(self) -> None:
-        """Write now what would be written at the end of this iteration of the loop."""
-        self._outbox.flush()
+    def send(self, line: bytes, add: Callable[[bytes], None] | None = None) -> bool:
+        """Send a line that is encoded, with its end; False if the connection is closed."""
+        if self._why is not None:
+            return False
+        if self.outbox.held is not None:
+            self.outbox.release()
+        if self._on_line is not None:
+            self._on_line("sent", line)
+        (add or self.outbox.add)(line)
+        return True
 
     async def drain(self) -> None:
         """Wait until the peer has taken most of what was written. Raises TransportError."""
         self._must_be_open()
-        await self._outbox.drain()
+        await self.outbox.drain()
 
     def pause_reading(self) -> None:
         """Read no more from the link; what was read already is still delivered."""
-        self._outbox.want_messages(False)
+        self.outbox.want_messages(False)
 
     def resume_reading(self) -> None:
         """Read again."""
-        self._outbox.want_messages(True)
+        self.outbox.want_messages(True)
 
     async def aclose(self) -> None:
         """Send what is waiting, fail what is in flight, and close the link; bounded by the link."""
@@ -197,7 +197,7 @@ class Connection:
 
     def data_received(self, data: bytes) -> None:
         """See `Receiver.data_received`."""
-        self._deliver(self._framer.feed(data))
+        self.outbox.delivery.run(self._deliver, self._framer.feed(data))
 
     def link_closed(self, error: TransportError | None) -> None:
         """See `Receiver.link_closed`."""
@@ -208,16 +208,16 @@ class Connection:
 
     def pause_writing(self) -> None:
         """See `Receiver.pause_writing`."""
-        self._outbox.paused = True
+        self.outbox.paused = True
 
     def resume_writing(self) -> None:
         """See `Receiver.resume_writing`."""
-        self._outbox.resume()
+        self.outbox.resume()
 
     def send_answer(self, request_id: RequestId, line: bytes) -> bool:
         """See `AnswerSink.send_answer`."""
         self._incoming.settle(request_id)
-        return self._send(line, self._outbox.add_answer)
+        return self.send(line, self.outbox.add_answer)
 
     def _must_be_open(self) -> None:
         if self._why is not None:
@@ -225,21 +225,11 @@ class Connection:
         if self._handler is None:
             raise MisuseError(_NOT_STARTED)
 
-    def _send(self, line: bytes, add: Callable[[bytes], None] | None = None) -> bool:
-        if self._why is not None:
-            return False
-        if self._outbox.held is not None:
-            self._outbox.release()
-        if self._on_line is not None:
-            self._on_line("sent", line)
-        (add or self._outbox.add)(line)
-        return True
-
     def _deliver(self, lines: list[bytes | TooLong]) -> None:
         handler = self._handler
         if handler is None or not lines:
             return
-        loads = self._loads or default_loads()  # asked again each time: the faster one may be there
+        loads = self._loads or self._default_loads()
         for line in lines:
             if self._why is not None:
                 return
@@ -266,6 +256,13 @@ class Connection:
                 handler.on_batch_end()
             except Exception:
                 logger.exception("the end of a batch from %s was not handled", self._name)
+
+    def _default_loads(self) -> Callable[[bytes], object]:
+        """Asked again each time until the faster one is there."""
+        loads = default_loads()
+        if loads is fast_loads:
+            self._loads = loads
+        return loads
 
     def _take(
         self,
@@ -351,7 +348,7 @@ class Connection:
 
     def _send_error(self, request_id: RequestId | None, code: int, message: str) -> None:
         line = encode_error(request_id, code, message, version=self._version)
-        self._send(line, self._outbox.add_answer)
+        self.send(line, self.outbox.add_answer)
 
     def _settle(
         self, request_id: RequestId, message: Response | ErrorResponse | Malformed | LineTooLong
@@ -383,9 +380,9 @@ class Connection:
         """Close once; what was sent before this goes to the link, which may still take it."""
         if self._why is not None:
             return
-        self._outbox.flush()
+        self.outbox.flush()
         self._why = why
-        self._outbox.close(why)
+        self.outbox.close(why)
         self._incoming.close()
         for _method, future in self._outgoing.close():
             if not future.done():

@@ -87,6 +87,10 @@ class DescriptorReader:
         self._stopped = True
         self._look_no_more()
 
+    def drop(self) -> None:
+        """Deliver nothing more of what is read."""
+        self._on_data = _nothing
+
     def drain(self, limit: int) -> None:
         """Deliver what is there now, up to about ``limit`` bytes; the descriptor must not block."""
         taken = 0
@@ -139,6 +143,10 @@ class DescriptorReader:
         self.stop()
         self.ended = True
         self._on_end(error)
+
+
+def _nothing(_data: bytes) -> None:
+    """For what nobody wants any more."""
 
 
 class DescriptorWriter:
@@ -219,23 +227,19 @@ class DescriptorWriter:
 
     def _send(self, data: bytes | memoryview) -> int:
         """Give how much the descriptor takes now; 0 when it is full or broken."""
-        sent = self._taken_now(data)
-        self.sent += sent
-        return sent
-
-    def _taken_now(self, data: bytes | memoryview) -> int:
         sent = 0
         try:
             if self._watchable:
-                return os.write(self._fd, data)
-            while sent < len(data):
-                sent += os.write(self._fd, data[sent:])
+                sent = os.write(self._fd, data)
+            else:
+                while sent < len(data):
+                    sent += os.write(self._fd, data[sent:])
         except (BlockingIOError, InterruptedError):
-            return sent
+            pass
         except OSError as error:
             self.stop()
             self._loop.call_soon(self._on_broken, error)
-            return 0
+        self.sent += sent
         return sent
 
     def _ready(self) -> None:

@@ -1,7 +1,8 @@
-"""What a connection has to write: coalesced per iteration of the loop, and paced.
+"""What a connection has to write: coalesced, and paced.
 
-All messages of one iteration become one write, in order; what may still grow is held back until
-something else is sent or the iteration ends. Answers that the peer does not take are bounded: above
+All messages that are sent while those of one read are delivered become one write behind the last of
+them; other messages, one write for an iteration of the loop. What may still grow is held back until
+something else is sent or the write is due. Answers that the peer does not take are bounded: above
 that its further messages are not read, so that who asks without end and never listens is held up,
 not kept. What else is written does not count: a peer that is only slow, and wants to say so, is
 heard. Must not know what the messages are.
@@ -11,6 +12,8 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Final
+
+from codex_acp.transport.delivery import Delivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +38,7 @@ class Outbox:
         "_scheduled",
         "_unread_answers",
         "_waiters",
+        "delivery",
         "held",
         "paused",
     )
@@ -48,20 +52,22 @@ class Outbox:
         self._scheduled = False
         self._closed = False
         self._waiters: list[asyncio.Future[TransportError | None]] = []
+        self.delivery = Delivery()
+        """Of the loop that it writes on, once that is known."""
         self.held: Callable[[], None] | None = None
         """What adds its lines at `release`; None: there is nothing to release."""
         self.paused = False
         """Whether the link said that the peer is slow."""
 
     def add(self, line: bytes) -> None:
-        """Send a line at the end of this iteration of the loop, or at `flush`."""
+        """Send a line when the write is due, or at `flush`."""
         self._lines.append(line)
         if not self._scheduled:
             self._schedule()
 
     def hold(self, write: Callable[[], None]) -> None:
-        """Have ``write`` add its lines when `release` or `flush` is called next: at the latest at
-        the end of this iteration of the loop. At once if nothing can be written any more.
+        """Have ``write`` add its lines when `release` or `flush` is called next: at the latest when
+        the write is due. At once if nothing can be written any more.
         """
         if self.held is not None:
             self.release()
@@ -88,8 +94,9 @@ class Outbox:
 
     def flush(self) -> None:
         """Send now what was added or is held."""
-        if self.held is not None:
-            self.release()
+        held, self.held = self.held, None
+        if held is not None:
+            held()
         self._scheduled = False
         lines = self._lines
         if lines:
@@ -134,7 +141,11 @@ class Outbox:
 
     def _schedule(self) -> None:
         self._scheduled = True
-        asyncio.get_running_loop().call_soon(self.flush)
+        writes = self.delivery.writes
+        if writes is None:
+            asyncio.get_running_loop().call_soon(self.flush)
+        else:
+            writes.append(self.flush)
 
     def _wake(self, error: TransportError | None) -> None:
         waiters, self._waiters = self._waiters, []

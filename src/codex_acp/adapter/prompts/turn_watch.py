@@ -7,6 +7,7 @@ ever concluded from silence alone.
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class TurnWatch:
     def begin(self) -> None:
         """A turn begins."""
         self.heard()
-        self._at(self._heard + SILENCE_SECONDS)
+        self._after(SILENCE_SECONDS)
 
     def end(self) -> None:
         """It has ended."""
@@ -41,22 +42,22 @@ class TurnWatch:
 
     def heard(self) -> None:
         """Something came."""
-        self._heard = self._loop.time()
+        self._heard = monotonic()
 
     def expect_end(self) -> None:
         """The turn should have ended by now: ask soon, whatever is heard meanwhile."""
         if self._timer is not None:
-            self._at(self._loop.time() + LOST_SECONDS, soon=True)
+            self._after(LOST_SECONDS, soon=True)
 
-    def _at(self, when: float, *, soon: bool = False) -> None:
+    def _after(self, delay: float, *, soon: bool = False) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(when, self._due, soon)
+        self._timer = self._loop.call_later(delay, self._due, soon)
 
     def _due(self, soon: bool) -> None:
-        silent = self._loop.time() - self._heard
-        if soon or silent >= SILENCE_SECONDS:
-            self._at(self._loop.time() + SILENCE_SECONDS)
+        left = self._heard + SILENCE_SECONDS - monotonic()
+        if soon or left <= 0:
+            self._after(SILENCE_SECONDS)
             self._ask()
         else:
-            self._at(self._heard + SILENCE_SECONDS)
+            self._after(left)

@@ -1,47 +1,55 @@
-"""Pieces of one text that follow each other in one read, taken as one notification.
+"""Pieces of one text that follow each other in one read, taken as one.
 
 A model's words come by the thousand, and each piece would be looked at, decoded and mapped by
-itself, to be joined again on its way to the client. Owns what is a piece of the same text.
+itself, to be joined again on its way to the client. Owns what is a piece of the same text: its
+members are all known and all text, so that no model has to read it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from codex_acp.mapping.notifications import PIECES
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.jsonrpc.message import JsonValue
 
-PIECES: Final = frozenset({"item/agentMessage/delta", "item/commandExecution/outputDelta"})
-"""Notifications of which two with the texts ``a`` and ``b`` say what one with ``ab`` says."""
 
 MEMBERS: Final = frozenset({"threadId", "turnId", "itemId", "delta"})
 """What they have; one with more is taken by itself, so that nothing new is lost."""
 
 
 class JoinedPieces:
-    """Gives what one thread reports to ``take``, in order; the pieces that came last it keeps."""
+    """Gives what one thread reports to ``take``, in order; the pieces that came last it keeps.
 
-    __slots__ = ("_method", "_params", "_take", "_texts")
+    Those it gives to ``take_pieces``: their method, their turn, their item, and the text.
+    """
 
-    def __init__(self, take: Callable[[str, JsonValue], None]) -> None:
+    __slots__ = ("_item_id", "_method", "_take", "_take_pieces", "_texts", "_turn_id")
+
+    def __init__(
+        self,
+        take: Callable[[str, JsonValue], None],
+        take_pieces: Callable[[str, str, str, str], None],
+    ) -> None:
         self._take = take
-        self._method: str | None = None
-        """None: nothing is kept."""
-        self._params: dict[str, JsonValue] = {}
-        """Of the first piece."""
+        self._take_pieces = take_pieces
         self._texts: list[str] = []
+        """Empty: nothing is kept, and the rest means nothing."""
+        self._method = self._turn_id = self._item_id = ""
 
     def hear(self, method: str, params: JsonValue) -> None:
         """A notification came."""
-        if method in PIECES and isinstance(params, dict) and params.keys() == MEMBERS:
-            text = params["delta"]
-            if isinstance(text, str):
-                if method != self._method or not self._goes_on(params):
-                    if self._texts:
-                        self.flush()
-                    self._method, self._params = method, params
+        if method in PIECES and type(params) is dict and params.keys() == MEMBERS:
+            turn_id, item_id, text = params["turnId"], params["itemId"], params["delta"]
+            if type(text) is str and type(item_id) is str and type(turn_id) is str:
+                if self._texts and not (
+                    item_id == self._item_id and turn_id == self._turn_id and method == self._method
+                ):
+                    self.flush()
+                self._method, self._turn_id, self._item_id = method, turn_id, item_id
                 self._texts.append(text)
                 return
         if self._texts:
@@ -50,13 +58,8 @@ class JoinedPieces:
 
     def flush(self) -> None:
         """What is kept comes before all else that happens."""
-        method = self._method
-        if method is None:
-            return
-        params, texts = self._params, self._texts
-        self._method, self._texts = None, []
-        self._take(method, params if len(texts) == 1 else {**params, "delta": "".join(texts)})
-
-    def _goes_on(self, params: dict[str, JsonValue]) -> bool:
-        first = self._params
-        return params["itemId"] == first["itemId"] and params["turnId"] == first["turnId"]
+        texts = self._texts
+        if texts:
+            self._texts = []
+            text = texts[0] if len(texts) == 1 else "".join(texts)
+            self._take_pieces(self._method, self._turn_id, self._item_id, text)

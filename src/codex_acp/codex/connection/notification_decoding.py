@@ -78,7 +78,8 @@ class NotificationDecoder:
         self.unreadable: Counter[str] = Counter()
         """How often each kind came; the key is the method, with the problem if there is one."""
         self._unknown = unknown
-        self._last: tuple[str, JsonValue, ServerNotification] | None = None
+        self.last: tuple[str, JsonValue, ServerNotification] | None = None
+        """What was read last, until `forget`."""
 
     def __repr__(self) -> str:
         return f"NotificationDecoder(unreadable={self.unreadable.total()})"
@@ -88,11 +89,11 @@ class NotificationDecoder:
 
         They get the same event, and must not change it.
         """
-        last = self._last
+        last = self.last
         if last is not None and last[1] is params is not None and last[0] == method:
             return last[2]
         event = decode_notification(method, params)
-        self._last = (method, params, event)
+        self.last = (method, params, event)
         if type(event) is UnknownNotification:
             self._count(event)
         elif self._unknown is not None:
@@ -101,7 +102,7 @@ class NotificationDecoder:
 
     def forget(self) -> None:
         """All sinks have heard the last one, which may be large."""
-        self._last = None
+        self.last = None
 
     def _count(self, event: UnknownNotification) -> None:
         kind = event.method if event.problem is None else f"{event.method}: {event.problem}"

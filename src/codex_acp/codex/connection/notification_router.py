@@ -64,22 +64,20 @@ class _Subscription(NamedTuple):
 class _Listeners:
     """Who hears what of one thread; made anew whenever somebody comes or goes."""
 
-    __slots__ = ("_by_method", "_others")
+    __slots__ = ("by_method", "others")
 
     def __init__(self, subscriptions: Iterable[_Subscription]) -> None:
         all_of_them = tuple(subscriptions)
         named = frozenset[str]().union(*(s.methods for s in all_of_them if s.methods is not None))
-        self._others = tuple((s.sink, s.ends) for s in all_of_them if s.methods is None)
-        self._by_method = {
+        self.others = tuple((s.sink, s.ends) for s in all_of_them if s.methods is None)
+        """The sinks that want every method, in the order in which they came; see `ends`."""
+        self.by_method = {
             method: tuple(
                 (s.sink, s.ends) for s in all_of_them if s.methods is None or method in s.methods
             )
             for method in named
         }
-
-    def of(self, method: str) -> tuple[tuple[NotificationSink, bool], ...]:
-        """The sinks that want a method, in the order in which they came; see `ends`."""
-        return self._by_method.get(method, self._others)
+        """The same, with those besides that want this one."""
 
 
 class NotificationRouter:
@@ -140,9 +138,11 @@ class NotificationRouter:
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         """Deliver one notification."""
-        thread_id = thread_of(params)
+        thread_id = params.get("threadId") if type(params) is dict else None
+        if type(thread_id) is not str:
+            thread_id = thread_of(params)
         listeners = self._listeners.get(thread_id) or self._listeners_of(thread_id)
-        for sink, ends in listeners.of(method):
+        for sink, ends in listeners.by_method.get(method, listeners.others):
             if ends:
                 self._touched[id(sink)] = sink
             try:
