@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.lowlevel
 import pytest
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from codex_acp.adapter.network.limits import Limits
 from codex_acp.transport import websocket_messages
@@ -17,7 +17,7 @@ from tests.network.listening_adapter import TOKEN, WAIT
 from tests.network.served import ALICE, BOB, Served, served, several_tokens, until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
     from tests.network.listening_adapter import JsonClient
@@ -283,6 +283,29 @@ async def test_fragments_without_end(server: Served, monkeypatch: pytest.MonkeyP
         with pytest.raises(Exception, match="1008"):
             await client.socket.send(empty())
         await others_go_on(server, client)
+
+
+@pytest.mark.parametrize("kind", ["ping", "text", "binary"])
+async def test_small_frames_without_end(
+    server: Served, kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("codex_acp.adapter.network.websocket_frames.FRAMES_AT_ONCE", 200)
+    async with server.connect(BOB) as bob, server.connect(ALICE) as client:
+        send: dict[str, Callable[[], Awaitable[object]]] = {
+            "ping": client.socket.ping,
+            "text": lambda: client.socket.send(""),
+            "binary": lambda: client.socket.send(b"x"),
+        }
+
+        async def flood() -> None:
+            while True:
+                await send[kind]()
+                await anyio.lowlevel.checkpoint()
+
+        with pytest.raises(ConnectionClosed), anyio.fail_after(WAIT):
+            await flood()
+        assert "too many frames" in caplog.text
+        assert await bob.ask("session/list", {})
 
 
 async def test_odd_frames_are_answered_or_ignored(server: Served) -> None:

@@ -6,6 +6,7 @@ served as well, what a connection begins with says whose it is.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -16,6 +17,7 @@ from anyio import CancelScope
 from codex_acp.adapter.network.door import Refusal
 from codex_acp.adapter.network.newcomer import HANDSHAKE_SECONDS, Newcomer
 from codex_acp.adapter.network.strangers import Strangers
+from codex_acp.adapter.network.websocket_frames import WebSocketFrames
 from codex_acp.transport.streamable_http import CONNECTION_ID
 from codex_acp.transport.websocket_messages import WebSocketMessages
 
@@ -179,10 +181,20 @@ def _accepted(
                     others.take(transport, begun)
                     return True
             transport.set_protocol(self)
+            self._frames = WebSocketFrames(asyncio.get_running_loop().time)
             super().connection_made(transport)
             if begun:
                 self.data_received(begun)
             return True
+
+        def data_received(self, data: bytes) -> None:
+            if self.transport.is_closing():
+                return
+            if self._frames.take(data):
+                super().data_received(data)
+            else:
+                logger.warning("%s was cut off: too many frames", _who(self))
+                self.transport.abort()
 
         def connection_lost(self, exc: Exception | None) -> None:
             server.lost(self)
