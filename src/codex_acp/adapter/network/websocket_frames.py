@@ -13,7 +13,7 @@ from codex_acp.adapter.network.limits import Rate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FRAMES_AT_ONCE: Final = 5_000
+FRAMES_AT_ONCE: Final = 2_000
 FRAMES_PER_SECOND: Final = 400.0
 """Of frames that are small: a client sends a handful of messages each second."""
 
