@@ -80,9 +80,12 @@ class SessionArchive:
         return UnarchiveSessionResponse()
 
     async def status(self, request: v1.SessionStatusRequest) -> SessionStatusResponse:
-        """``session/status``: changes nothing. Raises RpcError: -32002, -32603."""
+        """``session/status``: changes nothing. Raises RpcError: -32002, -32603.
+
+        A sub-agent's session is open as long as the one above it.
+        """
         session_id = canonical_id(request.session_id)
-        if session_id in self._sessions:
+        if session_id in self._sessions or self._sessions.has_below(session_id):
             return SessionStatusResponse(status="open")
         codex = await self._opener.codex()
         if not await exists(codex, session_id):
