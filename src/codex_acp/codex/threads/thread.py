@@ -82,8 +82,7 @@ class Thread:
         """
         if self._settings is None:
             if self._opened_by is None:
-                message = f"thread {self.id} was not loaded here; resume() it first"
-                raise MisuseError(message)
+                raise MisuseError(f"thread {self.id} was not loaded here; resume() it first")
             self._settings = self._client.decode_result(*self._opened_by)
         return cast("Settings", self._settings)
 
