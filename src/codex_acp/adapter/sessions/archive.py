@@ -103,5 +103,4 @@ class SessionArchive:
                 raise unknown_session(session_id, error.message) from error
             if is_archived(thread) != archived:
                 what = "archive the session" if archived else "take the session out of the archive"
-                failed = f"Codex could not {what}"
-                raise refused_call(failed, error) from error
+                raise refused_call(f"Codex could not {what}", error) from error

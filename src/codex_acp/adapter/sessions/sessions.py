@@ -363,7 +363,8 @@ class Sessions:
 
     def _sinks(self, connection: _Connection) -> list[NotificationSink]:
         opened = [each for each in self._open.values() if each.connection is connection]
-        return [sink for each in opened if (sink := each.session or each.held) is not None]
+        held = [each.held for each in opened if each.session is None and each.held is not None]
+        return [*(each.session.thread for each in opened if each.session is not None), *held]
 
     def _runner(
         self, codex: AppServerConnection, generation: int, items: Items
