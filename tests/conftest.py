@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.attack_table import note_attacks, table_of_attacks
 from tests.support.codex_version import skip_differences
+from tests.support.used_homes import used_homes
 
 
 def pytest_configure() -> None:
@@ -57,6 +58,13 @@ def pytest_terminal_summary(
 def anyio_backend() -> str:
     """asyncio is the only backend this library supports."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _used_homes() -> Iterator[None]:
+    """A home of Codex is one that it has been started in before."""
+    with used_homes():
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import pty
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -274,3 +277,21 @@ async def test_what_an_agent_prints_is_not_in_the_protocols_way() -> None:
             opened = await agent.side.session_new(NewSessionRequest(cwd="/", mcp_servers=[]))
             await agent.side.session_prompt(PromptRequest(session_id=opened.session_id, prompt=[]))
     assert len(heard) == 1
+
+
+def test_who_starts_an_agent_in_a_terminal_is_told_what_it_is() -> None:
+    code = (
+        "import asyncio; from codex_acp.acp import run_agent\n"
+        "async def answer(turn): ...\n"
+        "asyncio.run(run_agent(answer, name='small'))"
+    )
+    terminal, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as agent:
+        os.close(theirs)
+        os.write(terminal, b"\x04")  # Ctrl-D
+        out, err = agent.communicate(timeout=60)
+    os.close(terminal)
+    assert out == b""
+    assert b"small: an ACP agent, which a client starts; try it: codex-acp-sdk run" in err

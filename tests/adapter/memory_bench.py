@@ -17,6 +17,7 @@ from codex_acp.transport.memory import memory_pair
 from tests.acp.raw_peer import RawPeer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
     from codex_acp.adapter.load_ahead import LoadAhead
@@ -43,7 +44,9 @@ class MemoryBench:
         *script: Entry,
         capabilities: dict[str, Any] | None = None,
         ahead: LoadAhead | None = None,
+        version: int = 1,
     ) -> None:
+        self._version = version
         self._ahead = ahead
         self.server = ScriptedAppServer(AppServerScript(*script, defaults=True))
         self._capabilities = capabilities or {}
@@ -59,7 +62,8 @@ class MemoryBench:
         app_server = AppServer(LaunchOptions(), cast("ChildProcess", self.server.link))
         self._tasks.start_soon(partial(serve_link, self._link, app_server, ahead=self._ahead))
         introduction = {"protocolVersion": 1, "clientCapabilities": self._capabilities}
-        await self.client.ask("init", "initialize", introduction)
+        in_v2 = {"protocolVersion": 2, "info": {"name": "bench", "version": "1"}}
+        await self.client.ask("init", "initialize", in_v2 if self._version == 2 else introduction)
         params = {"cwd": "/scripted/workspace", "mcpServers": []}
         answer = await self.client.ask("new", "session/new", params)
         assert answer["result"]["sessionId"] == THREAD
@@ -88,9 +92,15 @@ class MemoryBench:
         self.client.send({"id": request_id, "method": "session/prompt", "params": params})
 
     async def end_of(self, request_id: str = "p1") -> Any:
-        """The stop reason of a prompt, or the error object."""
+        """The stop reason of a prompt, or the error object; in v2 of the session that is idle."""
         answer = await self.client.reply(request_id)
-        return answer["result"]["stopReason"] if "result" in answer else answer["error"]
+        if "error" in answer:
+            return answer["error"]
+        if self._version == 1:
+            return answer["result"]["stopReason"]
+        await self.client.until(lambda: any(u.get("state") == "idle" for u in self.updates))
+        idle = next(each for each in reversed(self.updates) if each.get("state") == "idle")
+        return idle.get("error") or idle["stopReason"]
 
     async def prompt(self, request_id: str = "p1") -> Any:
         """Run a prompt; see `end_of`."""
@@ -101,15 +111,16 @@ class MemoryBench:
         """Send ``session/cancel``."""
         self.client.send({"method": "session/cancel", "params": {"sessionId": THREAD}})
 
+    @property
+    def updates(self) -> list[Any]:
+        """All updates so far."""
+        told = (m for m in self.client.messages if m.get("method") == "session/update")
+        return [message["params"]["update"] for message in told]
+
     def said(self) -> str:
         """The text of all chunks so far."""
-        updates = (
-            message["params"]["update"]
-            for message in self.client.messages
-            if message.get("method") == "session/update"
-        )
         chunks = ("agent_message_chunk", "agent_thought_chunk")
-        return "".join(u["content"]["text"] for u in updates if u["sessionUpdate"] in chunks)
+        return "".join(u["content"]["text"] for u in self.updates if u["sessionUpdate"] in chunks)
 
     async def until_said(self, text: str) -> None:
         """Wait until the adapter has said ``text``."""
@@ -134,8 +145,10 @@ class MemoryBench:
         await self.server.wait_for(lambda: len(found()) >= times)
         return found()
 
-    async def answer_turn_start(self, turn_id: str, *before: Entry) -> None:
-        """Answer the ``turn/start`` that the script left open, in one read behind ``before``."""
+    async def answer_turn_start(
+        self, turn_id: str, *before: Entry, then: Sequence[Entry] = ()
+    ) -> None:
+        """Answer the ``turn/start`` that the script left open, in one read with what is around."""
         request = await self.server.wait_for_message("turn/start")
         answer = {"id": request["id"], "result": {"turn": turn_object(turn_id)}}
-        self.server.play(*before, RawLine(json.dumps(answer)))
+        self.server.play(*before, RawLine(json.dumps(answer)), *then)

@@ -37,7 +37,6 @@ NOT_FOUND = {"code": -32601, "message": "there is no such method"}
 def _short_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn_watch, "LOST_SECONDS", 0.02)
     monkeypatch.setattr(turn_end, "LOST_ANSWER_SECONDS", 0.02)
-    monkeypatch.setattr(turn_end, "LOOK_UP_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -139,7 +138,10 @@ async def test_4_3_a_turn_that_ended_in_silence_is_settled_as_codex_says() -> No
 
 
 @pytest.mark.usefixtures("silence")
-async def test_4_3_a_codex_that_answers_nothing_any_more_ends_the_prompt_with_an_error() -> None:
+async def test_4_3_a_codex_that_answers_nothing_any_more_ends_the_prompt_with_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turn_end, "LOOK_UP_SECONDS", 0.05)
     async with MemoryBench(*BEGUN, *[Expect(LIST, silent=True)] * 3) as bench:
         error = await bench.prompt()
 

@@ -5,6 +5,7 @@ What Codex reads is what it says it reads: the message comes back as an item wit
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -12,8 +13,10 @@ import pytest
 from codex_acp.adapter.prompts import queue, turn_calls
 from codex_acp.testing import (
     Entry,
+    Exit,
     Expect,
     Notify,
+    RawLine,
     agent_message,
     turn_completed,
     turn_started,
@@ -342,3 +345,20 @@ async def test_a_steered_message_that_its_client_gives_up_is_not_sent_later() ->
         assert await bench.end_of("p1") == "end_turn"
         await bench.client.settle()
         assert texts(await bench.asked_codex("turn/start")) == ["one"]
+
+
+@pytest.mark.parametrize("end", [turn_completed(), [Exit(3)]], ids=["ends", "dies"])
+async def test_what_is_steered_into_a_turn_that_is_over_at_once_leaves_nothing_running(
+    end: list[Entry],
+) -> None:
+    steer_silently = Expect("turn/steer", silent=True)
+    async with MemoryBench(*BEGUN, steer_silently, version=2) as bench:
+        bench.start_prompt("p1", "one")
+        await bench.asked_codex("turn/start")
+        bench.start_prompt("p2", "two")
+        request = await bench.server.wait_for_message("turn/steer")
+        answer = {"id": request["id"], "result": {"turnId": "turn-1"}}
+        bench.server.play(message_read("turn/steer"), RawLine(json.dumps(answer)), *end)
+        assert "result" in await bench.client.reply("p2")
+        await bench.client.settle()
+        assert [u["state"] for u in bench.updates if "state" in u][-1] == "idle"

@@ -13,7 +13,9 @@ import pytest
 
 SCRIPT = """
 import asyncio, json, sys
+from functools import partial
 import anyio
+from codex_acp.adapter.load_ahead import LoadAhead
 from codex_acp.adapter.serve import serve_link
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.codex.connection.launch import LaunchOptions
@@ -38,7 +40,9 @@ async def main():
     server = ScriptedAppServer(AppServerScript(*TURN, defaults=True))
     async with server, anyio.create_task_group() as tasks:
         client = RawPeer(far)
-        tasks.start_soon(serve_link, near, AppServer(LaunchOptions(), server.link))
+        ahead = LoadAhead(asyncio.get_running_loop())
+        serve = partial(serve_link, near, AppServer(LaunchOptions(), server.link), ahead=ahead)
+        tasks.start_soon(serve)
         assert "result" in await client.ask(1, "initialize", V1 if VERSION == 1 else V2)
         servers = {"mcpServers": []} if VERSION == 1 else {}
         opened = await client.ask(2, "session/new", {"cwd": "/scripted/workspace", **servers})
@@ -53,7 +57,10 @@ async def main():
         await client.until(lambda: end in json.dumps(client.messages))
         client.send({"method": "session/cancel", "params": where})
         await client.settle()
-        print(json.dumps([name for name in sys.modules if "_generated" in name]))
+        loaded = asyncio.Event()
+        ahead.then(loaded.set)
+        await loaded.wait()
+        print(json.dumps([name for name in sys.modules if ".v" in name]))
         await far.aclose()
 
 asyncio.run(main())
@@ -75,6 +82,7 @@ def test_a_turn_loads_the_models_of_its_own_version_only(version: int, other: in
     assert f"codex_acp.acp._generated.v{version}.models.turn" in modules
     parts = ("models.", "schemas")
     foreign = [f"codex_acp.acp._generated.v{other}.{part}" for part in parts]
+    foreign.append(f"codex_acp.mapping.v{other}")
     assert [name for name in modules if name.startswith(tuple(foreign))] == []
     if version == 1:
         assert [name for name in modules if "_generated.v2" in name] == []

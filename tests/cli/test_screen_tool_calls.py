@@ -15,7 +15,7 @@ from codex_acp.acp.types import (
     ToolCallLocation,
 )
 from codex_acp.cli.screen.changes import counted, diff_lines, summary
-from codex_acp.cli.screen.tool_calls import described, outcome
+from codex_acp.cli.screen.tool_calls import described, outcome, title_of
 from codex_acp.runtime import ToolCall
 
 
@@ -46,6 +46,21 @@ CODEX = ToolCall(
     },
 )
 """As the adapter sends it, and something that only the input says."""
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("`date`", "date"),
+        ("`` echo `date` ``", "echo `date`"),
+        ("Delete `notes.txt`", "Delete `notes.txt`"),
+        ("`a.txt` to `b.txt`", "`a.txt` to `b.txt`"),
+        ("Run: `/bin/bash -lc 'ls'`", "ls"),
+        ("`", "`"),
+    ],
+)
+def test_a_title_loses_the_backticks_around_it_alone(title: str, shown: str) -> None:
+    assert title_of(ToolCall("t", title=title)) == shown
 
 
 def test_the_command_stands_first_and_once_and_nothing_is_left_out() -> None:

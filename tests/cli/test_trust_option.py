@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from codex_acp.cli.argument_values import parsed_as
 from codex_acp.cli.arguments import run_parser, serve_parser
 from codex_acp.cli.run import run
-from codex_acp.cli.run_arguments import USAGE, run_options
+from codex_acp.cli.run_arguments import USAGE, RunOptions
 
 
 def test_it_is_repeated_and_kept_as_codex_compares_it(tmp_path: Path) -> None:
@@ -16,7 +17,7 @@ def test_it_is_repeated_and_kept_as_codex_compares_it(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "one")
     words = ["--trust", str(tmp_path / "link"), "--trust", str(tmp_path)]
     assert serve_parser().parse_args(words).trust == [str(tmp_path / "one"), str(tmp_path)]
-    options = run_options(run_parser().parse_args([*words, "Go."]))
+    options = parsed_as(RunOptions, run_parser().parse_args([*words, "Go."]))
     assert options.trust == (str(tmp_path / "one"), str(tmp_path))
 
 
@@ -33,5 +34,5 @@ def test_another_agent_is_not_told_of_it(
     agent: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [*agent, "--trust", str(tmp_path), "Go."]
-    assert run(run_options(run_parser().parse_args(words))) == USAGE
+    assert run(parsed_as(RunOptions, run_parser().parse_args(words))) == USAGE
     assert "--trust is for the agent codex" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from codex_acp.codex import (
     trust_mcp_servers,
 )
 from codex_acp.codex.types import (
+    ServerRequestResolvedEvent,
     TextUserInput,
     ThreadStartParams,
     TurnCompletedEvent,
@@ -24,7 +25,7 @@ from codex_acp.codex.types import (
     TurnStartParams,
 )
 from codex_acp.testing import (
-    Delay,
+    Gate,
     McpTool,
     ScriptedMcpServer,
     Text,
@@ -309,7 +310,11 @@ async def test_3_7_a_second_command_while_the_allowed_one_runs_interrupts_the_tu
         return Once()
 
     with anyio.fail_after(WAIT_SECONDS):
-        async with Run(ask(yes), [[one_id("a", 20), Delay(1), one_id("b")]]) as run:
+        async with Run(ask(yes), [[one_id("a", 20), Gate("a runs"), one_id("b")]]) as run:
+            async for event in run.events:
+                if isinstance(event, ServerRequestResolvedEvent):
+                    break
+            run.model.open("a runs")
             assert await run.finish() == "interrupted"
             assert not (run.home.workspace / "b").exists()
     assert asked == ["a"]

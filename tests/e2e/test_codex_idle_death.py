@@ -57,14 +57,19 @@ def test_a_prompt_that_is_sent_as_an_idle_codex_dies_runs_on_the_next() -> None:
         assert len(model.requests) == TIMES
 
 
-def test_a_prompt_that_a_dying_codex_has_read_is_not_run_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_prompt_that_a_dying_codex_has_read_is_not_run_again(
+    tmp_path: Path, version: int
+) -> None:
     dies = AppServerScript(Expect("thread/start"), Expect("turn/start", silent=True), Exit(3))
     codex = ScriptedCodex(tmp_path, dies)
     env = {**os.environ, "CODEX_PATH": str(codex.path)}
     with RawAdapter(env) as adapter:
-        adapter.initialize()
+        in_v2 = {"protocolVersion": 2, "info": {"name": "c", "version": "1"}}
+        adapter.initialize() if version == 1 else adapter.result("initialize", in_v2)
         session = adapter.new_session(tmp_path)
         error = adapter.answer(adapter.start_prompt(session))["error"]
         assert error["code"] == -32603
         assert "status 3" in error["message"]
         assert "run again" not in adapter.stderr
+        assert len(codex.record().requests("turn/start")) == 1

@@ -218,12 +218,35 @@ def test_a_system_prompt_is_put_behind_the_persons_own_instructions(version: int
         assert "CLIENT-WORDS" in told(bench.model.requests[-1])
 
 
+def test_a_system_prompt_overrides_what_codex_tells_every_model() -> None:
+    scenes = Scenes()
+    ask = scenes.add("ask", [Text("One.")])
+    again = scenes.add("again", [Text("Two.")])
+    config = {"developer_instructions": "OWN-WORDS"}
+    words = {"mode": "override", "content": [{"type": "text", "text": "CLIENT-WORDS"}]}
+    with SubAgentBench(scenes, 1, config=config) as bench:
+        opened = bench.ask("session/new", {**bench.place, "systemPrompt": words})
+        bench.session = opened["sessionId"]
+        bench.prompt(ask)
+        first = told(bench.model.requests[-1])
+        assert "You are Codex" not in first
+        assert first.index("CLIENT-WORDS") < first.index("OWN-WORDS")
+        bench.ask("session/close", {"sessionId": bench.session})
+        other = {**words, "content": [{"type": "text", "text": "OTHER-WORDS"}]}
+        stored = {**bench.place, "sessionId": bench.session, "systemPrompt": other}
+        bench.ask("session/resume", stored)
+        bench.prompt(again)
+        second = told(bench.model.requests[-1])
+        assert "You are Codex" not in second
+        assert "OTHER-WORDS" in second
+
+
 def test_a_system_prompt_that_cannot_be_applied_opens_nothing() -> None:
     text = {"type": "text", "text": "Words."}
     attacks: list[Any] = [
         "Words.",
         {"content": [text]},
-        {"mode": "override", "content": [text]},
+        {"mode": ["append"], "content": [text]},
         {"mode": "_mine", "content": [text]},
         {"mode": "append"},
         {"mode": "append", "content": []},

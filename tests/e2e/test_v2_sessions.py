@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -75,18 +75,37 @@ def test_3_8_a_command_with_hidden_characters_is_asked_for_as_it_is_shown() -> N
         assert bench.idle()
 
 
+def prompt_and_cancel(bench: V2Bench) -> dict[str, Any]:
+    """The answer to a prompt that comes in one read with its cancel."""
+    prompt = {"sessionId": bench.session, "prompt": [{"type": "text", "text": "Never."}]}
+    bench.adapter.send(
+        {"id": "both", "method": "session/prompt", "params": prompt},
+        {"method": "session/cancel", "params": {"sessionId": bench.session}},
+    )
+    return bench.adapter.answer("both")
+
+
 def test_3_5_a_cancel_that_comes_with_its_prompt_is_not_lost() -> None:
     with V2Bench([[Text("Here.")]]) as bench:
-        prompt = {"sessionId": bench.session, "prompt": [{"type": "text", "text": "Never."}]}
-        bench.adapter.send(
-            {"id": "both", "method": "session/prompt", "params": prompt},
-            {"method": "session/cancel", "params": {"sessionId": bench.session}},
-        )
-        assert bench.adapter.answer("both")["error"]["code"] == -32800
-        assert bench.states() == []
-        assert not bench.model.requests
         bench.prompt()
         assert bench.idle()["stopReason"] == "end_turn"
+        assert prompt_and_cancel(bench)["error"]["code"] == -32800
+        assert bench.states() == ["running", "idle"]
+        assert len(bench.model.requests) == 1
+
+
+def test_3_5_a_cancel_that_comes_with_the_first_prompt_ends_what_codex_has_begun() -> None:
+    with V2Bench([[Gate("late"), Text("Here.")], [Text("Here.")]]) as bench:
+        answer = prompt_and_cancel(bench)
+        if "result" in answer:  # Codex had it before the cancel was read
+            assert bench.idle()["stopReason"] == "cancelled"
+        else:
+            assert answer["error"]["code"] == -32800
+        assert bench.states() in ([], ["running", "idle"])
+        assert bench.text() == ""
+        bench.model.open("late")
+        bench.prompt()
+        bench.until("state_update", stopReason="end_turn")
         assert bench.text() == "Here."
 
 

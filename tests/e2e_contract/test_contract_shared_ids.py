@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from codex_acp.testing import (
-    Delay,
+    Gate,
     McpTool,
     ScriptedMcpServer,
     Text,
@@ -53,7 +53,9 @@ TWO = SCENES.add("two", [command("two-a", "t"), command("two-b", "t")], DONE)
 THREE = SCENES.add(
     "three", [command(f"three-{n}", "u") for n in "abc"], [command("three-d", "later")], DONE
 )
-LATER = SCENES.add("later", [command("later-a", "v", 20), Delay(1), command("later-b", "v")], DONE)
+LATER = SCENES.add(
+    "later", [command("later-a", "v", 20), Gate("it runs"), command("later-b", "v")], DONE
+)
 CROSSING = SCENES.add("crossing", [command("cross-a", "w", 1), command("cross-b", "w", 1)], DONE)
 MCP = SCENES.add("mcp", [mcp_call("notes", "write", {"n": n}, call_id="x") for n in (1, 2)], DONE)
 AGAIN = SCENES.add("again", [command("again-a", "y")], [command("again-b", "y")], DONE)
@@ -120,6 +122,8 @@ async def test_3_7_a_second_command_while_the_allowed_one_runs_ends_the_turn(
     session = await bench.new_session()
     prompt = bench.prompt(session, LATER)
     (await bench.asks.next_permission()).choose("allow_once")
+    await bench.wait_until_replies(session, 1)
+    bench.model.open("it runs")
 
     assert await prompt.end() == "cancelled"
     assert not bench.path("later-a").exists()

@@ -45,24 +45,10 @@ from codex_acp.wire.model import UnknownVariant
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp._generated.v1.handlers import (
         ClientNotificationHandlers,
         ClientRequestHandlers,
-    )
-    from codex_acp.acp._generated.v1.models import (
-        AuthenticateRequest,
-        CancelNotification,
-        CloseSessionRequest,
-        DeleteSessionRequest,
-        ListSessionsRequest,
-        LoadSessionRequest,
-        LogoutRequest,
-        NewSessionRequest,
-        PromptRequest,
-        ResumeSessionRequest,
-        SetSessionConfigOptionRequest,
-        SetSessionModeRequest,
-        SetSessionModeResponse,
     )
     from codex_acp.acp._generated.v2.handlers import (
         ClientNotificationHandlers as NotificationsOfV2,
@@ -150,18 +136,18 @@ class AgentOfVersion2:
 
     # The calls.
 
-    async def authenticate(self, request: AuthenticateRequest) -> AuthenticateResponse:
+    async def authenticate(self, request: v1.AuthenticateRequest) -> AuthenticateResponse:
         """``auth/login``."""
         await self._side.v2.auth_login(v2.LoginAuthRequest(method_id=request.method_id))
         return AuthenticateResponse()
 
-    async def logout(self, request: LogoutRequest) -> LogoutResponse:
+    async def logout(self, request: v1.LogoutRequest) -> LogoutResponse:
         """``auth/logout``."""
         del request
         await self._side.v2.auth_logout(v2.LogoutAuthRequest())
         return LogoutResponse()
 
-    async def session_new(self, request: NewSessionRequest) -> NewSessionResponse:
+    async def session_new(self, request: v1.NewSessionRequest) -> NewSessionResponse:
         """``session/new``; the commands of its answer are an update, as in version 1."""
         response = await self._side.v2.session_new(
             v2.NewSessionRequest.model_validate(_where(request))
@@ -170,18 +156,18 @@ class AgentOfVersion2:
         self._tell_commands(response.session_id, said)
         return NewSessionResponse.model_validate(_opened(said))
 
-    async def session_load(self, request: LoadSessionRequest) -> LoadSessionResponse:
+    async def session_load(self, request: v1.LoadSessionRequest) -> LoadSessionResponse:
         """``session/resume`` with all of the history."""
         self._updates[request.session_id] = Updates()
         replay = {"replayFrom": {"type": "start"}}
         return LoadSessionResponse.model_validate(await self._resumed(request, replay))
 
-    async def session_resume(self, request: ResumeSessionRequest) -> ResumeSessionResponse:
+    async def session_resume(self, request: v1.ResumeSessionRequest) -> ResumeSessionResponse:
         """``session/resume`` without its history."""
         return ResumeSessionResponse.model_validate(await self._resumed(request, {}))
 
     async def _resumed(
-        self, request: LoadSessionRequest | ResumeSessionRequest, replay: dict[str, Any]
+        self, request: v1.LoadSessionRequest | v1.ResumeSessionRequest, replay: dict[str, Any]
     ) -> dict[str, Any]:
         params = {"sessionId": request.session_id, **_where(request), **replay}
         response = await self._side.v2.session_resume(
@@ -191,26 +177,26 @@ class AgentOfVersion2:
         self._tell_commands(request.session_id, said)
         return _opened(said)
 
-    async def session_list(self, request: ListSessionsRequest) -> ListSessionsResponse:
+    async def session_list(self, request: v1.ListSessionsRequest) -> ListSessionsResponse:
         """``session/list``."""
         response = await self._side.v2.session_list(
             v2.ListSessionsRequest.model_validate(as_json(request))
         )
         return ListSessionsResponse.model_validate(as_json(response))
 
-    async def session_delete(self, request: DeleteSessionRequest) -> DeleteSessionResponse:
+    async def session_delete(self, request: v1.DeleteSessionRequest) -> DeleteSessionResponse:
         """``session/delete``."""
         await self._side.v2.session_delete(v2.DeleteSessionRequest(session_id=request.session_id))
         return DeleteSessionResponse()
 
-    async def session_close(self, request: CloseSessionRequest) -> CloseSessionResponse:
+    async def session_close(self, request: v1.CloseSessionRequest) -> CloseSessionResponse:
         """``session/close``, which ends what runs."""
         self._updates.pop(request.session_id, None)
         await self._side.v2.session_close(v2.CloseSessionRequest(session_id=request.session_id))
         return CloseSessionResponse()
 
     async def session_set_config_option(
-        self, request: SetSessionConfigOptionRequest
+        self, request: v1.SetSessionConfigOptionRequest
     ) -> SetSessionConfigOptionResponse:
         """``session/set_config_option``; each value says of which type it is."""
         params = {"type": "id", **as_json(request)}
@@ -223,12 +209,14 @@ class AgentOfVersion2:
         options = each(config_option, as_json(response)["configOptions"])
         return SetSessionConfigOptionResponse.model_validate({"configOptions": options})
 
-    async def session_set_mode(self, request: SetSessionModeRequest) -> SetSessionModeResponse:
+    async def session_set_mode(
+        self, request: v1.SetSessionModeRequest
+    ) -> v1.SetSessionModeResponse:
         """Version 2 has no modes but the config options."""
         del request
         raise _lacking("session/set_mode")
 
-    async def session_prompt(self, request: PromptRequest) -> PromptResponse:
+    async def session_prompt(self, request: v1.PromptRequest) -> PromptResponse:
         """``session/prompt``, and all that comes of it. Raises ErrorReply for a failed turn."""
         turn = self._turns[request.session_id] = Turn(as_json(request)["prompt"])
         try:
@@ -245,7 +233,7 @@ class AgentOfVersion2:
             if self._turns.get(request.session_id) is turn:
                 del self._turns[request.session_id]
 
-    def session_cancel(self, notification: CancelNotification) -> None:
+    def session_cancel(self, notification: v1.CancelNotification) -> None:
         """``session/cancel``."""
         turn = self._turns.get(notification.session_id)
         if turn is not None:

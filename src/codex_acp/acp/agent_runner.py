@@ -5,7 +5,9 @@ Owns the handshake, the sessions' ids, and that a cancelled prompt turn ends as 
 
 from __future__ import annotations
 
+import os
 import secrets
+import sys
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import anyio
@@ -60,6 +62,12 @@ _SESSION_METHODS: Final = ("list", "delete", "resume", "close")
 """Methods that are advertised by an object of their own in ``sessionCapabilities``."""
 
 
+BY_HAND: Final = (
+    "an ACP agent, which a client starts; try it: codex-acp-sdk run --command '...' Hello"
+)
+"""For somebody who starts it in a terminal and would see nothing at all."""
+
+
 async def run_agent(
     answer: Answer,
     *,
@@ -87,6 +95,8 @@ async def run_agent(
 
     Raises MisuseError for a method that ACP does not have, TransportError if the connection broke.
     """
+    if link is None and os.isatty(0) and sys.stderr is not None:
+        sys.stderr.write(f"{name}: {BY_HAND}\n")
     agent = _Agent(answer, requests or {}, capabilities or AgentCapabilities())
     agent.info = Implementation(name=name, version=version)
     agent.auth_methods = list(auth_methods)

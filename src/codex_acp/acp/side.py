@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack
-from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -29,6 +28,7 @@ from codex_acp.acp.answers import (
     not_offered,
 )
 from codex_acp.acp.conventions import CANCEL_REQUEST
+from codex_acp.acp.served_request import serving
 from codex_acp.errors import InvalidPayload, MisuseError, RpcError
 
 if TYPE_CHECKING:
@@ -52,20 +52,6 @@ if TYPE_CHECKING:
     InvalidNotificationCallback: TypeAlias = Callable[[Notification, InvalidPayload], None]
 
 logger = logging.getLogger(__name__)
-
-_SERVED: ContextVar[RequestId] = ContextVar("_SERVED")
-
-
-def served_request_id() -> RequestId:
-    """The id of the peer's request that the caller's task answers: elicitations may refer to it.
-
-    Raises MisuseError outside of a request's handler.
-    """
-    try:
-        return _SERVED.get()
-    except LookupError:
-        msg = "no request of the peer is being answered here"
-        raise MisuseError(msg) from None
 
 
 class _OpenRequest:
@@ -113,8 +99,7 @@ class Side:
         on_invalid_notification: InvalidNotificationCallback | None,
     ) -> None:
         if not dialects:
-            msg = "a side needs handlers of one version of ACP at least"
-            raise MisuseError(msg)
+            raise MisuseError("a side needs handlers of one version of ACP at least")
         self.connection = connection
         """What it speaks on."""
         self._dialects = dialects
@@ -176,8 +161,7 @@ class Side:
 
     async def __aenter__(self) -> Self:
         if self._tasks is not None:
-            msg = "a side of a connection can be started only once"
-            raise MisuseError(msg)
+            raise MisuseError("a side of a connection can be started only once")
         self._ended = asyncio.Event()
         self._tasks = await self._stack.enter_async_context(asyncio.TaskGroup())
         self._stack.push_async_callback(self.connection.aclose)
@@ -258,8 +242,7 @@ class Side:
 
     def _speaking(self, version: int) -> Dialect:
         if version not in self._dialects:
-            msg = f"this side was given no handlers for version {version} of ACP"
-            raise MisuseError(msg)
+            raise MisuseError(f"this side was given no handlers for version {version} of ACP")
         if self._version not in (None, version):
             msg = f"the connection speaks version {self._version} of ACP, not {version}"
             raise MisuseError(msg)
@@ -311,7 +294,7 @@ class Side:
     async def _serve(self, entry: _OpenRequest) -> None:
         responder = entry.responder
         method = responder.method
-        _SERVED.set(responder.id)
+        serving(responder)
         entry.begins()
         try:
             result = await entry.run()
@@ -387,8 +370,7 @@ class Side:
 
     def _must_have_started(self) -> None:
         if self._tasks is None:
-            msg = "the connection was not started; use `async with` or run()"
-            raise MisuseError(msg)
+            raise MisuseError("the connection was not started; use `async with` or run()")
 
 
 def _encoded(params: WireModel | Any | None) -> EncodedJson:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 import os
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, cast
 
 from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
 from codex_acp.adapter.logins.ways import login_ways
-from codex_acp.adapter.prompts.quick_prompts import QuickPrompts
+from codex_acp.adapter.prompts.quick_prompts import QuickPrompts, at_its_end
 from codex_acp.adapter.sessions.after_opening import LOAD_AFTER_SECONDS, AfterOpening
 from codex_acp.adapter.sessions.opener import SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
@@ -91,6 +91,7 @@ class CodexAgent:
         self._sessions.when_known(self._known)
         app_server.when_started(self._sessions.codex_started)
         app_server.when_refused(self._sessions.refused)
+        self.quick_prompts = partial(QuickPrompts, ahead, self._sessions)
         self._after = AfterOpening(self._answered, when_loaded, ahead)
 
     @property
@@ -135,11 +136,11 @@ class CodexAgent:
 
     def quick(self) -> Mapping[str, QuickHandler]:
         """The same answers for simple requests, before any model is loaded; see `Side`."""
-        quick = {"initialize": self._quick_initialize, "session/new": self._quick_new_session}
-        if self._ahead is None:
-            return quick
-        prompts = QuickPrompts(self._ahead, self._sessions, self.run_prompt)
-        return {**quick, "session/prompt": prompts}
+        return {
+            "initialize": self._quick_initialize,
+            "session/new": self._quick_new_session,
+            "session/prompt": self.quick_prompts(at_its_end(self.run_prompt)),
+        }
 
     def join(self, side: AgentSide) -> None:
         """Give the agent the connection on which it serves."""

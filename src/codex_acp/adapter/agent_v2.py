@@ -3,16 +3,19 @@
 A request that v1 has, too, is done as v1's: `mapping.v2.requests` says what it means there. Here
 is what v2 adds: the answers that hold options and commands, the history that a resume replays, a
 prompt that is answered when it has its place, and the cancelling of one command. As in `agent`, the
-first ``initialize`` and ``session/new`` are answered without a model, so those load when needed.
+first ``initialize`` and ``session/new`` are answered, and the first prompt is begun, without a
+model, so those load when needed.
 """
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from codex_acp.acp._generated.v2.methods import MODELS
+from codex_acp.acp.served_request import served_answer
 from codex_acp.acp.v2_handlers import AgentHandlers
 from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.adapter.sessions.opener import Setup
@@ -33,13 +36,14 @@ if TYPE_CHECKING:
         AgentRequestHandlers,
         UnstableAgentRequestHandlers,
     )
-    from codex_acp.acp.conventions import ExtensionHandler
+    from codex_acp.acp.conventions import ExtensionHandler, QuickHandler
     from codex_acp.adapter.agent import CodexAgent
+    from codex_acp.adapter.prompts.quick_prompts import BeginPrompt
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.mapping.agent.auth_methods import LoginWays
-    from codex_acp.mapping.events.content import Block
+    from codex_acp.mapping.events.content import Block, TextBlock
     from codex_acp.wire.model import WireModel
 
 COMMANDS_SECONDS: Final = 0.1
@@ -102,14 +106,20 @@ class AgentInV2:
 
     def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> AgentHandlers:
         """What the connection is given."""
-        quick = {"initialize": self._quick_initialize, "session/new": self._quick_new_session}
         return AgentHandlers(
             self.requests(),
             self.notifications(),
             self.unstable(),
-            quick=None if self._whole is None else quick,
+            quick=None if self._whole is None else self._quick(self._whole),
             extensions=extensions,
         )
+
+    def _quick(self, whole: CodexAgent) -> Mapping[str, QuickHandler]:
+        return {
+            "initialize": self._quick_initialize,
+            "session/new": self._quick_new_session,
+            "session/prompt": whole.quick_prompts(self._answer_prompt),
+        }
 
     def requests(self) -> AgentRequestHandlers:
         """One row a method; None: not offered."""
@@ -274,14 +284,36 @@ class AgentInV2:
         from codex_acp.mapping.v2 import requests
 
         blocks = requests.blocks_of(request.prompt)
-        session_id = self._session(request.session_id).id
+        answer = {"messageId": await self._message_id(request.session_id, blocks)}
+        return cast("v2.PromptResponse", _answer("PromptResponse", answer))
+
+    async def _answer_prompt(
+        self, session_id: str, message: Sequence[TextBlock], begin: BeginPrompt
+    ) -> EncodedJson:
+        return encode_json({"messageId": await self._message_id(session_id, message, begin)})
+
+    async def _message_id(
+        self, session_id: str, blocks: Sequence[Block], begin: BeginPrompt | None = None
+    ) -> str:
+        answer = served_answer()
         inserted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def taken(message_id: str) -> None:
+            if not inserted.done():
+                inserted.set_result(message_id)
+                answer(encode_json({"messageId": message_id}))  # before what comes of it
+
+        early = None if begin is None else await begin(taken)
         scope = CancelScope()
-        self._unbegun.setdefault(session_id, []).append(scope)
-        self._agent.spawn(lambda: self._run(session_id, blocks, inserted, scope))
+        if early is None:  # else it has its place already, where a cancel finds it
+            session_id = self._session(session_id).id
+            self._unbegun.setdefault(session_id, []).append(scope)
+        agent = self._agent_of(session_id)
+        run = partial(agent.run_prompt, session_id, blocks, taken, early=early)
+        begun = early is not None
+        self._agent.spawn(lambda: self._run(session_id, run, inserted, scope, begun=begun))
         try:
-            answer = {"messageId": await inserted}
-            return cast("v2.PromptResponse", _answer("PromptResponse", answer))
+            return await inserted
         except asyncio.CancelledError:
             scope.cancel()
             raise
@@ -289,21 +321,19 @@ class AgentInV2:
     async def _run(
         self,
         session_id: str,
-        blocks: Sequence[Block],
+        run: Callable[[], Awaitable[object]],
         inserted: asyncio.Future[str],
         scope: CancelScope,
+        *,
+        begun: bool,
     ) -> None:
-        def taken(message_id: str) -> None:
-            if not inserted.done():
-                inserted.set_result(message_id)
-
         failure = RpcError(REQUEST_CANCELLED, "the prompt was cancelled before Codex had taken it")
         if scope in (unbegun := self._unbegun.get(session_id, [])):
             unbegun.remove(scope)
         try:
             with scope:
-                if not scope.cancel_called:
-                    await self._agent_of(session_id).run_prompt(session_id, blocks, taken)
+                if begun or not scope.cancel_called:
+                    await run()
         except RpcError as error:  # behind its place, the session's state has told it
             failure = error
         finally:

@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.acp._generated.v1.models import (
-        CompleteElicitationNotification,
-        CreateElicitationRequest,
-        CreateElicitationResponse,
-    )
+    from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.mapping.events.permissions import PermissionQuestion
     from codex_acp.mapping.events.session_events import SessionEvent
@@ -58,11 +54,11 @@ class Asks(Protocol):
         """Ask whether one action may run."""
 
     async def elicitation_create(
-        self, params: CreateElicitationRequest, asked: Callable[[int | None], None] | None = None
-    ) -> CreateElicitationResponse:
+        self, params: v1.CreateElicitationRequest, asked: Callable[[int | None], None] | None = None
+    ) -> v1.CreateElicitationResponse:
         """Ask for input."""
 
-    def elicitation_complete(self, params: CompleteElicitationNotification) -> None:
+    def elicitation_complete(self, params: v1.CompleteElicitationNotification) -> None:
         """What a page was opened for is done."""
 
 

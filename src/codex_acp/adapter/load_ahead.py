@@ -23,7 +23,6 @@ FOR_A_PROMPT: Final = (
     "codex_acp.wire.codec",  # pydantic, which is half of it
     "codex_acp.acp._generated.v1.models.turn",
     "codex_acp.mapping.v1.content",
-    "codex_acp.mapping.v1.prompts",
     "codex_acp.adapter.prompts.prompts",
     "codex_acp.codex._generated.models.turn",
     "codex_acp.adapter.sessions.prompt_message",
@@ -33,6 +32,7 @@ FOR_A_PROMPT: Final = (
     "codex_acp.codex._generated.methods:ThreadStartedNotification",
     "codex_acp.codex._generated.methods:TurnStartResponse",
     "codex_acp.codex._generated.methods:ItemStartedNotification",
+    "codex_acp.mapping.v1.updates",
 )
 """In this order: what a prompt's request needs comes before what is shown of its turn.
 
@@ -42,7 +42,7 @@ Behind a colon is a model whose validator, and those of all that it holds, are m
 LATER: Final = ("codex_acp.acp._generated.v1.methods:PromptRequest",)
 """What the first prompt of text does without, but not what follows it."""
 
-V1: Final = ".acp._generated.v1."
+V1: Final = ".v1."
 """Of the names above what is another for another version of ACP."""
 
 END_SECONDS: Final = 5.0

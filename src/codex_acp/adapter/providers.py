@@ -91,12 +91,13 @@ class Providers:
         await self._route(None)
 
     async def _route(self, gateway: Gateway | None) -> None:
+        from codex_acp.mapping.session.http_secrets import http_secrets
         from codex_acp.transcript.secrets import remember_secrets
 
         if gateway == self._opener.route.gateway:
             return
         if gateway is not None:
-            remember_secrets(gateway.headers.values())
+            remember_secrets(http_secrets(gateway.base_url, gateway.headers))
             self._opener.route.had_gateway = True
             logger.info("the model is asked by %s", gateway.base_url)
         self._opener.route.gateway = gateway

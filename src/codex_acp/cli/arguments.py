@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 from typing import Final, NoReturn
 
+from codex_acp.cli.argument_values import positive
 from codex_acp.cli.directories import add_trust
 from codex_acp.cli.listen_arguments import add_listen_arguments
 from codex_acp.cli.logs import DEFAULT_LEVEL, LEVEL_VARIABLE, LEVELS, chosen_level
-from codex_acp.cli.numbers import positive
 
 PROGRAM: Final = "codex-acp-sdk"
 
@@ -237,8 +237,7 @@ def _not_empty(text: str) -> str:
 def _setting(text: str) -> str:
     key, equals, _value = text.partition("=")
     if not equals or not key.strip():
-        message = f"{text!r} is not of the form KEY=VALUE"
-        raise argparse.ArgumentTypeError(message)
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form KEY=VALUE")
     return text
 
 

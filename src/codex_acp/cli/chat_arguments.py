@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from codex_acp.cli.run_arguments import AgentOptions, add_agent_arguments, agent_options
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from codex_acp.cli.run_arguments import AgentOptions, add_agent_arguments
 
 DESCRIPTION: Final = """\
 Talk with an ACP agent in the terminal, prompt by prompt. Its permission
@@ -63,17 +60,4 @@ def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
     )
     which.add_argument(
         "--list", action="store_true", help="list the sessions of this directory, and exit"
-    )
-
-
-def chat_options(argv: Sequence[str], parser: argparse.ArgumentParser) -> ChatOptions:
-    """The arguments, parsed."""
-    parsed = parser.parse_args(argv)
-    agent = agent_options(parsed)
-    return ChatOptions(
-        **{name: getattr(agent, name) for name in AgentOptions.__dataclass_fields__},
-        prompt=parsed.prompt,
-        resume=parsed.resume,
-        last=parsed.last,
-        list=parsed.list,
     )

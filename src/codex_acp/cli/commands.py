@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.cli import arguments
+from codex_acp.cli.argument_values import parsed_as
 from codex_acp.cli.arguments import PROGRAM, Parser
 from codex_acp.cli.listen_arguments import network_options
 from codex_acp.errors import MisuseError
@@ -145,9 +146,9 @@ def _run_help(argv: Sequence[str]) -> int:
 
 
 def _run_run(argv: Sequence[str]) -> int:
-    from codex_acp.cli.run_arguments import run_options
+    from codex_acp.cli.run_arguments import RunOptions
 
-    options = run_options(arguments.run_parser().parse_args(argv))
+    options = parsed_as(RunOptions, arguments.run_parser().parse_args(argv))
     from codex_acp.cli.run import run as run_prompt
 
     return run_prompt(options)
@@ -160,15 +161,15 @@ def _run_fleet(argv: Sequence[str]) -> int:
 
         return show(parsed.out, as_json=parsed.json)
     from codex_acp.cli.fleet import run as run_fleet
-    from codex_acp.cli.fleet_arguments import fleet_options
+    from codex_acp.cli.fleet_arguments import FleetOptions
 
-    return run_fleet(fleet_options(parsed))
+    return run_fleet(parsed_as(FleetOptions, parsed))
 
 
 def _run_chat(argv: Sequence[str]) -> int:
-    from codex_acp.cli.chat_arguments import chat_options
+    from codex_acp.cli.chat_arguments import ChatOptions
 
-    options = chat_options(argv, arguments.chat_parser())
+    options = parsed_as(ChatOptions, arguments.chat_parser().parse_args(argv))
     from codex_acp.cli.chat import chat
 
     return chat(options)
@@ -202,9 +203,9 @@ def _run_demo(argv: Sequence[str]) -> int:
 
 
 def _run_doctor(argv: Sequence[str]) -> int:
-    from codex_acp.cli.doctor.arguments import doctor_options
+    from codex_acp.cli.doctor.arguments import DoctorOptions
 
-    options = doctor_options(arguments.doctor_parser().parse_args(argv))
+    options = parsed_as(DoctorOptions, arguments.doctor_parser().parse_args(argv))
     from codex_acp.cli.doctor.command import doctor
 
     return doctor(options)

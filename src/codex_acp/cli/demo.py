@@ -140,6 +140,9 @@ def _agreed() -> bool:
         return input("Start it? [Y/n] ").strip().lower() in ("", "y", "yes")
     except EOFError:
         return False
+    except KeyboardInterrupt:
+        print()
+        raise
 
 
 def _complain(message: str, code: int) -> int:

@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from codex_acp.cli.numbers import positive
-from codex_acp.cli.run_arguments import KINDS, kinds_of
+from codex_acp.cli.argument_values import positive
+from codex_acp.cli.run_arguments import add_allow
 
 FAILED: Final = 1
 """A task failed, or the fleet could not be run."""
@@ -131,6 +131,7 @@ def _add_engine(run: argparse.ArgumentParser) -> None:
     run.add_argument("--memory", metavar="BYTES", type=positive, help="of a node, for a Ray worker")
     run.add_argument(
         "--resource",
+        dest="resources",
         metavar="NAME=X",
         action="append",
         default=[],
@@ -146,38 +147,7 @@ def _add_policy(run: argparse.ArgumentParser) -> None:
         default="deny_all",
         help="what becomes of permission requests: rejected (default), or asked on the terminal",
     )
-    run.add_argument(
-        "--allow",
-        metavar="KINDS",
-        action="append",
-        default=[],
-        type=kinds_of,
-        help="permit tool calls of these kinds once each, without asking; e.g. read,search; "
-        f"kinds: {', '.join(KINDS)}, or all",
-    )
-
-
-def fleet_options(parsed: argparse.Namespace) -> FleetOptions:
-    """The parsed arguments of ``fleet run``."""
-    return FleetOptions(
-        tasks=parsed.tasks,
-        out=parsed.out,
-        engine=parsed.engine,
-        address=parsed.address,
-        concurrency=parsed.concurrency,
-        resume=parsed.resume,
-        max_tokens=parsed.max_tokens,
-        time_limit=parsed.time_limit,
-        task_time_limit=parsed.task_time_limit,
-        attempts=parsed.attempts,
-        policy=parsed.policy,
-        allow=tuple(kind for kinds in parsed.allow for kind in kinds),
-        skip_broken=parsed.skip_broken,
-        json=parsed.json,
-        num_cpus=parsed.num_cpus,
-        memory=parsed.memory,
-        resources=tuple(parsed.resource),
-    )
+    add_allow(run)
 
 
 def _amount(text: str) -> float:
@@ -186,22 +156,19 @@ def _amount(text: str) -> float:
     except ValueError:
         number = -1.0
     if not math.isfinite(number) or number < 0:
-        message = f"{text!r} is not a number of 0 or more"
-        raise argparse.ArgumentTypeError(message)
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 or more")
     return number
 
 
 def _seconds(text: str) -> float:
     number = _amount(text)
     if not number:
-        message = "it is more than 0 seconds"
-        raise argparse.ArgumentTypeError(message)
+        raise argparse.ArgumentTypeError("it is more than 0 seconds")
     return number
 
 
 def _resource(text: str) -> tuple[str, float]:
     name, equals, amount = text.partition("=")
     if not equals or not name:
-        message = f"{text!r} is not of the form NAME=X"
-        raise argparse.ArgumentTypeError(message)
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=X")
     return name, _amount(amount)

@@ -148,15 +148,7 @@ def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--cwd", metavar="DIR", help="where it works (default: here)")
     add_trust(parser)
-    parser.add_argument(
-        "--allow",
-        metavar="KINDS",
-        action="append",
-        default=[],
-        type=kinds_of,
-        help="permit tool calls of these kinds once each, without asking; e.g. read,search; "
-        f"kinds: {', '.join(KINDS)}, or all",
-    )
+    add_allow(parser)
     parser.add_argument("--model", metavar="ID", help="set the session's model first")
     parser.add_argument("--mode", metavar="ID", help="set the session's mode first")
     parser.add_argument("--effort", metavar="ID", help="set the session's thought level first")
@@ -165,35 +157,20 @@ def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def agent_options(parsed: argparse.Namespace) -> AgentOptions:
-    """The parsed arguments of `add_agent_arguments`."""
-    return AgentOptions(
-        agent=parsed.agent or "codex",  # a default would not count as given beside --command
-        command=parsed.command,
-        connect=parsed.connect,
-        token_file=parsed.token_file,
-        cwd=parsed.cwd,
-        allow=tuple(kind for kinds in parsed.allow for kind in kinds),
-        model=parsed.model,
-        mode=parsed.mode,
-        effort=parsed.effort,
-        verbose=parsed.verbose,
-        trust=tuple(parsed.trust),
+def add_allow(parser: argparse.ArgumentParser) -> None:
+    """``--allow KINDS``, as often as needed."""
+    parser.add_argument(
+        "--allow",
+        metavar="KINDS",
+        action="extend",
+        default=[],
+        type=_kinds,
+        help="permit tool calls of these kinds once each, without asking; e.g. read,search; "
+        f"kinds: {', '.join(KINDS)}, or all",
     )
 
 
-def run_options(parsed: argparse.Namespace) -> RunOptions:
-    """The parsed arguments of ``run``."""
-    agent = agent_options(parsed)
-    return RunOptions(
-        **{name: getattr(agent, name) for name in AgentOptions.__dataclass_fields__},
-        prompt=parsed.prompt,
-        session=parsed.session,
-        json=parsed.json,
-    )
-
-
-def kinds_of(text: str) -> tuple[str, ...]:
+def _kinds(text: str) -> tuple[str, ...]:
     kinds = tuple(word.strip() for word in text.split(","))
     if kinds == ("all",):
         return KINDS
@@ -217,10 +194,9 @@ def remote_token(file: str | None) -> str | None:
     try:
         lines = Path(file).read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"the token file {file!r} cannot be read: {error}"
-        raise MisuseError(msg) from error
+        why = getattr(error, "strerror", None) or error
+        raise MisuseError(f"the token file {file!r} cannot be read: {why}") from error
     words = next((line.split() for line in lines if line.strip() and line[0] != "#"), [])
     if not words:
-        msg = f"the token file {file!r} has no token"
-        raise MisuseError(msg)
+        raise MisuseError(f"the token file {file!r} has no token")
     return words[0] if len(words) == 1 else words[1]

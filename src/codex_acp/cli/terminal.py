@@ -9,6 +9,7 @@ import asyncio
 import os
 import signal
 from contextlib import contextmanager, suppress
+from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -106,6 +107,20 @@ def size_of(stream: TextIO) -> os.terminal_size:
         if size.columns > 0 and size.lines > 0:
             return size
     return USUAL_SIZE
+
+
+def rows_of(text: str, stream: TextIO, *, indent: int = 0) -> list[str]:
+    """One line of text as it is written: on a terminal broken between words, and what goes on
+    indented; a word that is longer than a row, such as an address, stays whole."""
+    if not stream.isatty():
+        return [text]
+    return wrap(
+        text,
+        size_of(stream).columns,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [text]
 
 
 def wants_colours(out: TextIO) -> bool:

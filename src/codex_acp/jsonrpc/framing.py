@@ -16,6 +16,10 @@ HEAD_BYTES: Final = 256
 """Kept of a line that is too long: both protocols write the id and the kind of a message first."""
 
 
+SMALL_PIECE: Final = 4096
+"""Bytes. Of a line that comes in pieces smaller ones are joined: each has a size of its own."""
+
+
 class TooLong(NamedTuple):
     """Stands for one line above the limit; all but its first bytes are gone."""
 
@@ -31,11 +35,13 @@ class LineFramer:
     bytes and one chunk are held.
     """
 
-    __slots__ = ("_limit", "_pending", "_skipping")
+    __slots__ = ("_limit", "_pending", "_pieces", "_skipping")
 
     def __init__(self, limit: int = DEFAULT_LINE_LIMIT) -> None:
         self._limit = limit
-        self._pending = bytearray()
+        self._pieces: list[bytes | bytearray] = []
+        self._pending = 0
+        """Bytes in these pieces of a line that has not ended."""
         self._skipping = False
 
     @property
@@ -61,31 +67,42 @@ class LineFramer:
         joined = False
         if parts and self._pending:
             joined = True
-            self._pending += parts[0]
-            parts[0] = bytes(self._pending)
-            self._pending = bytearray()
+            parts[0] = self._whole_with(parts[0])
         lines: list[bytes | TooLong]
         if b"\r" in data or joined or len(data) > self._limit:
             lines = self._checked(parts)
         else:
             lines = [part for part in parts if part and not part.isspace()]
         if rest:
-            self._pending += rest
-            if len(self._pending) > self._limit:
-                lines.append(self._too_long(self._pending))
-                self._pending = bytearray()
+            self._keep(rest)
+            if self._pending > self._limit:
+                lines.append(self._too_long(self._whole_with(b"")))
                 self._skipping = True
         return lines
 
     def finish(self) -> bytes | TooLong | None:
         """The stream has ended: give the last line if it had no line end, else None."""
-        rest, self._pending = bytes(self._pending), bytearray()
         self._skipping = False
-        lines = self._checked([rest])
+        lines = self._checked([self._whole_with(b"")])
         return lines[0] if lines else None
 
-    def _too_long(self, line: bytes | bytearray) -> TooLong:
-        return TooLong(self._limit, bytes(line[: min(self._limit, HEAD_BYTES)]))
+    def _keep(self, piece: bytes) -> None:
+        """Hold a piece as it is: one buffer that grows would be copied again and again."""
+        self._pending += len(piece)
+        if len(piece) >= SMALL_PIECE:
+            self._pieces.append(piece)
+        elif self._pieces and isinstance(last := self._pieces[-1], bytearray):
+            last += piece
+        else:
+            self._pieces.append(bytearray(piece))
+
+    def _whole_with(self, end: bytes) -> bytes:
+        """All pieces and this one; none are held any more."""
+        pieces, self._pieces, self._pending = self._pieces, [], 0
+        return b"".join((*pieces, end))
+
+    def _too_long(self, line: bytes) -> TooLong:
+        return TooLong(self._limit, line[: min(self._limit, HEAD_BYTES)])
 
     def _checked(self, parts: list[bytes]) -> list[bytes | TooLong]:
         lines: list[bytes | TooLong] = []

@@ -26,26 +26,22 @@ from codex_acp.mapping.messages.reasoning import reasoning_completed
 from codex_acp.mapping.messages.reviews import review_mode
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import (
-        ItemCompletedNotification,
-        ItemStartedNotification,
-        ThreadItem,
-    )
+    from codex_acp.codex._generated import models
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
 
-def item_started(state: SessionState, params: ItemStartedNotification) -> SessionEvents:
+def item_started(state: SessionState, params: models.ItemStartedNotification) -> SessionEvents:
     """``item/started``: a tool call begins; what is only text comes with its deltas."""
     return started(state, params.item)
 
 
-def item_completed(state: SessionState, params: ItemCompletedNotification) -> SessionEvents:
+def item_completed(state: SessionState, params: models.ItemCompletedNotification) -> SessionEvents:
     """``item/completed``: a tool call as it ended; of a text what its deltas have not shown."""
     return finished(state, params.item, live=True)
 
 
-def started(state: SessionState, item: ThreadItem) -> SessionEvents:
+def started(state: SessionState, item: models.ThreadItem) -> SessionEvents:
     """An item that may still change."""
     match item:
         case ContextCompactionThreadItem():
@@ -63,7 +59,7 @@ def started(state: SessionState, item: ThreadItem) -> SessionEvents:
     return call_started(state, item)
 
 
-def finished(state: SessionState, item: ThreadItem, *, live: bool) -> SessionEvents:
+def finished(state: SessionState, item: models.ThreadItem, *, live: bool) -> SessionEvents:
     """An item as it ended; ``live`` unless it is told of a past turn."""
     match item:
         case ContextCompactionThreadItem():

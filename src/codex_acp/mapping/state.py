@@ -15,11 +15,7 @@ from codex_acp.acp.capabilities import ClientFeatures
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codex_acp.codex._generated.models import (
-        CommandExecutionThreadItem,
-        TokenUsageBreakdown,
-        TurnError,
-    )
+    from codex_acp.codex._generated import models
     from codex_acp.mapping.calls.open_calls import OpenCall
     from codex_acp.mapping.events.session_events import RateLimit
     from codex_acp.mapping.session.sub_agents import SubAgent
@@ -63,7 +59,7 @@ class SessionState:
     review_text: str | None = None
     """The review that was shown last in this turn; Codex sends it as a message, too."""
 
-    total_usage: TokenUsageBreakdown | None = None
+    total_usage: models.TokenUsageBreakdown | None = None
     """Tokens of the whole thread, as Codex counted them last; see `mapping.session.usage`."""
 
     context_usage: tuple[int, int] | None = None
@@ -78,7 +74,7 @@ class SessionState:
     open_compactions: list[str] = field(default_factory=list)
     """Compactions that were told of and have not ended."""
 
-    turn_errors: dict[str, TurnError] = field(default_factory=dict)
+    turn_errors: dict[str, models.TurnError] = field(default_factory=dict)
     """Turn id → the last error that Codex will not retry; gone when the turn completes."""
 
     open_calls: dict[str, OpenCall] = field(default_factory=dict)
@@ -87,7 +83,7 @@ class SessionState:
     cancelled_calls: set[str] = field(default_factory=set)
     """Tool calls that were cancelled, alone or with their turn; gone at the end of the next one."""
 
-    background: dict[str, CommandExecutionThreadItem] = field(default_factory=dict)
+    background: dict[str, models.CommandExecutionThreadItem] = field(default_factory=dict)
     """Tool call id → the command that runs on although its turn has ended, if that is told."""
 
     sub_agents: dict[str, SubAgent] = field(default_factory=dict)

@@ -55,8 +55,8 @@ _PRINTABLE_WITHOUT_GLYPH: Final = frozenset(
 """What `str.isprintable` lets through although it shows nothing. Source: the property
 Default_Ignorable_Code_Point of the Unicode Character Database, and the blank of Braille."""
 
-_ASCII: Final = bytes(range(0x20, 0x7F))
-_ASCII_LINES: Final = _ASCII + _LAYOUT.encode()
+_CONTROLS: Final = tuple(map(chr, (*range(0x20), 0x7F)))
+_CONTROLS_BUT_LINES: Final = tuple(c for c in _CONTROLS if c not in _LAYOUT)
 
 
 def visible(text: str, *, multiline: bool = False) -> str:
@@ -91,7 +91,7 @@ def is_plain(text: str, *, multiline: bool = False) -> bool:
     """Whether all of ``text`` can be seen as it is: nothing in it is without a glyph."""
     # No step of Python for each character: a new file may have millions.
     if text.isascii():
-        return not text.encode().translate(None, _ASCII_LINES if multiline else _ASCII)
+        return not any(map(text.__contains__, _CONTROLS_BUT_LINES if multiline else _CONTROLS))
     return all(_has_glyph(c) or (multiline and c in _LAYOUT) for c in set(text))
 
 
@@ -101,8 +101,7 @@ def shortened(text: str, limit: int) -> str:
     Counts characters (code points) of the text as given, before or after `visible` made it longer.
     """
     if limit < 0:
-        message = f"limit is {limit}; it must not be negative"
-        raise MisuseError(message)
+        raise MisuseError(f"limit is {limit}; it must not be negative")
     if len(text) <= limit:
         return text
     cut = len(text) - limit

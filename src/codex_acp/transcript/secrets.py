@@ -110,8 +110,7 @@ def scrub(text: str, limit: int = _MAX_TEXT) -> str:
 
     Of one that is longer than ``limit`` the beginning, and how much was left out.
     """
-    for secret in sorted(_known, key=len, reverse=True):  # one may be a part of another
-        text = text.replace(secret, REDACTED)
+    text = _without_told(text)
     left_out = ""
     if len(text) > limit:
         # Cut between words: half a token is not known for one.
@@ -121,6 +120,23 @@ def scrub(text: str, limit: int = _MAX_TEXT) -> str:
     for pattern, replacement in _rules():
         text = pattern.sub(replacement, text)
     return text + left_out
+
+
+def _without_told(text: str) -> str:
+    for secret in sorted(_known, key=len, reverse=True):  # one may be a part of another
+        text = text.replace(secret, REDACTED)
+    return text
+
+
+def without_told(value: JsonValue) -> JsonValue:
+    """``value`` without what was told as a secret: the rest, such as a link, is for the person."""
+    if isinstance(value, str):
+        return _without_told(value)
+    if isinstance(value, list):
+        return [without_told(one) for one in value]
+    if isinstance(value, dict):
+        return {name: without_told(one) for name, one in value.items()}
+    return value
 
 
 def scrub_fields(content: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -176,7 +176,9 @@ class DescriptorWriter:
         self._was_blocking = os.get_blocking(fd)
         if self._watchable:
             os.set_blocking(fd, False)
-        self._unsent = bytearray()
+        self._kept = bytearray()
+        self._begin = 0
+        """Where what is unsent begins: to cut off each piece that was sent would copy the rest."""
         self._paused = False
         self._stopped = False
         self.sent = 0
@@ -187,21 +189,24 @@ class DescriptorWriter:
     @property
     def unsent(self) -> int:
         """Bytes accepted and not yet taken by the descriptor."""
-        return len(self._unsent)
+        return len(self._kept) - self._begin
 
     def write(self, data: bytes) -> None:
         """Send or keep ``data``; dropped after `stop` and once broken."""
         if self._stopped:
             return
-        if not self._unsent:
+        if not self._kept:
             sent = self._send(data)
             if sent == len(data) or self._stopped:
                 return
             self._loop.add_writer(self._fd, self._ready)
-            self._unsent += memoryview(data)[sent:]
+            self._kept += memoryview(data)[sent:]
         else:
-            self._unsent += data
-        if not self._paused and len(self._unsent) > HIGH_WATER:
+            if self._begin > len(self._kept) // 2:
+                del self._kept[: self._begin]
+                self._begin = 0
+            self._kept += data
+        if not self._paused and self.unsent > HIGH_WATER:
             self._paused = True
             self._on_pause()
 
@@ -210,13 +215,17 @@ class DescriptorWriter:
         if self._stopped:
             return
         self._stopped = True
-        if self._unsent:
+        if self._kept:
             self._loop.remove_writer(self._fd)
-            self._unsent = bytearray()
+            self._keep_nothing()
         if self._watchable and self._was_blocking:
             os.set_blocking(self._fd, True)
 
-    def _send(self, data: bytes | bytearray) -> int:
+    def _keep_nothing(self) -> None:
+        self._kept = bytearray()
+        self._begin = 0
+
+    def _send(self, data: bytes | memoryview) -> int:
         """Give how much the descriptor takes now; 0 when it is full or broken."""
         sent = 0
         try:
@@ -234,16 +243,18 @@ class DescriptorWriter:
         return sent
 
     def _ready(self) -> None:
-        sent = self._send(self._unsent)
+        with memoryview(self._kept) as kept, kept[self._begin :] as unsent:
+            sent = self._send(unsent)
         if self._stopped:
             return
-        del self._unsent[:sent]
-        if not self._unsent:
+        self._begin += sent
+        if not self.unsent:
+            self._keep_nothing()
             self._loop.remove_writer(self._fd)
-        if self._paused and len(self._unsent) <= LOW_WATER:
+        if self._paused and self.unsent <= LOW_WATER:
             self._paused = False
             self._on_resume()
-        if not self._unsent and self.on_empty is not None:
+        if not self._kept and self.on_empty is not None:
             self.on_empty()
 
 

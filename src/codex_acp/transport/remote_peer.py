@@ -33,7 +33,8 @@ class RemotePeer:
 
     def unreachable(self, error: object) -> str:
         """Nobody is there."""
-        return f"nobody can be reached at {self.name}: {error}"
+        why = getattr(error, "strerror", None) or error
+        return f"nobody can be reached at {self.name}: {why}"
 
     def silent(self) -> str:
         """Somebody is there, and says nothing."""

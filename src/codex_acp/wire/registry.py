@@ -76,12 +76,14 @@ class ModelRegistry:
 
     def decode(self, name: str, value: object, what: str) -> Any:
         """``value`` as ``name``; raises InvalidPayload that names ``what`` and the fields."""
-        from pydantic_core import ValidationError
-
         try:
             return self.decoder(name)(value)
-        except ValidationError as error:
+        except ValueError as error:  # which every ValidationError is
+            from pydantic_core import ValidationError
+
             from codex_acp.errors import InvalidPayload
             from codex_acp.wire.codec import problems_of
 
+            if not isinstance(error, ValidationError):
+                raise
             raise InvalidPayload(what, problems_of(error, value)) from None

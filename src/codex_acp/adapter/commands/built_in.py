@@ -41,13 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from codex_acp.adapter.commands.command import Command, SessionAccess
-    from codex_acp.codex._generated.models import (
-        McpServerStatus,
-        ReviewTarget,
-        SkillMetadata,
-        SkillsListEntry,
-        UserInput,
-    )
+    from codex_acp.codex._generated import models
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping.prompt.commands import Typed
 
@@ -68,7 +62,7 @@ class CommandRuns:
         cwd: str,
         codex: Callable[[], AppServerConnection],
         access: SessionAccess,
-        skills: Callable[[], Awaitable[Sequence[SkillsListEntry]]],
+        skills: Callable[[], Awaitable[Sequence[models.SkillsListEntry]]],
     ) -> None:
         self._session_id = session_id
         self._cwd = cwd
@@ -102,8 +96,8 @@ class CommandRuns:
 
     def turn(
         self,
-        inputs: list[UserInput],
-        skills: Sequence[SkillMetadata],
+        inputs: list[models.UserInput],
+        skills: Sequence[models.SkillMetadata],
         first: Callable[[], Awaitable[object]] | None = None,
     ) -> StartsTurn:
         """A message to the model, with the skills that it names, after what is done ``first``."""
@@ -130,7 +124,7 @@ class CommandRuns:
             raise RpcError(INVALID_PARAMS, "/review-commit needs the commit, a hash or a name")
         return self._reviews(CommitReviewTarget(sha=sha))
 
-    def _reviews(self, target: ReviewTarget) -> StartsTurn:
+    def _reviews(self, target: models.ReviewTarget) -> StartsTurn:
         async def start() -> str:
             params = ReviewStartParams(thread_id=self._session_id, target=target)
             return (await self._codex().review_start(params)).turn.id
@@ -264,7 +258,7 @@ class CommandRuns:
             message = f"{command} is for whoever runs this server: others may use its Codex, too"
             raise RpcError(INVALID_REQUEST, message)
 
-    async def _servers(self) -> list[McpServerStatus]:
+    async def _servers(self) -> list[models.McpServerStatus]:
         params = ListMcpServerStatusParams(thread_id=self._session_id)
         servers = await all_pages(self._codex().mcp_server_status_list, params)
         for server in servers:  # it may quote what the server was given

@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.commands.built_in import CommandRuns
     from codex_acp.adapter.commands.command import Command, SessionAccess
-    from codex_acp.codex._generated.models import (
-        SkillMetadata,
-        SkillsListEntry,
-        UserInput,
-    )
+    from codex_acp.codex._generated import models
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping.events.content import Block
     from codex_acp.mapping.events.session_events import CommandsChanged
@@ -54,7 +50,7 @@ class SessionCommands:
         self._codex = codex
         self._access = access
         self._prompts: dict[str, UserPrompt] = {}
-        self._skills: dict[str, SkillMetadata] = {}
+        self._skills: dict[str, models.SkillMetadata] = {}
         self._lock = asyncio.Lock()
         self._list: CommandsChanged | None = None
         self._told: CommandsChanged | None = None
@@ -119,7 +115,7 @@ class SessionCommands:
         text = f"${skill.name} {command.arguments}".rstrip()
         return self._run.turn([TextUserInput(text=text), *_inputs(rest)], (skill,))
 
-    async def _skill_entries(self) -> Sequence[SkillsListEntry]:
+    async def _skill_entries(self) -> Sequence[models.SkillsListEntry]:
         from codex_acp.codex._generated.models import SkillsListParams  # after the first prompt
 
         return (await self._codex().skills_list(SkillsListParams(cwds=[self._cwd]))).data
@@ -135,5 +131,5 @@ class SessionCommands:
         return self._runs
 
 
-def _inputs(rest: Sequence[Block]) -> list[UserInput]:
+def _inputs(rest: Sequence[Block]) -> list[models.UserInput]:
     return user_input(rest) if rest else []

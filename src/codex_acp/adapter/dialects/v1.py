@@ -14,11 +14,7 @@ from codex_acp.routing.ledger import OutcomeCancelled, Selected
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.acp._generated.v1.models import (
-        CompleteElicitationNotification,
-        CreateElicitationRequest,
-        CreateElicitationResponse,
-    )
+    from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.mapping.events.permissions import PermissionQuestion
 
@@ -50,12 +46,12 @@ class AsksInV1:
                 assert_never(outcome)
 
     async def elicitation_create(
-        self, params: CreateElicitationRequest, asked: Callable[[int | None], None] | None = None
-    ) -> CreateElicitationResponse:
+        self, params: v1.CreateElicitationRequest, asked: Callable[[int | None], None] | None = None
+    ) -> v1.CreateElicitationResponse:
         """See `Asks`."""
         del asked
         return await self._side.elicitation_create(params)
 
-    def elicitation_complete(self, params: CompleteElicitationNotification) -> None:
+    def elicitation_complete(self, params: v1.CompleteElicitationNotification) -> None:
         """See `Asks`."""
         self._side.elicitation_complete(params)

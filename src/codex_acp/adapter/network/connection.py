@@ -31,35 +31,11 @@ from codex_acp.mapping.session.ids import canonical_id
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp._generated.v1.handlers import (
         AgentNotificationHandlers,
         AgentRequestHandlers,
         UnstableAgentRequestHandlers,
-    )
-    from codex_acp.acp._generated.v1.models import (
-        CancelNotification,
-        CloseSessionRequest,
-        CloseSessionResponse,
-        DeleteSessionRequest,
-        DeleteSessionResponse,
-        ForkSessionRequest,
-        ForkSessionResponse,
-        InitializeRequest,
-        InitializeResponse,
-        ListSessionsRequest,
-        ListSessionsResponse,
-        LoadSessionRequest,
-        NewSessionRequest,
-        NewSessionResponse,
-        PromptRequest,
-        PromptResponse,
-        ResumeSessionRequest,
-        SetSessionConfigOptionRequest,
-        SetSessionConfigOptionResponse,
-        SetSessionModeRequest,
-        SetSessionModeResponse,
-        SetSessionTitleRequest,
-        SetSessionTitleResponse,
     )
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.adapter.agent import CodexAgent
@@ -146,7 +122,7 @@ class NetworkConnection:
             "session/status": self.archive.status,
         }
 
-    async def initialize(self, request: InitializeRequest) -> InitializeResponse:
+    async def initialize(self, request: v1.InitializeRequest) -> v1.InitializeResponse:
         """See `CodexAgent.initialize`."""
         response = await self.agent.initialize(request, self.client)
         self._is_introduced()
@@ -172,7 +148,7 @@ class NetworkConnection:
         more = {"keepSeconds": self._registry.limits.keep_seconds}
         return {**(usual or {}), META_KEY: {**(ours if isinstance(ours, dict) else {}), **more}}
 
-    async def new_session(self, request: NewSessionRequest) -> NewSessionResponse:
+    async def new_session(self, request: v1.NewSessionRequest) -> v1.NewSessionResponse:
         """See `CodexAgent.new_session`."""
         async with self._registry.room(self._token.owner):
             session = self._new()
@@ -180,7 +156,7 @@ class NetworkConnection:
             await self._open(response.session_id, session)
         return response
 
-    async def fork_session(self, request: ForkSessionRequest) -> ForkSessionResponse:
+    async def fork_session(self, request: v1.ForkSessionRequest) -> v1.ForkSessionResponse:
         """See `CodexAgent.fork_session`."""
         self._must_own(request.session_id)
         async with self._registry.room(self._token.owner):
@@ -189,7 +165,7 @@ class NetworkConnection:
             await self._open(response.session_id, session)
         return response
 
-    async def load_session(self, request: LoadSessionRequest) -> LoadSessionResponse:
+    async def load_session(self, request: v1.LoadSessionRequest) -> LoadSessionResponse:
         """See `CodexAgent.load_session`; of one that is open here, another connection lets go."""
         session_id = request.session_id
         answer = await self._reopen(
@@ -200,7 +176,7 @@ class NetworkConnection:
         made: LoadSessionResponse = MODELS.decode("LoadSessionResponse", answer, "the session")
         return made
 
-    async def resume_session(self, request: ResumeSessionRequest) -> ResumeSessionResponse:
+    async def resume_session(self, request: v1.ResumeSessionRequest) -> ResumeSessionResponse:
         """See `CodexAgent.resume_session` and `load_session`."""
         session_id = request.session_id
         answer = await self._reopen(
@@ -211,14 +187,14 @@ class NetworkConnection:
         made: ResumeSessionResponse = MODELS.decode("ResumeSessionResponse", answer, "the session")
         return made
 
-    async def list_sessions(self, request: ListSessionsRequest) -> ListSessionsResponse:
+    async def list_sessions(self, request: v1.ListSessionsRequest) -> v1.ListSessionsResponse:
         """See `CodexAgent.list_sessions`; only what the client owns."""
         response = await self.agent.list_sessions(request)
         owner, owned = self._token.owner, self._registry.owned
         response.sessions = [each for each in response.sessions if owned(owner, each.session_id)]
         return response
 
-    async def close_session(self, request: CloseSessionRequest) -> CloseSessionResponse:
+    async def close_session(self, request: v1.CloseSessionRequest) -> v1.CloseSessionResponse:
         """See `CodexAgent.close_session`."""
         session = self.shown(request.session_id)
         async with self._registry.lock(request.session_id):
@@ -227,7 +203,7 @@ class NetworkConnection:
             finally:
                 self._registry.closed(request.session_id, session)
 
-    async def delete_session(self, request: DeleteSessionRequest) -> DeleteSessionResponse:
+    async def delete_session(self, request: v1.DeleteSessionRequest) -> v1.DeleteSessionResponse:
         """See `CodexAgent.delete_session`; not of one that another connection shows."""
         request.session_id = session_id = canonical_id(request.session_id)
         self._must_own(session_id)
@@ -239,27 +215,27 @@ class NetworkConnection:
             self._registry.closed(session_id, session)
             return response
 
-    async def set_title(self, request: SetSessionTitleRequest) -> SetSessionTitleResponse:
+    async def set_title(self, request: v1.SetSessionTitleRequest) -> v1.SetSessionTitleResponse:
         """See `CodexAgent.set_title`."""
         self._must_own(request.session_id)
         return await self.agent.set_title(request)
 
-    async def set_mode(self, request: SetSessionModeRequest) -> SetSessionModeResponse:
+    async def set_mode(self, request: v1.SetSessionModeRequest) -> v1.SetSessionModeResponse:
         """See `CodexAgent.set_mode`."""
         return await self.shown(request.session_id).agent.set_mode(request)
 
     async def set_config_option(
-        self, request: SetSessionConfigOptionRequest
-    ) -> SetSessionConfigOptionResponse:
+        self, request: v1.SetSessionConfigOptionRequest
+    ) -> v1.SetSessionConfigOptionResponse:
         """See `CodexAgent.set_config_option`."""
         return await self.shown(request.session_id).agent.set_config_option(request)
 
-    async def prompt(self, request: PromptRequest) -> PromptResponse:
+    async def prompt(self, request: v1.PromptRequest) -> v1.PromptResponse:
         """See `CodexAgent.prompt`."""
         session = self.shown(request.session_id)
         return await session.prompt(self.client, lambda: session.agent.prompt(request))
 
-    def cancel(self, notification: CancelNotification) -> None:
+    def cancel(self, notification: v1.CancelNotification) -> None:
         """See `CodexAgent.cancel`; ignored for what this connection does not show."""
         session_id, sessions = notification.session_id, self._registry.sessions
         session = sessions.get(session_id) or self._registry.above(session_id)
@@ -344,9 +320,13 @@ class NetworkConnection:
         meta: dict[str, JsonValue] = {"running": True, "questions": session.questions}
         return {**config.answer(session_id), "_meta": {META_KEY: meta}}
 
-    def _must_own(self, session_id: str) -> None:
+    def _must_own(self, session_id: str, *, below: bool = False) -> None:
+        """See `MustOwn`. Only the agent above a sub-agent's session knows that it is one."""
         if not self._registry.owned(self._token.owner, session_id):
             raise unknown_session(session_id)
+        agent = self._registry.agent_of(session_id)
+        if agent is not None and not below:
+            agent.parts[0].not_below(session_id)
 
     def _endable(self, session_id: str) -> NetworkSession | None:
         """A session if it is open. Raises RpcError for one that another connection shows."""
@@ -390,8 +370,6 @@ class NetworkConnection:
 
 
 def _shown_elsewhere(session_id: str) -> RpcError:
-    message = (
-        f"the session {session_id!r} is shown on another connection; session/load or "
-        "session/resume on this one takes it over"
-    )
+    shown = f"the session {session_id!r} is shown on another connection"
+    message = f"{shown}; session/load or session/resume on this one takes it over"
     return RpcError(INVALID_REQUEST, message, {"sessionId": session_id})

@@ -28,11 +28,7 @@ from codex_acp.mapping.events.session_events import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from codex_acp.acp._generated.v1.models import (
-        CompleteElicitationNotification,
-        CreateElicitationRequest,
-        CreateElicitationResponse,
-    )
+    from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.agent import CodexAgent
     from codex_acp.adapter.audience import Asks
@@ -160,13 +156,13 @@ class NetworkSession:
         return await self._ask(lambda asks: asks.request_permission(question, asked), asked)
 
     async def elicitation_create(
-        self, params: CreateElicitationRequest, asked: Callable[[int | None], None] | None = None
-    ) -> CreateElicitationResponse:
+        self, params: v1.CreateElicitationRequest, asked: Callable[[int | None], None] | None = None
+    ) -> v1.CreateElicitationResponse:
         """See `Asks`; a client that cannot show it is not asked, which declines it."""
         mode = "elicitation_url" if getattr(params, "url", None) else "elicitation_form"
         return await self._ask(lambda asks: asks.elicitation_create(params), asked, mode)
 
-    def elicitation_complete(self, params: CompleteElicitationNotification) -> None:
+    def elicitation_complete(self, params: v1.CompleteElicitationNotification) -> None:
         """See `Asks`."""
         if self.client is not None:
             self.client.asks.elicitation_complete(params)
@@ -207,8 +203,7 @@ class NetworkSession:
             if client is not None and not client.gone and not self._silent:
                 return client
             if self._over or not self.kept:
-                msg = "nobody shows this session any more"
-                raise ConnectionClosed(msg)
+                raise ConnectionClosed("nobody shows this session any more")
             await self._changed.wait()
 
     def _wake(self) -> None:

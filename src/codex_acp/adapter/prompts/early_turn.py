@@ -14,7 +14,7 @@ from codex_acp.mapping.prompt.simple import simple_turn_params
 from codex_acp.transport.child import ChildProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from codex_acp.adapter.prompts.queue import QueuedPrompt
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -26,10 +26,16 @@ class EarlyTurn:
     """Asks for the turn when it is made; the answer is for whoever runs the prompt."""
 
     def __init__(
-        self, codex: AppServerConnection, thread_id: str, message: Sequence[TextBlock]
+        self,
+        codex: AppServerConnection,
+        thread_id: str,
+        message: Sequence[TextBlock],
+        when_inserted: Callable[[str], None] | None,
     ) -> None:
         self._codex = codex
         self.message = message
+        self.when_inserted = when_inserted
+        """See `Session.prompt`."""
         self.message_id = os.urandom(16).hex()
         """What Codex calls the message."""
         self.written = codex.link.offered if isinstance(codex.link, ChildProcess) else None

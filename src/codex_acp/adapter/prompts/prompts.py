@@ -248,7 +248,8 @@ class Prompts:
                 turn_id = await work.start(message_id)
             if run.answer.cancelled_caught:
                 return
-            inserted()
+            if not run.ended:  # else nobody would be told that what it begins is over
+                inserted()
         except CodexAcpError as error:
             self._lose(run, start_refused(error))
         except Exception:
@@ -286,6 +287,8 @@ class Prompts:
             return False
         prompt.run, prompt.unread = run, False
         prompt.inserted()
+        if run.ended and self._run is None:  # it was read, and all was over, in one moment
+            self._host.rests(await run.wait())
         self._queue.wake()
         return True
 

@@ -23,11 +23,7 @@ from codex_acp.mapping.session.list import is_archived
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.acp._generated.v1.models import (
-        ArchiveSessionRequest,
-        SessionStatusRequest,
-        UnarchiveSessionRequest,
-    )
+    from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.adapter.sessions.methods import SessionMethods
     from codex_acp.adapter.sessions.opener import SessionOpener
     from codex_acp.adapter.sessions.sessions import Sessions
@@ -52,7 +48,7 @@ class SessionArchive:
         self._ending = ending
         self._ended = ended
 
-    async def archive(self, request: ArchiveSessionRequest) -> ArchiveSessionResponse:
+    async def archive(self, request: v1.ArchiveSessionRequest) -> ArchiveSessionResponse:
         """``session/archive``: one that is open is closed first, and what runs in it cancelled.
 
         Raises RpcError: -32002, -32603 with Codex's reason.
@@ -74,7 +70,7 @@ class SessionArchive:
                 raise
         return ArchiveSessionResponse()
 
-    async def unarchive(self, request: UnarchiveSessionRequest) -> UnarchiveSessionResponse:
+    async def unarchive(self, request: v1.UnarchiveSessionRequest) -> UnarchiveSessionResponse:
         """``session/unarchive``: it is not opened. Raises as `archive`."""
         session_id = canonical_id(request.session_id)
         self._sessions.not_below(session_id)
@@ -83,10 +79,13 @@ class SessionArchive:
                 await self._move(session_id, "thread/unarchive", archived=False)
         return UnarchiveSessionResponse()
 
-    async def status(self, request: SessionStatusRequest) -> SessionStatusResponse:
-        """``session/status``: changes nothing. Raises RpcError: -32002, -32603."""
+    async def status(self, request: v1.SessionStatusRequest) -> SessionStatusResponse:
+        """``session/status``: changes nothing. Raises RpcError: -32002, -32603.
+
+        A sub-agent's session is open as long as the one above it.
+        """
         session_id = canonical_id(request.session_id)
-        if session_id in self._sessions:
+        if session_id in self._sessions or self._sessions.has_below(session_id):
             return SessionStatusResponse(status="open")
         codex = await self._opener.codex()
         if not await exists(codex, session_id):
@@ -104,5 +103,4 @@ class SessionArchive:
                 raise unknown_session(session_id, error.message) from error
             if is_archived(thread) != archived:
                 what = "archive the session" if archived else "take the session out of the archive"
-                failed = f"Codex could not {what}"
-                raise refused_call(failed, error) from error
+                raise refused_call(f"Codex could not {what}", error) from error

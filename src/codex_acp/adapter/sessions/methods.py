@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from codex_acp._json import list_at, text_at
 from codex_acp.acp._generated.v1.models import (
     CloseSessionResponse,
     DeleteSessionResponse,
@@ -33,23 +34,14 @@ from codex_acp.mapping.session.setup import (
     thread_params,
     without_clashes,
 )
-from codex_acp.mapping.session.system_prompt import INSTRUCTIONS, system_prompt_text
+from codex_acp.mapping.session.system_prompt import instructions
 from codex_acp.transcript.secrets import remember_secrets
 from codex_acp.wire.codec import decode, plain
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from codex_acp.acp._generated.v1.models import (
-        CloseSessionRequest,
-        DeleteSessionRequest,
-        ForkSessionRequest,
-        ListSessionsRequest,
-        LoadSessionRequest,
-        NewSessionRequest,
-        SessionInfo,
-        SetSessionTitleRequest,
-    )
+    from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.config.config import Config
     from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener
@@ -57,7 +49,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
 
-    WithServers: TypeAlias = NewSessionRequest | LoadSessionRequest | ResumeSessionRequest
+    WithServers: TypeAlias = v1.NewSessionRequest | v1.LoadSessionRequest | ResumeSessionRequest
 
 logger = logging.getLogger(__name__)
 
@@ -78,12 +70,12 @@ class SessionMethods:
 
     # Opening.
 
-    async def setup(self, request: NewSessionRequest, audience: Audience | None = None) -> Setup:
+    async def setup(self, request: v1.NewSessionRequest, audience: Audience | None = None) -> Setup:
         """What a new session is given. Raises RpcError -32602."""
         return await self._setup(request, audience, stored=False)
 
     async def load(
-        self, request: LoadSessionRequest, audience: Audience | None = None
+        self, request: v1.LoadSessionRequest, audience: Audience | None = None
     ) -> OpeningResult:
         """``session/load``: all of the history is sent before this returns.
 
@@ -102,7 +94,7 @@ class SessionMethods:
         return await self._opener.resume(request.session_id, setup, "resume")
 
     async def fork(
-        self, request: ForkSessionRequest, audience: Audience | None = None
+        self, request: v1.ForkSessionRequest, audience: Audience | None = None
     ) -> OpeningResult:
         """``session/fork`` (unstable): a new session that knows what the old one knows."""
         self._sessions.not_below(request.session_id)
@@ -115,7 +107,7 @@ class SessionMethods:
     ) -> Setup:
         cwd, directories = request.cwd, request.additional_directories
         thread_params(cwd, directories, {}, stored=stored)  # before Codex is asked anything
-        prompt = system_prompt_text(plain(request.system_prompt))
+        told = instructions(plain(request.system_prompt))
         servers = server_config(request.mcp_servers)
         remember_secrets(server_secrets(servers))
         kept: Mapping[str, Mapping[str, object]] = servers
@@ -124,13 +116,11 @@ class SessionMethods:
             codex = await self._opener.codex()
             kept, said = without_clashes(servers, await _configured(codex, cwd))
         params = thread_params(cwd, directories, kept, stored=stored)
-        if prompt is not None:
-            params[INSTRUCTIONS] = prompt
-        return Setup(params, frozenset(kept), tuple(said), audience)
+        return Setup({**params, **told}, frozenset(kept), tuple(said), audience)
 
     # The others.
 
-    async def list(self, request: ListSessionsRequest) -> ListSessionsResponse:
+    async def list(self, request: v1.ListSessionsRequest) -> ListSessionsResponse:
         """``session/list``; of the archive where the unstable ``archived`` asks for it.
 
         Raises RpcError -32602 for a cursor that Codex does not know, and for an unknown filter.
@@ -148,17 +138,14 @@ class SessionMethods:
             if request.cursor is not None:  # all else that is asked is our own
                 raise RpcError(INVALID_PARAMS, f"cursor: {error.message}") from error
             raise refused_call("Codex could not list the sessions", error) from error
-        threads = result.get("data") if isinstance(result, dict) else None
-        listed = threads if isinstance(threads, list) else []
-        found = [_listed(thread, archived=page.archived) for thread in listed]
+        found = [_listed(thread, archived=page.archived) for thread in list_at(result, "data")]
         response = ListSessionsResponse(sessions=[info for info in found if info is not None])
-        said = result.get("nextCursor") if isinstance(result, dict) else None
-        cursor = page.next(said if isinstance(said, str) else None)
+        cursor = page.next(text_at(result, "nextCursor"))
         if cursor is not None:
             response.next_cursor = cursor
         return response
 
-    async def close(self, request: CloseSessionRequest) -> CloseSessionResponse:
+    async def close(self, request: v1.CloseSessionRequest) -> CloseSessionResponse:
         """``session/close``: what runs is cancelled and has ended when this returns.
 
         Raises RpcError -32002 for a session that is not open.
@@ -169,7 +156,7 @@ class SessionMethods:
         await self.end(request.session_id)
         return CloseSessionResponse()
 
-    async def delete(self, request: DeleteSessionRequest) -> DeleteSessionResponse:
+    async def delete(self, request: v1.DeleteSessionRequest) -> DeleteSessionResponse:
         """``session/delete``: for good; one that is open is closed first.
 
         One that is not there is as deleted as it can be. Raises RpcError -32603.
@@ -187,7 +174,7 @@ class SessionMethods:
             logger.info("session %s, to be deleted, is not there: %s", session_id, error.message)
         return DeleteSessionResponse()
 
-    async def set_title(self, request: SetSessionTitleRequest) -> SetSessionTitleResponse:
+    async def set_title(self, request: v1.SetSessionTitleRequest) -> SetSessionTitleResponse:
         """``session/set_title`` (unstable): also of a session that is not open.
 
         Raises RpcError: -32602 for an empty title, -32002, -32603.
@@ -266,7 +253,7 @@ async def _clean(codex: AppServerConnection, session_id: str) -> None:
             await codex.call_raw("thread/backgroundTerminals/clean", {"threadId": session_id})
 
 
-def _listed(thread: JsonValue, *, archived: bool) -> SessionInfo | None:
+def _listed(thread: JsonValue, *, archived: bool) -> v1.SessionInfo | None:
     seconds = updated_at(thread)
     when = None
     if seconds is not None:

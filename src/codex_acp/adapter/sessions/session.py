@@ -96,7 +96,9 @@ class Session:
 
     def begin(self, early: EarlyTurn) -> None:
         """The turn of its first prompt was asked for before; `prompt` waits for its end."""
-        self.prompts.begin(early, lambda taken: self._inserted(taken, early.message, None))
+        self.prompts.begin(
+            early, lambda taken: self._inserted(taken, early.message, early.when_inserted)
+        )
 
     async def prompt(
         self,

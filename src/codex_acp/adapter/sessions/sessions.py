@@ -227,7 +227,12 @@ class Sessions:
             return None
         return opened.session or self._make_known(session_id, opened)
 
-    def ask_early(self, session_id: str, message: Sequence[TextBlock]) -> EarlyTurn | None:
+    def ask_early(
+        self,
+        session_id: str,
+        message: Sequence[TextBlock],
+        when_inserted: Callable[[str], None] | None,
+    ) -> EarlyTurn | None:
         """Have Codex begin the first prompt's turn; None where that has to wait for something."""
         opened = self._open.get(session_id)
         if opened is None or opened.session is not None or opened.early is not None:
@@ -236,7 +241,7 @@ class Sessions:
             return None
         from codex_acp.adapter.prompts.early_turn import EarlyTurn
 
-        opened.early = EarlyTurn(opened.codex, session_id, message)
+        opened.early = EarlyTurn(opened.codex, session_id, message, when_inserted)
         return opened.early
 
     def is_live(self, session_id: str) -> bool:
@@ -305,10 +310,13 @@ class Sessions:
 
         A thread that a model has only named may be opened: that takes it out of where it was named.
         """
-        thread_id = canonical_id(session_id)
-        root = self._root_of(thread_id)
-        if root is not None and root.sub_agents.has_started(thread_id):
+        if self.has_below(canonical_id(session_id)):
             raise sub_agent_session(session_id)
+
+    def has_below(self, thread_id: str) -> bool:
+        """Whether a thread is a sub-agent's that Codex has started in an open session."""
+        root = self._root_of(thread_id)
+        return root is not None and root.sub_agents.has_started(thread_id)
 
     def _may_have(self, session_id: str, thread_id: str) -> bool:
         """Whether a thread may be below a session: no client has opened it, and no other has it."""

@@ -21,7 +21,7 @@ from codex_acp.mapping.calls.tool_calls import close_open_calls
 from codex_acp.mapping.messages.compaction import close_compactions
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS, PIECES
 from codex_acp.mapping.step import Ignored
-from codex_acp.transcript.secrets import scrub_json
+from codex_acp.transcript.secrets import scrub_json, without_told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,8 +47,14 @@ ROWS: Final = {
 SHOW_FILES: Final = frozenset({"item/started", "item/completed", "item/fileChange/patchUpdated"})
 """Notifications that may show the files of an edit whole."""
 
-QUOTES_SECRETS: Final = "mcpServer/startupStatus/updated"
-"""Its error may quote what the server was given: headers, an environment, a URL."""
+WITHOUT_SECRETS: Final[dict[str, Callable[[JsonValue], JsonValue]]] = {
+    "mcpServer/startupStatus/updated": scrub_json,
+    "warning": without_told,
+    "guardianWarning": without_told,
+    "configWarning": without_told,
+    "deprecationNotice": without_told,
+}
+"""What Codex says in its own words may quote what a client gave: headers, an environment, a URL."""
 
 
 class ThreadOwner(Protocol):
@@ -164,8 +170,8 @@ class ShownThread:
         row = ROWS.get(method)
         if row is None or not self._owner.may_show(method, params):
             return
-        if method == QUOTES_SECRETS:
-            params = scrub_json(params)
+        if method in WITHOUT_SECRETS:
+            params = WITHOUT_SECRETS[method](params)
         event = self.codex.decode_notification(method, params)
         if isinstance(event, UnknownNotification):
             if method == "turn/completed":

@@ -46,10 +46,3 @@ def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"print the settings to paste into an editor: {', '.join(EDITORS)}",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object, for other programs")
-
-
-def doctor_options(parsed: argparse.Namespace) -> DoctorOptions:
-    """The parsed arguments."""
-    return DoctorOptions(
-        codex=parsed.codex, turn=parsed.turn, json=parsed.json, editor=parsed.editor
-    )

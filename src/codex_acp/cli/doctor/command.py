@@ -27,7 +27,7 @@ from codex_acp.cli.doctor.machine import (
     toml_of,
 )
 from codex_acp.cli.interrupts import EndSignals
-from codex_acp.cli.terminal import wants_colours
+from codex_acp.cli.terminal import rows_of, wants_colours
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -223,10 +223,13 @@ def _command(program: str) -> list[str]:
 def _print(finding: Finding) -> None:
     style = STYLES[finding.level] if wants_colours(sys.stdout) else None
     mark = f"{MARKS[finding.level]:{_WIDTH}}"
-    shown = mark if style is None else f"\x1b[{style}m{mark}\x1b[0m"
-    lines = [f"{shown}  {finding.check}: {said(finding.text)}"]
+    text = f"{mark}  {finding.check}: {said(finding.text)}"
+    lines = rows_of(text, sys.stdout, indent=_WIDTH + 2)
+    if style is not None:
+        lines[0] = f"\x1b[{style}m{mark}\x1b[0m{lines[0][len(mark) :]}"
     if finding.level != "ok" and finding.advice is not None:
-        lines.append(f"{'':{_WIDTH}}  -> {said(finding.advice)}")
+        advice = f"{'':{_WIDTH}}  -> {said(finding.advice)}"
+        lines += rows_of(advice, sys.stdout, indent=_WIDTH + 5)
     _write("\n".join(lines) + "\n")
     sys.stdout.flush()
 

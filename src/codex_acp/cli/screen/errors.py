@@ -6,11 +6,15 @@ import json
 from typing import Final
 
 from codex_acp.errors import ErrorReply
+from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.routing.display import shortened
 from codex_acp.runtime import AuthenticationRequired
 
 LOG_IN: Final = "codex-acp-sdk login"
 """The command that logs in to the agent of this package."""
+
+LOOK_AT_ITS_LOG: Final = "; with CODEX_ACP_LOG=INFO you see what it writes to its standard error"
+"""Why an agent failed is seldom in its answer."""
 
 DETAIL_LIMIT: Final = 2_000
 """Characters of what an agent adds to its error; what is cut is stated."""
@@ -29,7 +33,9 @@ def sentence(error: Exception, agent: str, *, ours: bool = False) -> str:
         return f"{agent} needs a login first: log in with its own command{offers}"
     if isinstance(error, ErrorReply):
         said = _with_detail(error.message.strip() or "an error without words", error.data)
-        return said if ours else f"{agent}: {said}"
+        if ours:
+            return said
+        return f"{agent}: {said}{LOOK_AT_ITS_LOG if error.code == INTERNAL_ERROR else ''}"
     return str(error)
 
 

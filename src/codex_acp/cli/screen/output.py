@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import contextmanager, suppress
-from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.acp.types import (
@@ -27,7 +26,7 @@ from codex_acp.cli.screen.frame import Frame, Line, Style, styled
 from codex_acp.cli.screen.live import LiveLine
 from codex_acp.cli.screen.pipes import is_pipe, until_read
 from codex_acp.cli.screen.tool_calls import outcome, title_of
-from codex_acp.cli.terminal import size_of
+from codex_acp.cli.terminal import rows_of
 from codex_acp.errors import CodexAcpError
 from codex_acp.routing.display import prose, visible
 
@@ -178,11 +177,7 @@ class TextOutput:
 
     def note(self, text: str, style: Style = "dim") -> None:
         """A line of ours; ``text`` is safe already. On a terminal it is broken between words."""
-        rows = [f"[{text}]"]
-        if self._err.isatty():
-            columns = size_of(self._err).columns
-            rows = wrap(rows[0], columns, break_long_words=False, break_on_hyphens=False) or rows
-        for row in rows:
+        for row in rows_of(f"[{text}]", self._err):
             self.say(self._styled(row, style))
 
     def line(self, line: Line) -> None:

@@ -108,8 +108,16 @@ def title_of(call: ToolCall) -> str:
     """What stands for it in a line; not yet visible."""
     title = call.title or call.tool_call_id
     if title.startswith("Run: `") and title.endswith("`"):
-        title = _script_of(title.removeprefix("Run: ").strip("`"))
-    return shortened(title.strip("`"), TITLE_LIMIT)
+        title = _script_of(_uncoded(title.removeprefix("Run: ")))
+    return shortened(_uncoded(title), TITLE_LIMIT)
+
+
+def _uncoded(text: str) -> str:
+    """Without the backticks around it, if all of it is one piece of code."""
+    fence = text[: len(text) - len(text.lstrip("`"))]
+    inner = text[len(fence) : len(text) - len(fence)]
+    one = inner and fence and text.endswith(fence) and fence not in inner
+    return inner.strip(" ") if one else text
 
 
 def quoted(text: str) -> Iterator[Line]:

@@ -62,7 +62,8 @@ class Rows:
             self._date = date
             self._put(self._style(f"{date} (UTC)", "2"))
         name = _NAMES[told.kind]
-        self._counts[f"{told.kind} {told.verb}"] += 1
+        said_by_verb = told.verb.startswith(told.kind)  # declined
+        self._counts[told.verb if said_by_verb else f"{told.kind} {told.verb}"] += 1
         kind = f"{self._encodable(_MARKS[told.kind])} {name:{_WIDTH}}"
         start = clock
         if self._columns() >= WIDE:

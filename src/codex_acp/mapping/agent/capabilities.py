@@ -23,7 +23,7 @@ AGENT_CAPABILITIES: Final[dict[str, JsonValue]] = {
         "additionalDirectories": {},
         "resume": {},
         "close": {},
-        "systemPrompt": {},
+        "systemPrompt": {"mode": {"override": {}}},
         "fork": {},
         "archive": {},
         "status": {},

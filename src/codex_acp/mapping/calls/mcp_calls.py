@@ -22,16 +22,12 @@ from codex_acp.routing.display import inline
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import (
-        DynamicToolCallThreadItem,
-        FunctionCallOutputThreadItem,
-        McpToolCallThreadItem,
-    )
+    from codex_acp.codex._generated import models
     from codex_acp.mapping.calls.call import Phase
     from codex_acp.mapping.events.content import CallContent
 
 
-def mcp_call(item: McpToolCallThreadItem, phase: Phase) -> Call:
+def mcp_call(item: models.McpToolCallThreadItem, phase: Phase) -> Call:
     """``server: tool``, its arguments, and the blocks of its result or its error."""
     end = ending(item.status, phase)
     content = arguments_content(item.arguments)
@@ -67,7 +63,7 @@ def arguments_content(arguments: object, limit: int = CONTENT_LIMIT) -> list[Cal
     return [json_content(arguments, "Arguments:", limit)] if arguments not in (None, {}) else []
 
 
-def dynamic_call(item: DynamicToolCallThreadItem, phase: Phase) -> Call:
+def dynamic_call(item: models.DynamicToolCallThreadItem, phase: Phase) -> Call:
     """A tool that the program itself registered with Codex."""
     end = ending(item.status, phase)
     if end.status == "completed" and item.success is False:
@@ -90,7 +86,7 @@ def dynamic_call(item: DynamicToolCallThreadItem, phase: Phase) -> Call:
     )
 
 
-def function_output_call(item: FunctionCallOutputThreadItem, phase: Phase) -> Call:
+def function_output_call(item: models.FunctionCallOutputThreadItem, phase: Phase) -> Call:
     """What a tool gave the model, of which Codex keeps nothing else."""
     end = ending(None, phase)
     output = item.output

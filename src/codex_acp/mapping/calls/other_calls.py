@@ -25,18 +25,12 @@ from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import (
-        ImageGenerationFailure,
-        ImageGenerationThreadItem,
-        ImageViewThreadItem,
-        SleepThreadItem,
-        WebSearchThreadItem,
-    )
+    from codex_acp.codex._generated import models
     from codex_acp.mapping.calls.call import Phase
     from codex_acp.mapping.events.content import CallContent
     from codex_acp.mapping.events.session_events import CallKind
 
-    _ImageGeneration: TypeAlias = ImageGenerationThreadItem | FileIdImageGenerationThreadItem
+    _ImageGeneration: TypeAlias = models.ImageGenerationThreadItem | FileIdImageGenerationThreadItem
 
 _IMAGE_TYPES: Final = {
     "iVBOR": "image/png",
@@ -50,7 +44,7 @@ _SHOWN_OF_A_REFERENCE: Final = 200
 """Characters of an image's result that is no image data."""
 
 
-def web_search_call(item: WebSearchThreadItem, phase: Phase) -> Call:
+def web_search_call(item: models.WebSearchThreadItem, phase: Phase) -> Call:
     """A search of the web, or a page of it: results as links."""
     title, kind = _searched(item)
     end = ending(None, phase)
@@ -66,7 +60,7 @@ def web_search_call(item: WebSearchThreadItem, phase: Phase) -> Call:
     )
 
 
-def image_view_call(item: ImageViewThreadItem, phase: Phase) -> Call:
+def image_view_call(item: models.ImageViewThreadItem, phase: Phase) -> Call:
     """The model looks at an image file."""
     end = ending(None, phase)
     return Call(
@@ -101,7 +95,7 @@ def image_generation_call(item: _ImageGeneration, phase: Phase) -> Call:
     )
 
 
-def sleep_call(item: SleepThreadItem, phase: Phase) -> Call:
+def sleep_call(item: models.SleepThreadItem, phase: Phase) -> Call:
     """The model waits."""
     end = ending(None, phase)
     return Call(
@@ -136,7 +130,7 @@ def unknown_item_id(item: UnknownVariant) -> str:
     return item_id if isinstance(item_id, str) else f"item {whole.get('type')}"
 
 
-def _searched(item: WebSearchThreadItem) -> tuple[str, CallKind]:
+def _searched(item: models.WebSearchThreadItem) -> tuple[str, CallKind]:
     action = item.action
     match action:
         case OpenPageWebSearchAction():
@@ -193,7 +187,7 @@ def _image(result: str) -> CallContent:
     return text_content(f"Image: {inline(result, _SHOWN_OF_A_REFERENCE)}")
 
 
-def _failure(failure: ImageGenerationFailure) -> str:
+def _failure(failure: models.ImageGenerationFailure) -> str:
     match failure:
         case UsageLimitExceededImageGenerationFailure():
             return f"No image: the usage limit {inline(failure.limit_id)} is exceeded."

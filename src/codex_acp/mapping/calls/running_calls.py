@@ -25,12 +25,7 @@ from codex_acp.routing.display import shortened, visible
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.codex._generated.models import (
-        CommandExecutionOutputDeltaNotification,
-        FileChangePatchUpdatedNotification,
-        McpToolCallProgressNotification,
-        TerminalInteractionNotification,
-    )
+    from codex_acp.codex._generated import models
     from codex_acp.mapping.calls.open_calls import OpenCall
     from codex_acp.mapping.calls.tool_items import ToolItem
     from codex_acp.mapping.events.content import CallContent
@@ -45,14 +40,14 @@ _PROGRESS_LINE: Final = 1_000
 
 
 def output_delta(
-    state: SessionState, params: CommandExecutionOutputDeltaNotification
+    state: SessionState, params: models.CommandExecutionOutputDeltaNotification
 ) -> SessionEvents:
     """``item/commandExecution/outputDelta``: more output of a command."""
     return more_output(state, params.item_id, params.delta)
 
 
 def terminal_interaction(
-    state: SessionState, params: TerminalInteractionNotification
+    state: SessionState, params: models.TerminalInteractionNotification
 ) -> SessionEvents:
     """``item/commandExecution/terminalInteraction``: what was typed; nothing for a mere look."""
     if not params.stdin:
@@ -62,7 +57,9 @@ def terminal_interaction(
     return more_output(state, params.item_id, text, typed=True)
 
 
-def mcp_progress(state: SessionState, params: McpToolCallProgressNotification) -> SessionEvents:
+def mcp_progress(
+    state: SessionState, params: models.McpToolCallProgressNotification
+) -> SessionEvents:
     """``item/mcpToolCall/progress``: a line in the server's words."""
     open_call = state.open_calls.get(params.item_id)
     if open_call is None or not isinstance(open_call.item, McpToolCallThreadItem):
@@ -71,7 +68,9 @@ def mcp_progress(state: SessionState, params: McpToolCallProgressNotification) -
     return _send_if_due(state, params.item_id, open_call)
 
 
-def patch_updated(state: SessionState, params: FileChangePatchUpdatedNotification) -> SessionEvents:
+def patch_updated(
+    state: SessionState, params: models.FileChangePatchUpdatedNotification
+) -> SessionEvents:
     """``item/fileChange/patchUpdated``: the changes as far as they are written."""
     open_call = state.open_calls.get(params.item_id)
     if open_call is None or not isinstance(open_call.item, FileChangeThreadItem):

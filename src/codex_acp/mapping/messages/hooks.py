@@ -8,11 +8,7 @@ from codex_acp.mapping.messages.lines import say, say_once
 from codex_acp.wire.model import UnknownValue
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import (
-        HookCompletedNotification,
-        HookPromptThreadItem,
-        HookRunSummary,
-    )
+    from codex_acp.codex._generated import models
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
@@ -23,7 +19,7 @@ _WARNINGS: Final = ("warning", "error")
 """What a hook that ended well may still have to say."""
 
 
-def hook_completed(state: SessionState, params: HookCompletedNotification) -> SessionEvents:
+def hook_completed(state: SessionState, params: models.HookCompletedNotification) -> SessionEvents:
     """``hook/completed`` → a line if the hook blocked or stopped something, failed, or warns.
 
     The same failure is said once a turn: a hook that is broken fails at every tool call.
@@ -49,7 +45,7 @@ def hook_completed(state: SessionState, params: HookCompletedNotification) -> Se
             assert_never(status)
 
 
-def hook_prompt(state: SessionState, item: HookPromptThreadItem) -> SessionEvents:
+def hook_prompt(state: SessionState, item: models.HookPromptThreadItem) -> SessionEvents:
     """A ``hookPrompt`` item: what a hook told the model to go on with."""
     text = "\n".join(fragment.text for fragment in item.fragments if fragment.text)
     if not text:
@@ -57,7 +53,7 @@ def hook_prompt(state: SessionState, item: HookPromptThreadItem) -> SessionEvent
     return say_once(state, "A hook gave the model more to do", "info", text, key=("hook", item.id))
 
 
-def _told(run: HookRunSummary) -> str | None:
+def _told(run: models.HookRunSummary) -> str | None:
     """The hook's own words."""
     words = [run.status_message, *(entry.text for entry in run.entries if entry.kind in _TOLD)]
     return "\n".join(dict.fromkeys(word for word in words if word)) or None

@@ -12,23 +12,21 @@ from codex_acp.mapping.prompt.input_blocks import content_block
 from codex_acp.mapping.streamed_text import add_piece, left_to_send
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import (
-        AgentMessageDeltaNotification,
-        AgentMessageThreadItem,
-        UserMessageThreadItem,
-    )
+    from codex_acp.codex._generated import models
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
 
 def agent_message_delta(
-    state: SessionState, params: AgentMessageDeltaNotification
+    state: SessionState, params: models.AgentMessageDeltaNotification
 ) -> SessionEvents:
     """``item/agentMessage/delta`` → one chunk."""
     return text_delta(state, params.item_id, params.delta)
 
 
-def agent_message_completed(state: SessionState, item: AgentMessageThreadItem) -> SessionEvents:
+def agent_message_completed(
+    state: SessionState, item: models.AgentMessageThreadItem
+) -> SessionEvents:
     """The rest of a message, and the questions that it asks the person without waiting."""
     if item.text == state.review_text and item.id not in state.sent_text:
         return ()  # the item that ended the review has said it: see `mapping.messages.reviews`
@@ -53,7 +51,9 @@ def text_completed(state: SessionState, item_id: str, whole: str) -> SessionEven
     return () if left is None else (TextChunk(*left),)
 
 
-def user_message(state: SessionState, item: UserMessageThreadItem, live: bool) -> SessionEvents:
+def user_message(
+    state: SessionState, item: models.UserMessageThreadItem, live: bool
+) -> SessionEvents:
     """A message of the person; ``live``: while the turn runs.
 
     Live, the client knows what it has sent itself: only a message with the id of another client
@@ -68,7 +68,7 @@ def user_message(state: SessionState, item: UserMessageThreadItem, live: bool) -
     return (UserMessage(item.id, [content_block(part) for part in item.content], item.client_id),)
 
 
-def _with_questions(item: AgentMessageThreadItem) -> str:
+def _with_questions(item: models.AgentMessageThreadItem) -> str:
     """The text, behind it the questions and options that it does not contain already."""
     text = item.text
     for question in item.questions or ():

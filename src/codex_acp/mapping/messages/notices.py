@@ -11,32 +11,24 @@ from typing import TYPE_CHECKING
 from codex_acp.mapping.messages.lines import say_once
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import (
-        AuthRecoveryNotification,
-        ConfigWarningNotification,
-        DeprecationNoticeNotification,
-        GuardianWarningNotification,
-        ModelReroutedNotification,
-        ModelSafetyBufferingUpdatedNotification,
-        ModelVerificationNotification,
-        StrictReviewRequiredNotification,
-        WarningNotification,
-    )
+    from codex_acp.codex._generated import models
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
 
-def warning(state: SessionState, params: WarningNotification) -> SessionEvents:
+def warning(state: SessionState, params: models.WarningNotification) -> SessionEvents:
     """``warning``: Codex's own words."""
     return say_once(state, params.message)
 
 
-def guardian_warning(state: SessionState, params: GuardianWarningNotification) -> SessionEvents:
+def guardian_warning(
+    state: SessionState, params: models.GuardianWarningNotification
+) -> SessionEvents:
     """``guardianWarning``: words of Codex's reviewer of approvals."""
     return say_once(state, params.message)
 
 
-def config_warning(state: SessionState, params: ConfigWarningNotification) -> SessionEvents:
+def config_warning(state: SessionState, params: models.ConfigWarningNotification) -> SessionEvents:
     """``configWarning``, with the place in the file where it is known.
 
     One without any place is about the machine (that no bubblewrap is installed), not about what the
@@ -52,19 +44,23 @@ def config_warning(state: SessionState, params: ConfigWarningNotification) -> Se
     return say_once(state, params.summary, "warning", details or None)
 
 
-def deprecation_notice(state: SessionState, params: DeprecationNoticeNotification) -> SessionEvents:
+def deprecation_notice(
+    state: SessionState, params: models.DeprecationNoticeNotification
+) -> SessionEvents:
     """``deprecationNotice``: nothing is wrong yet."""
     return say_once(state, params.summary, "info", params.details)
 
 
-def model_rerouted(state: SessionState, params: ModelReroutedNotification) -> SessionEvents:
+def model_rerouted(state: SessionState, params: models.ModelReroutedNotification) -> SessionEvents:
     """``model/rerouted``: another model answers than the one that was chosen."""
     text = f"{params.to_model} answers in place of {params.from_model}"
     details = f"Reason: {params.reason}"
     return say_once(state, text, "warning", details, key=(params.turn_id, text, details))
 
 
-def model_verification(state: SessionState, params: ModelVerificationNotification) -> SessionEvents:
+def model_verification(
+    state: SessionState, params: models.ModelVerificationNotification
+) -> SessionEvents:
     """``model/verification``: the account lacks what the model asks for."""
     if not params.verifications:
         return ()
@@ -73,7 +69,7 @@ def model_verification(state: SessionState, params: ModelVerificationNotificatio
 
 
 def safety_buffering_updated(
-    state: SessionState, params: ModelSafetyBufferingUpdatedNotification
+    state: SessionState, params: models.ModelSafetyBufferingUpdatedNotification
 ) -> SessionEvents:
     """``model/safetyBuffering/updated``: why nothing comes, if a person is to be told."""
     if not params.show_buffering_ui:
@@ -86,14 +82,14 @@ def safety_buffering_updated(
     return say_once(state, text, "info", said, key=(params.turn_id, text))
 
 
-def auth_recovery(state: SessionState, params: AuthRecoveryNotification) -> SessionEvents:
+def auth_recovery(state: SessionState, params: models.AuthRecoveryNotification) -> SessionEvents:
     """``modelProvider/authRecoveryStarted``, ``…Completed``: Codex says itself which it is."""
     text = f"{params.provider}: {params.message}"
     return say_once(state, text, "info", key=(params.turn_id, text))
 
 
 def strict_review_required(
-    state: SessionState, params: StrictReviewRequiredNotification
+    state: SessionState, params: models.StrictReviewRequiredNotification
 ) -> SessionEvents:
     """``autoApprovalReview/strictReviewRequired``: why actions are reviewed from now on."""
     text = "Codex reviews every further action of this turn before it runs"

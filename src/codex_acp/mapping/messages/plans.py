@@ -13,17 +13,12 @@ from codex_acp.mapping.messages.message_chunks import text_completed, text_delta
 from codex_acp.wire.model import UnknownValue
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import (
-        PlanDeltaNotification,
-        PlanThreadItem,
-        TurnPlanStep,
-        TurnPlanUpdatedNotification,
-    )
+    from codex_acp.codex._generated import models
     from codex_acp.mapping.events.session_events import SessionEvent, SessionEvents, StepStatus
     from codex_acp.mapping.state import SessionState
 
 
-def plan_updated(state: SessionState, params: TurnPlanUpdatedNotification) -> SessionEvents:
+def plan_updated(state: SessionState, params: models.TurnPlanUpdatedNotification) -> SessionEvents:
     """``turn/plan/updated`` → the whole plan; before it the explanation, if it is a new one."""
     events: list[SessionEvent] = []
     if params.explanation and params.explanation != state.plan_explanation:
@@ -34,17 +29,17 @@ def plan_updated(state: SessionState, params: TurnPlanUpdatedNotification) -> Se
     return events
 
 
-def plan_delta(state: SessionState, params: PlanDeltaNotification) -> SessionEvents:
+def plan_delta(state: SessionState, params: models.PlanDeltaNotification) -> SessionEvents:
     """``item/plan/delta`` → a piece of the message that is the proposed plan."""
     return text_delta(state, params.item_id, params.delta)
 
 
-def plan_completed(state: SessionState, item: PlanThreadItem) -> SessionEvents:
+def plan_completed(state: SessionState, item: models.PlanThreadItem) -> SessionEvents:
     """The plan that was proposed: what counts, whatever its deltas have said."""
     return text_completed(state, item.id, item.text)
 
 
-def _status(step: TurnPlanStep) -> StepStatus:
+def _status(step: models.TurnPlanStep) -> StepStatus:
     status = step.status
     match status:
         case "pending":

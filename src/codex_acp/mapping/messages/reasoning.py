@@ -8,11 +8,7 @@ from codex_acp.mapping.events.session_events import ThoughtChunk
 from codex_acp.mapping.streamed_text import SentThought, add_piece, left_to_send
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import (
-        ReasoningSummaryTextDeltaNotification,
-        ReasoningTextDeltaNotification,
-        ReasoningThreadItem,
-    )
+    from codex_acp.codex._generated import models
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
@@ -21,18 +17,18 @@ _BLANK_LINE: Final = "\n\n"
 
 
 def summary_text_delta(
-    state: SessionState, params: ReasoningSummaryTextDeltaNotification
+    state: SessionState, params: models.ReasoningSummaryTextDeltaNotification
 ) -> SessionEvents:
     """``item/reasoning/summaryTextDelta`` → a thought of the item."""
     return _delta(state, params.item_id, params.summary_index, params.delta, raw=False)
 
 
-def text_delta(state: SessionState, params: ReasoningTextDeltaNotification) -> SessionEvents:
+def text_delta(state: SessionState, params: models.ReasoningTextDeltaNotification) -> SessionEvents:
     """``item/reasoning/textDelta``: raw reasoning, shown only while there is no summary."""
     return _delta(state, params.item_id, params.content_index, params.delta, raw=True)
 
 
-def reasoning_completed(state: SessionState, item: ReasoningThreadItem) -> SessionEvents:
+def reasoning_completed(state: SessionState, item: models.ReasoningThreadItem) -> SessionEvents:
     """What no delta has carried: of the summary, or of the raw text if that is what was begun."""
     summary, content = (_BLANK_LINE.join(filter(None, p)) for p in (item.summary, item.content))
     thought = state.thoughts.setdefault(item.id, SentThought(raw=not summary, part=0))

@@ -19,34 +19,28 @@ from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownValue, UnknownVariant
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import (
-        ExitedReviewModeThreadItem,
-        GuardianApprovalReview,
-        GuardianApprovalReviewAction,
-        ItemGuardianApprovalReviewCompletedNotification,
-        ItemGuardianApprovalReviewStartedNotification,
-    )
+    from codex_acp.codex._generated import models
     from codex_acp.mapping.events.content import CallContent
     from codex_acp.mapping.events.session_events import CallStatus, SessionEvents
     from codex_acp.mapping.state import SessionState
 
     _Review = (
-        ItemGuardianApprovalReviewCompletedNotification
-        | ItemGuardianApprovalReviewStartedNotification
+        models.ItemGuardianApprovalReviewCompletedNotification
+        | models.ItemGuardianApprovalReviewStartedNotification
     )
 
 _ENDED_WELL = ("approved",)
 
 
 def approval_review_started(
-    state: SessionState, params: ItemGuardianApprovalReviewStartedNotification
+    state: SessionState, params: models.ItemGuardianApprovalReviewStartedNotification
 ) -> SessionEvents:
     """``item/autoApprovalReview/started`` → a tool call in progress."""
     return announce(state, _call(params, "in_progress"))
 
 
 def approval_review_completed(
-    state: SessionState, params: ItemGuardianApprovalReviewCompletedNotification
+    state: SessionState, params: models.ItemGuardianApprovalReviewCompletedNotification
 ) -> SessionEvents:
     """``item/autoApprovalReview/completed`` → its end: an approval completes, all else fails."""
     status: CallStatus = "completed" if params.review.status in _ENDED_WELL else "failed"
@@ -63,7 +57,7 @@ def approval_review_completed(
 
 
 def review_mode(
-    state: SessionState, item: EnteredReviewModeThreadItem | ExitedReviewModeThreadItem
+    state: SessionState, item: EnteredReviewModeThreadItem | models.ExitedReviewModeThreadItem
 ) -> SessionEvents:
     """``enteredReviewMode``, ``exitedReviewMode`` → what is reviewed, and the review; each once.
 
@@ -103,7 +97,7 @@ def _content(params: _Review) -> list[CallContent]:
     return [text_content("\n".join(lines))]
 
 
-def _verdict(review: GuardianApprovalReview) -> list[str]:
+def _verdict(review: models.GuardianApprovalReview) -> list[str]:
     lines = [word] if (word := _outcome(review)) else []
     if review.risk_level is not None:
         lines.append(f"Risk: {inline(review.risk_level)}")
@@ -114,7 +108,7 @@ def _verdict(review: GuardianApprovalReview) -> list[str]:
     return lines
 
 
-def _outcome(review: GuardianApprovalReview) -> str | None:
+def _outcome(review: models.GuardianApprovalReview) -> str | None:
     status = review.status
     match status:
         case "inProgress":
@@ -133,7 +127,9 @@ def _outcome(review: GuardianApprovalReview) -> str | None:
             assert_never(status)
 
 
-def action_words(action: GuardianApprovalReviewAction, limit: int | None = TITLE_LIMIT) -> str:
+def action_words(
+    action: models.GuardianApprovalReviewAction, limit: int | None = TITLE_LIMIT
+) -> str:
     """For example ``run: touch made``; at most ``limit`` characters of each thing, None: all."""
 
     def code(text: str) -> str:

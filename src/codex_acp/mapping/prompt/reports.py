@@ -13,15 +13,7 @@ from codex_acp.routing.display import block, code_span, inline, visible
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from codex_acp.codex._generated.models import (
-        GetAccountResponse,
-        McpServerStatus,
-        RateLimitSnapshot,
-        RateLimitWindow,
-        SkillsListEntry,
-        ThreadBackgroundTerminal,
-        ThreadGoal,
-    )
+    from codex_acp.codex._generated import models
     from codex_acp.mapping.config.options import Option
 
 DIFF_LIMIT: Final = 200_000
@@ -61,7 +53,7 @@ def _set_to(option: Option) -> str:
     return next((c.name for c in choices if c.value == option.current), option.current)
 
 
-def account_fact(account: GetAccountResponse) -> Fact:
+def account_fact(account: models.GetAccountResponse) -> Fact:
     """Who is logged in."""
     who = account.account
     if who is None:
@@ -74,13 +66,13 @@ def account_fact(account: GetAccountResponse) -> Fact:
     return Fact("Account", str(getattr(who, "type", "of a kind unknown here")))
 
 
-def limit_facts(limits: RateLimitSnapshot) -> list[Fact]:
+def limit_facts(limits: models.RateLimitSnapshot) -> list[Fact]:
     """How much of the account's limits is used."""
     windows = [w for w in (limits.primary, limits.secondary) if w is not None]
     return [Fact("Limit", _window(window)) for window in windows]
 
 
-def _window(window: RateLimitWindow) -> str:
+def _window(window: models.RateLimitWindow) -> str:
     minutes = window.window_duration_mins
     span = "" if minutes is None else f" of {_span(minutes)}"
     return f"{window.used_percent} % used{span}"
@@ -94,14 +86,14 @@ def _span(minutes: int) -> str:
     return f"{hours} hours" if hours and not rest else f"{minutes} minutes"
 
 
-def mcp_report(servers: Sequence[McpServerStatus], starting: Collection[str] = ()) -> str:
+def mcp_report(servers: Sequence[models.McpServerStatus], starting: Collection[str] = ()) -> str:
     """Each MCP server, how it stands, and its tools; ``starting`` are those that still start."""
     if not servers:
         return "No MCP servers are configured."
     return "\n".join(_server(server, starting) for server in servers)
 
 
-def _server(server: McpServerStatus, starting: Collection[str]) -> str:
+def _server(server: models.McpServerStatus, starting: Collection[str]) -> str:
     notes = []
     if server.name in starting:
         notes.append("still starting")
@@ -114,12 +106,12 @@ def _server(server: McpServerStatus, starting: Collection[str]) -> str:
     return f"- **{inline(server.name)}**: {'; '.join(notes)}"
 
 
-def background_report(terminals: Sequence[ThreadBackgroundTerminal]) -> str:
+def background_report(terminals: Sequence[models.ThreadBackgroundTerminal]) -> str:
     """Each command that runs in the background."""
     return "\n".join(map(_terminal, terminals)) or "Nothing runs in the background."
 
 
-def stopped_report(ended: int, left: Sequence[ThreadBackgroundTerminal]) -> str:
+def stopped_report(ended: int, left: Sequence[models.ThreadBackgroundTerminal]) -> str:
     """How many were ended, and what could not be."""
     if not ended and not left:
         return "Nothing runs in the background."
@@ -127,12 +119,12 @@ def stopped_report(ended: int, left: Sequence[ThreadBackgroundTerminal]) -> str:
     return "\n".join([*lines, *(f"{_terminal(each)}: it could not be ended" for each in left)])
 
 
-def _terminal(terminal: ThreadBackgroundTerminal) -> str:
+def _terminal(terminal: models.ThreadBackgroundTerminal) -> str:
     where = inline(str(terminal.cwd))
     return f"- **process {inline(terminal.process_id)}**: {inline(terminal.command)} in {where}"
 
 
-def skills_report(entries: Iterable[SkillsListEntry]) -> str:
+def skills_report(entries: Iterable[models.SkillsListEntry]) -> str:
     """Each skill, how it is called, and what could not be read."""
     lines: list[str] = []
     for entry in entries:
@@ -146,7 +138,7 @@ def skills_report(entries: Iterable[SkillsListEntry]) -> str:
     return "\n".join(lines) or "There are no skills here."
 
 
-def goal_report(goal: ThreadGoal | None) -> str:
+def goal_report(goal: models.ThreadGoal | None) -> str:
     """The goal of the thread and how far it is."""
     if goal is None:
         return "This session has no goal. `/goal TEXT` sets one."

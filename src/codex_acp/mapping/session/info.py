@@ -9,15 +9,7 @@ from codex_acp.mapping.messages.lines import say
 from codex_acp.routing.display import visible
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import (
-        ThreadArchivedNotification,
-        ThreadDeletedNotification,
-        ThreadGoalClearedNotification,
-        ThreadGoalUpdatedNotification,
-        ThreadNameUpdatedNotification,
-        ThreadRevertedNotification,
-        ThreadUnarchivedNotification,
-    )
+    from codex_acp.codex._generated import models
     from codex_acp.mapping.events.session_events import SessionEvents, Severity
     from codex_acp.mapping.state import SessionState
 
@@ -33,7 +25,7 @@ _GOAL: Final[dict[str, tuple[str, Severity]]] = {
 
 
 def thread_name_updated(
-    state: SessionState, params: ThreadNameUpdatedNotification
+    state: SessionState, params: models.ThreadNameUpdatedNotification
 ) -> SessionEvents:
     """``thread/name/updated`` → the session's title; no name clears it."""
     del state
@@ -41,7 +33,9 @@ def thread_name_updated(
     return (TitleChanged(None if name is None else visible(name)),)
 
 
-def goal_updated(state: SessionState, params: ThreadGoalUpdatedNotification) -> SessionEvents:
+def goal_updated(
+    state: SessionState, params: models.ThreadGoalUpdatedNotification
+) -> SessionEvents:
     """``thread/goal/updated`` → a line if the goal or its status is another one.
 
     Codex also sends it each time it has counted the tokens.
@@ -55,7 +49,9 @@ def goal_updated(state: SessionState, params: ThreadGoalUpdatedNotification) -> 
     return say(state, f"{words}: {goal.objective}", severity)
 
 
-def goal_cleared(state: SessionState, params: ThreadGoalClearedNotification) -> SessionEvents:
+def goal_cleared(
+    state: SessionState, params: models.ThreadGoalClearedNotification
+) -> SessionEvents:
     """``thread/goal/cleared`` → a line if there was a goal: Codex says it without one, too."""
     del params
     if state.goal is None:
@@ -64,25 +60,31 @@ def goal_cleared(state: SessionState, params: ThreadGoalClearedNotification) -> 
     return say(state, "The goal was cleared", "info")
 
 
-def thread_archived(state: SessionState, params: ThreadArchivedNotification) -> SessionEvents:
+def thread_archived(
+    state: SessionState, params: models.ThreadArchivedNotification
+) -> SessionEvents:
     """``thread/archived``: by another client, or the session would be gone."""
     del params
     return say(state, "This session was archived", "warning")
 
 
-def thread_unarchived(state: SessionState, params: ThreadUnarchivedNotification) -> SessionEvents:
+def thread_unarchived(
+    state: SessionState, params: models.ThreadUnarchivedNotification
+) -> SessionEvents:
     """``thread/unarchived``."""
     del params
     return say(state, "This session was taken out of the archive", "info")
 
 
-def thread_deleted(state: SessionState, params: ThreadDeletedNotification) -> SessionEvents:
+def thread_deleted(state: SessionState, params: models.ThreadDeletedNotification) -> SessionEvents:
     """``thread/deleted``: by another client, or the session would be gone."""
     del params
     return say(state, "This session was deleted; what is said now is not kept", "warning")
 
 
-def thread_reverted(state: SessionState, params: ThreadRevertedNotification) -> SessionEvents:
+def thread_reverted(
+    state: SessionState, params: models.ThreadRevertedNotification
+) -> SessionEvents:
     """``thread/reverted``: what the person sees is more than what the model knows."""
     del params
     text = "This session was taken back to an earlier point; the model forgets what came after"

@@ -17,6 +17,7 @@ from codex_acp.acp._generated.v1.models import (
 )
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
+from codex_acp.mapping.session.http_secrets import http_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
@@ -33,11 +34,6 @@ _PLAIN_VARIABLES: Final = frozenset(
 
 _SECRET_OPTION: Final = re.compile(r"(?i)^--?[a-z-]*(?:key|token|secret|password|auth)[a-z-]*$")
 """Such as ``--api-key``; what comes behind it is one."""
-
-_URL_SECRET: Final = re.compile(
-    r"(?<=://)[^\s/@?#]+(?=@)|(?<==)[^\s&#]+|(?<=/)(?<!//)[\w.~%+-]{20,}(?=[/?#]|$)"
-)
-"""The user of a URL, the values of its query, and a part of its path that looks like a token."""
 
 
 def server_config(servers: Sequence[McpServer]) -> dict[str, dict[str, object]]:
@@ -64,11 +60,7 @@ def server_secrets(config: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
                 yield from (value for name, value in env.items() if name not in _PLAIN_VARIABLES)
                 yield from (b for a, b in pairwise(map(str, args)) if _SECRET_OPTION.search(a))
             case {"url": str(url), "http_headers": dict(headers)}:
-                for value in headers.values():
-                    yield value
-                    yield value.rpartition(" ")[2]  # without its scheme, as in "Bearer abc"
-                for part in _URL_SECRET.findall(url):
-                    yield from (part, part.rpartition(":")[2])
+                yield from http_secrets(url, headers)
 
 
 def _free_name(name: str, taken: Container[str]) -> str:

@@ -9,11 +9,7 @@ from codex_acp.mapping.events.session_events import RateLimit, UsageChanged
 from codex_acp.mapping.messages.lines import say_once
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import (
-        AccountRateLimitsUpdatedNotification,
-        RateLimitSnapshot,
-        RateLimitWindow,
-    )
+    from codex_acp.codex._generated import models
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
@@ -34,7 +30,7 @@ _MINUTES_A_DAY: Final = 24 * 60
 
 
 def rate_limits_updated(
-    state: SessionState, params: AccountRateLimitsUpdatedNotification
+    state: SessionState, params: models.AccountRateLimitsUpdatedNotification
 ) -> SessionEvents:
     """``account/rateLimits/updated`` → the limits that have changed, beside the use of the context,
     once that is known; and a line when a limit is reached.
@@ -44,7 +40,7 @@ def rate_limits_updated(
     return (*_noted(state, params.rate_limits), *_said(state, params.rate_limits))
 
 
-def _noted(state: SessionState, limits: RateLimitSnapshot) -> SessionEvents:
+def _noted(state: SessionState, limits: models.RateLimitSnapshot) -> SessionEvents:
     limit_id = limits.limit_id or "codex"
     before = state.rate_limits.get(limit_id)
     now = _merged(before or RateLimit(limit_id), limits)
@@ -56,7 +52,7 @@ def _noted(state: SessionState, limits: RateLimitSnapshot) -> SessionEvents:
     return (UsageChanged(*state.context_usage, tuple(state.rate_limits.values())),)
 
 
-def _merged(limit: RateLimit, news: RateLimitSnapshot) -> RateLimit:
+def _merged(limit: RateLimit, news: models.RateLimitSnapshot) -> RateLimit:
     """What is not said stays as it was, but for what is reached: that was so when it was said."""
     windows = [w for w in (news.primary, news.secondary) if w is not None]
     credit = news.credits
@@ -102,7 +98,7 @@ def _written(limit: RateLimit) -> dict[str, JsonValue]:
     return shown
 
 
-def _said(state: SessionState, limits: RateLimitSnapshot) -> SessionEvents:
+def _said(state: SessionState, limits: models.RateLimitSnapshot) -> SessionEvents:
     reached = limits.rate_limit_reached_type
     if reached is None:
         return ()
@@ -114,7 +110,7 @@ def _said(state: SessionState, limits: RateLimitSnapshot) -> SessionEvents:
     return say_once(state, text, "warning", details, key=("limit", reached, limits.limit_id))
 
 
-def _window(window: RateLimitWindow | None) -> str | None:
+def _window(window: models.RateLimitWindow | None) -> str | None:
     if window is None:
         return None
     minutes = window.window_duration_mins

@@ -16,19 +16,13 @@ from codex_acp.wire.codec import plain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.acp._generated.v2.models import (
-        ContentBlock,
-        ForkSessionRequest,
-        NewSessionRequest,
-        ResumeSessionRequest,
-        SetSessionConfigOptionRequest,
-    )
+    from codex_acp.acp._generated.v2 import models as v2
     from codex_acp.mapping.events.content import Block
 
-    Opening = NewSessionRequest | ResumeSessionRequest | ForkSessionRequest
+    Opening = v2.NewSessionRequest | v2.ResumeSessionRequest | v2.ForkSessionRequest
 
 
-def blocks_of(prompt: Sequence[ContentBlock]) -> list[Block]:
+def blocks_of(prompt: Sequence[v2.ContentBlock]) -> list[Block]:
     """The blocks of a prompt. Raises RpcError -32602 for one of a type that is not known."""
     blocks: list[Block] = []
     for number, given in enumerate(prompt):
@@ -65,7 +59,7 @@ def _server(server: dict[str, Any], number: int) -> dict[str, Any]:
     return {"args": [], "env": [], **{key: value for key, value in server.items() if key != "type"}}
 
 
-def wants_history(request: ResumeSessionRequest) -> bool:
+def wants_history(request: v2.ResumeSessionRequest) -> bool:
     """Whether the history is to be replayed. Raises RpcError -32602 for another place to begin."""
     if request.replay_from is None:
         return False
@@ -76,7 +70,7 @@ def wants_history(request: ResumeSessionRequest) -> bool:
     raise RpcError(INVALID_PARAMS, message)
 
 
-def option_params(request: SetSessionConfigOptionRequest) -> dict[str, Any]:
+def option_params(request: v2.SetSessionConfigOptionRequest) -> dict[str, Any]:
     """Params of v1's ``session/set_config_option``. Raises RpcError -32602 for another type."""
     if isinstance(
         request,

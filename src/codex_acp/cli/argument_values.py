@@ -1,0 +1,38 @@
+"""What the arguments of a command come to: a number, or all of them as a dataclass."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    from _typeshed import DataclassInstance
+
+    Options = TypeVar("Options", bound=DataclassInstance)
+
+
+def parsed_as(kind: type[Options], parsed: argparse.Namespace) -> Options:
+    """The options of a command, whose fields are named like its arguments. What was not given is
+    as ``kind`` has it by default.
+    """
+    given: dict[str, Any] = {name: getattr(parsed, name) for name in kind.__dataclass_fields__}
+    return kind(
+        **{
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in given.items()
+            if value is not None
+        }
+    )
+
+
+def positive(text: str, of: str = "") -> int:
+    """A positive whole number; ``of`` says of what, in the message for one that is none."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number{of}")
+    return number

@@ -1,0 +1,50 @@
+"""Homes in which the real Codex has been before, for tests that do not care for its first start.
+
+In a new `CODEX_HOME` Codex makes five databases, which costs as much as the rest of its start. It
+does so once in each test process; every `CodexHome` of it gets a copy of them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import pytest
+
+from codex_acp.codex.connection.codex_binary import find_codex
+from codex_acp.testing import CodexHome
+from tests.testing.codex_driver import CodexDriver
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def used_homes() -> Iterator[None]:
+    """Inside, each `CodexHome` begins with the databases of a Codex that has done nothing yet."""
+    enter = CodexHome.__enter__
+    environ = dict(os.environ)  # a test may name another Codex
+
+    @cache
+    def used(place: Path) -> list[Path]:
+        home = CodexHome(parent=place)
+        enter(home)
+        binary = find_codex(environ=environ).path
+        with CodexDriver(home.env, home.workspace, binary) as codex:
+            codex.request("initialize", {"clientInfo": {"name": "tests", "version": "1"}})
+        return list(home.codex_home.glob("*.sqlite*"))
+
+    def enter_used(home: CodexHome) -> CodexHome:
+        enter(home)
+        for database in used(Path(place)):
+            shutil.copyfile(database, home.codex_home / database.name)
+        return home
+
+    with TemporaryDirectory(prefix="used-home-") as place, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CodexHome, "__enter__", enter_used)
+        yield
