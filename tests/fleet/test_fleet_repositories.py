@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import time
 from pathlib import Path
 
 import anyio
@@ -311,6 +312,21 @@ async def test_a_cancelled_git_leaves_no_process(tmp_path: Path) -> None:
         await asyncio.sleep(0.01)
     running.cancel()
     await asyncio.wait({running})
+    assert not runs(int(pid.read_text()))
+
+
+async def test_a_git_that_is_cancelled_while_it_starts_leaves_no_process(tmp_path: Path) -> None:
+    running = asyncio.ensure_future(
+        safe_git("x", before=("-c", f"alias.x=!echo $$ > {tmp_path}/pid; sleep 600"), cwd=tmp_path)
+    )
+    for _ in range(2):
+        await asyncio.sleep(0)  # it is there, and asyncio has not said so yet
+    pid = tmp_path / "pid"
+    while not pid.exists() or not pid.read_text().strip():
+        time.sleep(0.01)  # noqa: ASYNC251 - so that it cannot say so
+    running.cancel()
+    await asyncio.wait({running}, timeout=30)
+    assert running.cancelled()
     assert not runs(int(pid.read_text()))
 
 

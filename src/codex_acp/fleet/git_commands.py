@@ -17,6 +17,7 @@ from codex_acp.fleet.errors import CheckoutError
 from codex_acp.transcript.secrets import scrub
 
 if TYPE_CHECKING:
+    from asyncio.subprocess import Process
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
@@ -97,8 +98,8 @@ async def git(
     and when this is cancelled.
     """
     environment = (_environment() if users_own else null_environment()) | dict(env or {})
-    try:
-        process = await asyncio.create_subprocess_exec(
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
             *("git", *_OFF, *before, command, *arguments),
             cwd=cwd,
             env=environment,
@@ -107,6 +108,9 @@ async def git(
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
+    )
+    try:
+        process = await _started(starting)
     except OSError as error:
         raise GitFailed(command, None, f"git cannot be run: {error}; install git") from error
     assert process.stdout is not None
@@ -126,13 +130,30 @@ async def git(
     except TimeoutError:
         raise GitFailed(command, None, f"it took longer than {seconds:g} seconds") from None
     finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+        await _kill(process)
     if process.returncode:
         raise GitFailed(command, process.returncode, complaint.decode(errors="replace"))
     return out
+
+
+async def _started(starting: asyncio.Future[Process]) -> Process:
+    """The process. When this is cancelled meanwhile, it is ended with all that it has started.
+
+    asyncio itself would kill git alone then, and wait for as long as a child of it has the pipes.
+    """
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with suppress(OSError):
+            await _kill(await starting)
+        raise
+
+
+async def _kill(process: Process) -> None:
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
 
 
 async def _read(stream: asyncio.StreamReader, limit: int | None) -> bytes:
