@@ -32,11 +32,11 @@ NPM_TIMEOUT_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Agent:
-    """A program on stdin and stdout. ``protocol`` is what it speaks there."""
+    """A program on stdin and stdout; ``protocol`` is what it speaks there, "acp" either version."""
 
     name: str
     argv: tuple[str, ...]
-    protocol: Literal["acp", "acp v2", "codex"] = "acp"
+    protocol: Literal["acp", "acp v1", "acp v2", "codex"] = "acp"
 
 
 def add_agent_options(parser: argparse.ArgumentParser) -> None:
@@ -88,7 +88,7 @@ def agents_from(options: argparse.Namespace, directory: Path, *, with_codex: boo
     official = _official(options, directory)
     if official is not None:
         agents.append(official)
-    agents.append(Agent("python-translator", (sys.executable, str(TRANSLATOR))))
+    agents.append(Agent("python-translator", (sys.executable, str(TRANSLATOR)), "acp v1"))
     if with_codex:
         agents.append(Agent("codex app-server", (find_codex().path, "app-server"), "codex"))
     agents.extend(_named_agent(text) for text in options.agent)

@@ -128,16 +128,19 @@ class AgentProcess:
     def prompt(self, session: str, text: str, *, timeout: float = 60.0) -> str:
         """ACP's ``session/prompt`` to the end of the turn; the stop reason."""
         params = {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
+        read = len(self.skipped)
         result = self.request("session/prompt", params, timeout=timeout)
         if not self._is_v2:
             return str(result.get("stopReason"))
         deadline = time.monotonic() + timeout
-        while True:
-            line = self._line(deadline, "a prompt")
+        while True:  # v2 does not say that the answer comes before the end
+            if read == len(self.skipped):
+                self.skipped.append(self._line(deadline, "a prompt"))
+            line = self.skipped[read]
+            read += 1
             if b'"idle"' in line and b'"state_update"' in line:
                 update = json.loads(line)["params"]["update"]
                 return str(update.get("stopReason"))
-            self.skipped.append(line)
 
     def notify(self, method: str) -> None:
         """Send a notification without params."""

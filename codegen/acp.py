@@ -103,8 +103,7 @@ def _method(
             if d.get("x-method") == wire and d.get("x-side") == side and n.endswith("Response")
         ]
         if len(found) != 1:
-            msg = f"{wire} has {len(found)} response types: {found}"
-            raise CodegenError(msg)
+            raise CodegenError(f"{wire} has {len(found)} response types: {found}")
         result = normaliser.definition(found[0])
     return Method(
         wire,

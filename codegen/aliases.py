@@ -40,8 +40,7 @@ def alias_source(definition: Definition) -> str:
         case AliasDef():
             value = python_type(definition.node)
         case ClassDef():
-            msg = f"{definition.name} is a class"
-            raise CodegenError(msg)
+            raise CodegenError(f"{definition.name} is a class")
     lines = [f"{definition.name}: TypeAlias = {value}"]
     if definition.doc:
         lines.append(repr("\n".join(x.rstrip() for x in definition.doc.strip().splitlines())))

@@ -105,5 +105,4 @@ def _constant(path: Path, name: str) -> ast.expr:
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
             if ast.unparse(target) == name:
                 return node.value
-    msg = f"{path} has no table {name}; mend codegen/beside.py"
-    raise CodegenError(msg)
+    raise CodegenError(f"{path} has no table {name}; mend codegen/beside.py")

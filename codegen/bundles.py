@@ -71,8 +71,7 @@ def unpack(data: bytes, name: str) -> SchemaFiles:
         body = json.loads(lzma.decompress(data))
         found = SchemaFiles(body["versions"], body["files"])
     except (lzma.LZMAError, EOFError, ValueError, KeyError, TypeError) as error:
-        msg = f"{name} is no packed schema, or is cut off: {error}"
-        raise BrokenSchema(msg) from None
+        raise BrokenSchema(f"{name} is no packed schema, or is cut off: {error}") from None
     for key, schema in found.files.items():
         check_complete(key, schema)
     return found
@@ -83,8 +82,7 @@ def parse(data: bytes, key: str) -> Schema:
     try:
         schema: Schema = json.loads(data)
     except ValueError as error:
-        msg = f"{key} is no JSON, or is cut off: {error}"
-        raise BrokenSchema(msg) from None
+        raise BrokenSchema(f"{key} is no JSON, or is cut off: {error}") from None
     check_complete(key, schema)
     return schema
 
@@ -95,17 +93,14 @@ def check_complete(key: str, schema: Schema) -> None:
     whole: Any = schema
     definitions = whole.get(where) if isinstance(whole, dict) else None
     if not isinstance(definitions, dict) or not definitions:
-        msg = f"{key} has no {where}: it is not the bundle that it should be"
-        raise BrokenSchema(msg)
+        raise BrokenSchema(f"{key} has no {where}: it is not the bundle that it should be")
     envelopes = CODEX_ENVELOPES if key.startswith("codex/") else ACP_ENVELOPES
     missing = [name for name in envelopes if not definitions.get(name)]
     if missing:
-        msg = f"{key} is not complete: it lacks {', '.join(missing)}"
-        raise BrokenSchema(msg)
+        raise BrokenSchema(f"{key} is not complete: it lacks {', '.join(missing)}")
     for reference in sorted(set(_references(schema))):
         if not _leads_somewhere(reference, schema):
-            msg = f"{key} is not complete: it refers to {reference}, which it lacks"
-            raise BrokenSchema(msg)
+            raise BrokenSchema(f"{key} is not complete: it refers to {reference}, which it lacks")
 
 
 def _references(node: Any) -> Iterator[str]:

@@ -26,8 +26,7 @@ def flat_definitions(bundle: dict[str, Any]) -> dict[str, Schema]:
     nested: dict[str, Schema] = top.pop("v2")
     for name in top.keys() & nested.keys():
         if _without_text(top[name]) != _without_text(nested[name]):
-            msg = f"definition {name} differs between the bundle's two levels"
-            raise CodegenError(msg)
+            raise CodegenError(f"definition {name} differs between the bundle's two levels")
     return {**nested, **top}
 
 
@@ -50,8 +49,7 @@ def wire_methods(definitions: dict[str, Schema], envelope: str) -> dict[str, Sch
     for member in definitions[envelope]["oneOf"]:
         method = literal_of(member["properties"]["method"])
         if method is None:
-            msg = f"a member of {envelope} names no method"
-            raise CodegenError(msg)
+            raise CodegenError(f"a member of {envelope} names no method")
         found[method] = member
     return found
 
@@ -101,22 +99,19 @@ def load(experimental: dict[str, Any], stable: dict[str, Any], *, strict: bool =
 def _check_results(left: dict[str, str], unpaired: list[str]) -> None:
     """Every request has its response, and every override was one's."""
     if left:
-        msg = f"RESULTS overrides that match no method: {sorted(left)}"
-        raise UnusedOverride(msg)
+        raise UnusedOverride(f"RESULTS overrides that match no method: {sorted(left)}")
     if unpaired:
         rows = "".join(f"\n    {wire!r}: '…Response'," for wire in unpaired)
-        msg = (
+        raise CodegenError(
             f"no response type is known for {', '.join(unpaired)}; "
             f"add to RESULTS in codegen/overrides/codex.py:{rows}"
         )
-        raise CodegenError(msg)
 
 
 def _check_enums(definitions: dict[str, Schema]) -> None:
     unknown = sorted(overrides.CLOSED_ENUMS - definitions.keys())
     if unknown:
-        msg = f"CLOSED_ENUMS that the schema does not define: {unknown}"
-        raise UnusedOverride(msg)
+        raise UnusedOverride(f"CLOSED_ENUMS that the schema does not define: {unknown}")
 
 
 def _params(member: Schema) -> tuple[str | None, bool]:
@@ -128,8 +123,7 @@ def _params(member: Schema) -> tuple[str | None, bool]:
         return ref, True
     ref = ref_name(params)
     if ref is None:
-        msg = f"params of {member} are no reference"
-        raise CodegenError(msg)
+        raise CodegenError(f"params of {member} are no reference")
     return ref, False
 
 

@@ -56,11 +56,10 @@ def fetch_codex(version: str, folder: Path, progress: Progress) -> Fetched:
         try:
             return _npm(CODEX_NPM, version, _platform_spec(version, progress), folder, progress)
         except FetchFailed as on_npm:
-            msg = (
+            raise FetchFailed(
                 f"Codex {version} could not be fetched.\n"
                 f"As {CODEX_WHEEL} from PyPI: {on_pypi}\nAs {CODEX_NPM} from npm: {on_npm}"
-            )
-            raise FetchFailed(msg) from None
+            ) from None
 
 
 def fetch_acp(version: str, folder: Path, progress: Progress) -> Fetched:
@@ -95,8 +94,7 @@ def _platform_spec(version: str, progress: Progress) -> str:
         found = _npm_view(f"{CODEX_NPM}@{version}", "optionalDependencies", progress)
         spec = found.get(key) if isinstance(found, dict) else None
         if not isinstance(spec, str):
-            msg = f"{CODEX_NPM}@{version} names no package {key}"
-            raise FetchFailed(msg)
+            raise FetchFailed(f"{CODEX_NPM}@{version} names no package {key}")
         return spec.removeprefix("npm:")
 
 
@@ -109,13 +107,11 @@ def _npm(package: str, version: str, spec: str, folder: Path, progress: Progress
         run(command, progress, timeout=_FETCH_SECONDS, growing=target)
         archive = _the_only(target, "*.tgz")
         if not isinstance(wanted, str) or not wanted:
-            msg = f"npm gives no integrity for {spec}; without it nothing is taken"
-            raise FetchFailed(msg)
+            raise FetchFailed(f"npm gives no integrity for {spec}; without it nothing is taken")
         kind, _, expected = wanted.partition("-")
         found = base64.b64encode(hashlib.new(kind, archive.read_bytes()).digest()).decode()
         if found != expected:
-            msg = f"{spec} has {kind}-{found}, but npm says {wanted}; fetch it again"
-            raise FetchFailed(msg)
+            raise FetchFailed(f"{spec} has {kind}-{found}, but npm says {wanted}; fetch it again")
     return Fetched(f"npm:{package}", version, archive, wanted)
 
 
@@ -124,15 +120,13 @@ def _npm_view(spec: str, key: str, progress: Progress) -> Any:
     try:
         return json.loads(text) if text.strip() else None
     except ValueError:
-        msg = f"npm view {spec} {key} printed no JSON: {text[:200]}"
-        raise FetchFailed(msg) from None
+        raise FetchFailed(f"npm view {spec} {key} printed no JSON: {text[:200]}") from None
 
 
 def _the_only(folder: Path, pattern: str) -> Path:
     found = list(folder.glob(pattern))
     if len(found) != 1:
-        msg = f"expected one {pattern}, but {len(found)} came"
-        raise FetchFailed(msg)
+        raise FetchFailed(f"expected one {pattern}, but {len(found)} came")
     return found[0]
 
 
@@ -193,8 +187,7 @@ def _unpack_binary(archive: Path, folder: Path) -> Path:
 def _one_binary(names: list[str]) -> str:
     found = [name for name in names if name.endswith(("/bin/codex", "/bin/codex.exe"))]
     if len(found) != 1:
-        msg = f"the archive has {len(found)} files bin/codex: {found}"
-        raise FetchFailed(msg)
+        raise FetchFailed(f"the archive has {len(found)} files bin/codex: {found}")
     return found[0]
 
 
@@ -205,8 +198,7 @@ def _check_record(wheel: zipfile.ZipFile, name: str, data: bytes) -> None:
     wanted = {row[0]: row[1] for row in rows if len(row) > 1}.get(name, "")
     found = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
     if wanted != f"sha256={found}":
-        msg = f"{name} does not match the wheel's RECORD"
-        raise FetchFailed(msg)
+        raise FetchFailed(f"{name} does not match the wheel's RECORD")
 
 
 def acp_schemas(fetched: Fetched) -> dict[str, bytes]:

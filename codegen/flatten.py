@@ -59,8 +59,7 @@ def _merge(left: Shape, right: Shape) -> Shape:
         and literal_of(left.properties[key]) is None
     }
     if clash:
-        msg = f"merged schemas disagree on {sorted(clash)}"
-        raise CodegenError(msg)
+        raise CodegenError(f"merged schemas disagree on {sorted(clash)}")
     return Shape(
         {**right.properties, **left.properties},
         left.required | right.required,

@@ -82,8 +82,7 @@ def generate_classes(protocol: Protocol) -> dict[str, ast.ClassDef]:
     missing = sorted(wanted - found.keys())
     invented = sorted(found.keys() - defs.keys() - {"SchemaRoot"})
     if missing or invented:
-        msg = f"datamodel-code-generator dropped {missing} and invented {invented}"
-        raise CodegenError(msg)
+        raise CodegenError(f"datamodel-code-generator dropped {missing} and invented {invented}")
     return {name: node for name, node in found.items() if name in wanted}
 
 
@@ -96,6 +95,5 @@ def _run(document: Node) -> str:
         command += ["--input", str(source), "--output", str(target)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0 or not target.exists():
-            msg = f"datamodel-code-generator failed:\n{done.stdout}{done.stderr}"
-            raise CodegenError(msg)
+            raise CodegenError(f"datamodel-code-generator failed:\n{done.stdout}{done.stderr}")
         return target.read_text()

@@ -50,20 +50,17 @@ class Namer:
             self.taken[name] = origin
             return name
         if name in self.taken and self.taken[name] != origin:
-            msg = (
+            raise NameCollision(
                 f"{origin} and {self.taken[name]} would both be class {name}; "
                 f"add {origin!r} to the protocol's NAMES override table"
             )
-            raise NameCollision(msg)
         if len(name) > MAX_NAME:
-            msg = (
+            raise NameCollision(
                 f"{origin} would be class {name}, {len(name)} characters long (limit {MAX_NAME}); "
                 f"add {origin!r} to the protocol's NAMES override table"
             )
-            raise NameCollision(msg)
         if _ORDINAL.search(name) and not _ORDINAL.search(wanted.removesuffix("V1")):
-            msg = f"{origin} would be class {name}, which ends in an ordinal"
-            raise NameCollision(msg)
+            raise NameCollision(f"{origin} would be class {name}, which ends in an ordinal")
         self.taken[name] = origin
         return name
 

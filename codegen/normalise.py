@@ -46,8 +46,7 @@ class Normaliser:
         if key in self.names:
             return self.names[key]
         if key not in self.schemas:
-            msg = f"the schema refers to {key}, which it does not define"
-            raise CodegenError(msg)
+            raise CodegenError(f"the schema refers to {key}, which it does not define")
         name = self.namer.claim(key, key)
         self.names[key] = name
         self.out[name] = self._define(name, self.schemas[key])
@@ -258,8 +257,7 @@ class Normaliser:
         if isinstance(kind, list):
             rest = [k for k in kind if k != "null"]
             if len(rest) != 1:
-                msg = f"{where} has types {kind}; teach the generator what that means"
-                raise CodegenError(msg)
+                raise CodegenError(f"{where} has types {kind}; teach the generator what that means")
             return nullable(self.node({**schema, "type": rest[0]}, where))
         return self._typed(schema, kind, where)
 

@@ -46,12 +46,11 @@ def apply(
         if not fits and not strict:
             continue
         if not fits:
-            msg = (
+            raise CodegenError(
                 f"the patch at {patch.pointer} ({patch.reason}) expects "
                 f"{patch.old_digest or 'nothing'} but finds {there or 'nothing'}; "
                 "look at the new schema and mend or drop the patch"
             )
-            raise CodegenError(msg)
         if patch.new is None:
             del holder[last]
         else:

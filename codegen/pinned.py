@@ -34,11 +34,10 @@ class PinnedFile:
             raise PinMismatch(msg) from None
         actual = hashlib.sha256(data).hexdigest()
         if actual != self.sha256:
-            msg = (
+            raise PinMismatch(
                 f"{self.path} has sha256 {actual} but PINNED.json says {self.sha256}; "
                 "restore the file, or refresh the schema on purpose"
             )
-            raise PinMismatch(msg)
         loaded: dict[str, Any] = json.loads(lzma.decompress(data) if file.suffix == ".xz" else data)
         return loaded
 

@@ -79,8 +79,7 @@ def run(
                 command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env
             )
         except OSError as error:
-            msg = f"{command[0]} cannot be started: {error}"
-            raise FetchFailed(msg) from None
+            raise FetchFailed(f"{command[0]} cannot be started: {error}") from None
         try:
             code = _wait(process, progress, timeout, growing)
         finally:
@@ -93,8 +92,7 @@ def run(
         if code != 0:
             said = (text + err.read().decode("utf-8", "replace")).strip()[-_TAIL:]
             what = "took too long" if code is None else f"failed with exit code {code}"
-            msg = f"{' '.join(command)} {what}:\n{said}"
-            raise FetchFailed(msg)
+            raise FetchFailed(f"{' '.join(command)} {what}:\n{said}")
         return text
 
 

@@ -209,8 +209,7 @@ def discriminators(protocol: Protocol) -> list[tuple[str, list[str], str]]:
             values = [*definition.literals, *(tag for tag, _ in definition.choices)]
         else:
             there = "gone" if definition is None else "neither an enum nor a union any more"
-            msg = f"{key} is {there}; mend DISCRIMINATORS in codegen/render.py"
-            raise CodegenError(msg)
+            raise CodegenError(f"{key} is {there}; mend DISCRIMINATORS in codegen/render.py")
         lists.append((name, values, doc))
     return lists
 

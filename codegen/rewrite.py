@@ -109,8 +109,7 @@ def _drop_invalid_items(annotation: ast.expr) -> ast.expr:
     if isinstance(annotation, ast.BinOp):
         return ast.BinOp(_drop_invalid_items(annotation.left), ast.BitOr(), annotation.right)
     if not isinstance(annotation, ast.Subscript):
-        msg = f"skip-invalid-items on {ast.unparse(annotation)}, which is no list"
-        raise CodegenError(msg)
+        raise CodegenError(f"skip-invalid-items on {ast.unparse(annotation)}, which is no list")
     item = _annotated(annotation.slice, ast.Name("OMIT_IF_INVALID", ast.Load()))
     return ast.Subscript(annotation.value, item, ast.Load())
 

@@ -43,8 +43,7 @@ def assign(protocol: Protocol, hot: Mapping[str, Sequence[str]]) -> dict[str, st
     methods = [m for rows in protocol.methods.values() for m in rows]
     unknown = {w for ws in hot.values() for w in ws} - {m.wire for m in methods}
     if unknown:
-        msg = f"the HOT table names methods that do not exist: {sorted(unknown)}"
-        raise CodegenError(msg)
+        raise CodegenError(f"the HOT table names methods that do not exist: {sorted(unknown)}")
     roots: dict[str, set[str]] = {}
     for method in methods:
         names = {n for n in (method.params, method.result) if n}

@@ -21,8 +21,7 @@ def lazy(
 
     def load(name: str) -> object:
         if name not in home_of:
-            message = f"module {package!r} has no attribute {name!r}"
-            raise AttributeError(message)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
         from importlib import import_module
 
         module = home_of[name]

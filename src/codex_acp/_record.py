@@ -93,5 +93,4 @@ def _repr(self: Any) -> str:
 
 
 def _refuse(self: Any, name: str, *_: object) -> None:
-    message = f"cannot change {name!r}: a {type(self).__name__} is frozen"
-    raise AttributeError(message)
+    raise AttributeError(f"cannot change {name!r}: a {type(self).__name__} is frozen")

@@ -8,7 +8,7 @@ import pytest
 
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.sub_agents.histories import SubAgentHistories
-from codex_acp.adapter.sub_agents.sub_agents import MAX_SHOWN, SubAgents
+from codex_acp.adapter.sub_agents.sub_agents import MAX_SHOWN, MORE_THAN_SHOWN, SubAgents
 from codex_acp.codex._generated.models import CollabAgentToolCallThreadItem
 from codex_acp.mapping.events.session_events import SubAgentChanged
 from codex_acp.mapping.session.sub_agents import named_by
@@ -16,6 +16,7 @@ from codex_acp.mapping.state import SessionState
 
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.session_events import Notice
 
 
 class _Codex:
@@ -23,6 +24,7 @@ class _Codex:
 
     def __init__(self) -> None:
         self.heard: list[str] = []
+        self.opened_threads = set[str]()
 
     def subscribe(self, thread_id: str, sink: object) -> None:
         del sink
@@ -134,6 +136,25 @@ def test_a_history_shows_only_those_of_which_codex_says_that_they_were_started()
         item = {**NAMED, "tool": tool, "receiverThreadIds": [child]}
         histories.learn("root", CollabAgentToolCallThreadItem.model_validate(item))
     assert list(histories.agents) == ["c"]
+
+
+async def test_a_history_says_that_it_names_more_than_are_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, audience = _World(knows=True), _Audience()
+    audience.outflow = _Outflow()
+    histories = SubAgentHistories(cast("Any", audience), "root")
+    for number in range(MAX_SHOWN + 9):
+        item = {**NAMED, "tool": "spawnAgent", "receiverThreadIds": [f"child-{number}"]}
+        histories.learn("root", CollabAgentToolCallThreadItem.model_validate(item))
+
+    async def nothing(*_: object) -> None:
+        """What they did is not looked at."""
+
+    monkeypatch.setattr(histories, "_show_session", nothing)
+    await histories.show(cast("Any", world.codex))
+    ((session, notice),) = audience.outflow.sent
+    assert (session, cast("Notice", notice).title) == ("root", MORE_THAN_SHOWN)
 
 
 async def test_another_client_is_told_of_those_that_there_are() -> None:

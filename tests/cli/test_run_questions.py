@@ -284,6 +284,15 @@ async def test_each_kind_of_field_is_asked_until_it_fits(
     assert reader.lines == []
 
 
+async def test_what_an_empty_line_stands_for_is_shown_as_a_person_reads_it() -> None:
+    asking, shown, _ = questions("@1", "", "", "@1")
+    calm = {"type": "string", "oneOf": [{"const": "c", "title": "Calm"}], "default": "c"}
+    answer = await asking.form(form(sure={"type": "boolean", "default": False}, mood=calm))
+    assert answer == {"sure": False, "mood": "c"}
+    assert "sure [no]" in shown.getvalue()
+    assert "mood (may be left out) [Calm]" in shown.getvalue()
+
+
 async def test_a_field_may_be_left_out_and_an_unknown_one_is() -> None:
     asking, _, _ = questions("@1", "Ann", "", "@1")
     asked = form(name=NAME, note={"type": "string"}, odd={"type": "matrix"})

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from codex_acp.cli.arguments import serve_parser
+from codex_acp.cli.commands import COMMANDS
 from codex_acp.cli.logs import LEVEL_VARIABLE, LEVELS
 from codex_acp.codex.connection.codex_binary import CODEX_PATH_VARIABLE
+from codex_acp.codex.threads.options import StartOptions, TurnOptions
 from codex_acp.errors import CodexAcpError
 from docs.make.__main__ import pages
 from docs.make.command_pages import parsers
@@ -112,6 +114,24 @@ def test_a_command_is_one_that_there_is(line: str) -> None:
     assert found
     for ours in found:
         parse(shlex.split(ours, comments=True))
+
+
+def test_every_command_is_in_the_table() -> None:
+    text = (DOCS / "command.md").read_text()
+    for word in COMMANDS:
+        assert f"| `{COMMAND} {word}" in text or word in ("serve", "help"), word
+
+
+@pytest.mark.parametrize(("options", "column"), [(StartOptions, 2), (TurnOptions, 3)])
+def test_every_option_of_a_thread_and_a_turn_is_in_the_table(options: type, column: int) -> None:
+    text = (DOCS / "codex-library.md").read_text().partition("\n## Options\n")[2]
+    rows = [row.split("|") for row in text.splitlines() if row.startswith("| `")]
+    named = {
+        name for row in rows if "yes" in row[column] for name in re.findall(r"`(\w+)`", row[1])
+    }
+    assert named - {"service_tier_for_turn"} == set(options.__annotations__) - {
+        "service_tier_for_turn"
+    }
 
 
 def test_every_variable_and_level_is_named() -> None:

@@ -113,6 +113,16 @@ def test_what_is_a_sub_agents_cannot_be_used_as_a_session() -> None:
         bench.adapter.send({"method": "session/cancel", "params": {"sessionId": child}})
 
         load(bench)  # it is still there
+        assert bench.ask("session/status", {"sessionId": child})["status"] == "open"
+
+        bench.ask("session/close", {"sessionId": bench.session})
+        assert bench.ask("session/status", {"sessionId": child})["status"] == "saved"
+        own = {**bench.place, "sessionId": child}
+        bench.ask("session/load", own)
+        mark = load(bench)
+        assert bench.children(since=mark) == {}  # one that was opened by itself stays so
+        bench.ask("session/set_title", {"sessionId": child, "title": "Mine"})
+        bench.ask("session/close", {"sessionId": child})
 
 
 @pytest.mark.parametrize(("version", "capabilities"), NATIVE)

@@ -29,7 +29,9 @@ async def test_their_owner_alone_reads_them_in_streams_of_their_own(tmp_path: Pa
     with (
         ScriptedModel(SCENES.responses) as model,
         CodexHome(model.base_url, config=CONFIG) as home,
-        ListeningAdapter(home.env, tmp_path, tokens=several_tokens(), scheme="http") as adapter,
+        ListeningAdapter(
+            home.env, tmp_path, "--codex-per-connection", tokens=several_tokens(), scheme="http"
+        ) as adapter,
     ):
         alice = HttpClient(adapter.url, ALICE, capabilities=can)
         async with alice, HttpClient(adapter.url, BOB, capabilities=can) as bob:
@@ -44,6 +46,11 @@ async def test_their_owner_alone_reads_them_in_streams_of_their_own(tmp_path: Pa
             assert alice.statuses[-1] == 200
             where = {"sessionId": child, "cwd": str(home.workspace), "mcpServers": []}
             assert (await alice.refused("session/load", where))["code"] == -32602
+            async with HttpClient(adapter.url, ALICE, capabilities=can) as again:
+                for method in ("session/load", "session/fork", "session/delete"):
+                    assert (await again.refused(method, where))["code"] == -32602, method
+                status = await again.ask("session/status", {"sessionId": child})
+                assert status["status"] == "open"
 
             await bob.post({"jsonrpc": "2.0", "method": "session/cancel", "params": where})
             blind = {"acp-session-id": child, "accept": "text/event-stream"}

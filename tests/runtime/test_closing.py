@@ -23,7 +23,7 @@ from codex_acp.runtime import (
     prompt,
     session,
 )
-from codex_acp.runtime.threads import Threads
+from codex_acp.runtime.file_threads import FileThreads
 from tests.runtime.test_confined_files import FileAgent
 from tests.runtime.test_runtime_processes import lives
 
@@ -122,7 +122,7 @@ async def test_a_read_that_hangs_keeps_nobody_from_closing(
 
 async def test_a_read_that_hangs_is_given_up_and_takes_no_more_than_its_place() -> None:
     never_set = threading.Event()
-    few = Threads(seconds=0.1, count=2)
+    few = FileThreads(seconds=0.1, count=2)
 
     def hang(_go_on: object) -> None:
         never_set.wait()
@@ -133,7 +133,7 @@ async def test_a_read_that_hangs_is_given_up_and_takes_no_more_than_its_place() 
                 with pytest.raises(RpcError, match="given up"):
                     await few.run(hang)
             never_set.set()
-            slow = Threads(seconds=WAIT, count=2)
+            slow = FileThreads(seconds=WAIT, count=2)
             assert [await slow.run(lambda _go_on: 7) for _ in range(5)] == [7] * 5
     finally:
         never_set.set()
@@ -153,5 +153,5 @@ async def test_work_is_told_that_nobody_waits_for_it() -> None:
 
     with anyio.fail_after(WAIT):
         with anyio.move_on_after(0.05):
-            await Threads().run(work)
+            await FileThreads().run(work)
         assert await asyncio.to_thread(told.wait, WAIT)

@@ -92,6 +92,9 @@ class StreamRules:
                 self._sessions.add(session)
         elif method in _ENDS and result is not None:
             self._sessions.discard(session)
+            for each in [s for s in self._above if self._top(s) == session]:
+                self._forget_calls(each)
+                self._above.pop(each)
             self._forget_calls(session)
         elif method == "session/prompt" and self.version != 1:
             if isinstance(result, dict):

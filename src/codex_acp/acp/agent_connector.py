@@ -163,8 +163,7 @@ def _link(
     if isinstance(agent, str) and is_agent_url(agent):
         return remote_agent_link(agent, token)
     if token is not None:
-        msg = "a token is for the URL of an agent"
-        raise MisuseError(msg)
+        raise MisuseError("a token is for the URL of an agent")
     if not isinstance(agent, list | tuple | str):
         return cast("Link", agent)
     if isinstance(agent, str) or not agent:
@@ -173,8 +172,7 @@ def _link(
     try:
         return spawn(agent, env=env, cwd=cwd)
     except OSError as error:
-        msg = f"the agent {agent[0]!r} cannot be started: {error}"
-        raise LaunchError(msg) from error
+        raise LaunchError(f"the agent {agent[0]!r} cannot be started: {error}") from error
 
 
 def _advertised(given: ClientCapabilities, rows: SomeClientRequestHandlers) -> ClientCapabilities:

@@ -130,8 +130,7 @@ class AgentSide(Side, ClientCalls):
         """Raises RpcError for an ``initialize`` that may not come again."""
         if spoken == 1 or self._asked or not self._initialized:
             again = "before any other request" if spoken > 1 else "once per connection"
-            refusal = f"initialize was sent before; it is allowed {again}"
-            raise RpcError(INVALID_REQUEST, refusal)
+            raise RpcError(INVALID_REQUEST, f"initialize was sent before; it is allowed {again}")
         if chosen != spoken:
             refusal = f"a repeated initialize must request protocol version {spoken} or later"
             raise RpcError(INVALID_REQUEST, refusal)

@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import object_at
+
 if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import Any
@@ -111,7 +113,7 @@ def features_in(capabilities: object, version: int = PROTOCOL_VERSION) -> Client
     Every client of version 2 can do notices, compaction, boolean options, terminals of the agent
     and sub-agents.
     """
-    elicitation, auth = _in(capabilities, "elicitation"), _in(capabilities, "auth")
+    elicitation, auth = object_at(capabilities, "elicitation"), object_at(capabilities, "auth")
     features = ClientFeatures(
         elicitation_form=_has(elicitation, "form"), elicitation_url=_has(elicitation, "url")
     )
@@ -126,8 +128,8 @@ def features_in(capabilities: object, version: int = PROTOCOL_VERSION) -> Client
             agent_terminals=True,
             subagents=True,
         )
-    fs, meta = _in(capabilities, "fs"), _in(capabilities, "_meta")
-    session = _in(capabilities, "session")
+    fs, meta = object_at(capabilities, "fs"), object_at(capabilities, "_meta")
+    session = object_at(capabilities, "session")
     return replace(
         features,
         read_text_file=fs.get("readTextFile") is True,
@@ -136,7 +138,7 @@ def features_in(capabilities: object, version: int = PROTOCOL_VERSION) -> Client
         terminal_auth=auth.get("terminal") is True,
         notices=_has(session, "notices"),
         compaction=_has(session, "compaction"),
-        boolean_config_options=_has(_in(session, "configOptions"), "boolean"),
+        boolean_config_options=_has(object_at(session, "configOptions"), "boolean"),
         terminal_output_meta=meta.get(_TERMINAL_OUTPUT) is True,
         terminal_auth_meta=meta.get(_TERMINAL_AUTH) is True,
         subagents=isinstance(capabilities, dict) and _has(capabilities, "subagents"),
@@ -211,12 +213,6 @@ def negotiated_version(requested: int, supported: Collection[int] = SUPPORTED_VE
 def is_supported_version(answered: int, supported: Collection[int] = SUPPORTED_VERSIONS) -> bool:
     """Whether a client can go on with the version an agent answered; if not, it disconnects."""
     return answered in supported
-
-
-def _in(said: object, key: str) -> dict[str, Any]:
-    """The object under a key; an empty one if there is none."""
-    found = said.get(key) if isinstance(said, dict) else None
-    return found if isinstance(found, dict) else {}
 
 
 def _has(said: dict[str, Any], key: str) -> bool:

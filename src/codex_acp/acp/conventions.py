@@ -62,8 +62,7 @@ def check_rows(what: str, rows: Mapping[str, object], methods: Mapping[str, Meth
     """
     missing = [method for method in methods if method not in rows]
     if missing:
-        msg = f"the table of {what} handlers has no row for {', '.join(missing)}"
-        raise MisuseError(msg)
+        raise MisuseError(f"the table of {what} handlers has no row for {', '.join(missing)}")
     check_known(what, rows, methods)
 
 

@@ -47,5 +47,4 @@ def _served() -> Responder:
     try:
         return _SERVED.get()
     except LookupError:
-        msg = "no request of the peer is being answered here"
-        raise MisuseError(msg) from None
+        raise MisuseError("no request of the peer is being answered here") from None

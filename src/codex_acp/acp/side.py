@@ -99,8 +99,7 @@ class Side:
         on_invalid_notification: InvalidNotificationCallback | None,
     ) -> None:
         if not dialects:
-            msg = "a side needs handlers of one version of ACP at least"
-            raise MisuseError(msg)
+            raise MisuseError("a side needs handlers of one version of ACP at least")
         self.connection = connection
         """What it speaks on."""
         self._dialects = dialects
@@ -162,8 +161,7 @@ class Side:
 
     async def __aenter__(self) -> Self:
         if self._tasks is not None:
-            msg = "a side of a connection can be started only once"
-            raise MisuseError(msg)
+            raise MisuseError("a side of a connection can be started only once")
         self._ended = asyncio.Event()
         self._tasks = await self._stack.enter_async_context(asyncio.TaskGroup())
         self._stack.push_async_callback(self.connection.aclose)
@@ -244,8 +242,7 @@ class Side:
 
     def _speaking(self, version: int) -> Dialect:
         if version not in self._dialects:
-            msg = f"this side was given no handlers for version {version} of ACP"
-            raise MisuseError(msg)
+            raise MisuseError(f"this side was given no handlers for version {version} of ACP")
         if self._version not in (None, version):
             msg = f"the connection speaks version {self._version} of ACP, not {version}"
             raise MisuseError(msg)
@@ -373,8 +370,7 @@ class Side:
 
     def _must_have_started(self) -> None:
         if self._tasks is None:
-            msg = "the connection was not started; use `async with` or run()"
-            raise MisuseError(msg)
+            raise MisuseError("the connection was not started; use `async with` or run()")
 
 
 def _encoded(params: WireModel | Any | None) -> EncodedJson:

@@ -27,11 +27,10 @@ def check_stable(method: str, value: object, version: int) -> None:
     found: list[str] = []
     _look(value, _lists(f"codex_acp.acp._generated.v{version}"), found)
     if found:
-        msg = (
+        raise MisuseError(
             f"{method} was to be sent with {', '.join(dict.fromkeys(found))}, which only the"
             " unstable schema has; open the side with `unstable` if the peer is to get it"
         )
-        raise MisuseError(msg)
 
 
 @cache

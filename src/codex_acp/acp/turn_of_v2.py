@@ -95,6 +95,5 @@ class Turn:
             data = None if error is None else error.data
             raise ErrorReply("session/prompt", code, message, data)
         if reason not in STOP_REASONS:
-            msg = f"the agent stopped for a reason that is not known here: {reason}"
-            raise CodexAcpError(msg)
+            raise CodexAcpError(f"the agent stopped for a reason that is not known here: {reason}")
         return PromptResponse.model_validate({"stopReason": reason})

@@ -128,8 +128,7 @@ def _object(variable: str, text: str | None) -> dict[str, Any]:
         msg = f"{variable} is no JSON: {error}"  # without the text, which may hold secrets
         raise MisuseError(msg) from error
     if not isinstance(value, dict):
-        msg = f"{variable} is {type(value).__name__} and not a JSON object"
-        raise MisuseError(msg)
+        raise MisuseError(f"{variable} is {type(value).__name__} and not a JSON object")
     return value
 
 
@@ -138,8 +137,7 @@ def _leaves(path: str, value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, inner in value.items():
         parts = key.split(".") if not path else [key]  # its own keys may be dotted
         if not all(map(_BARE.fullmatch, parts)):
-            msg = f"{CONFIG}: {key!r} is no key of Codex's configuration"
-            raise MisuseError(msg)
+            raise MisuseError(f"{CONFIG}: {key!r} is no key of Codex's configuration")
         dotted = f"{path}{key}"
         if isinstance(inner, dict) and inner and all(map(_BARE.fullmatch, inner)):
             yield from _leaves(f"{dotted}.", inner)
@@ -179,8 +177,7 @@ def _toml(key: str, value: Any) -> str:
     try:
         return toml_value(value)
     except MisuseError as error:
-        msg = f"{CONFIG}: {key} cannot be given to Codex: {error}"
-        raise MisuseError(msg) from error
+        raise MisuseError(f"{CONFIG}: {key} cannot be given to Codex: {error}") from error
 
 
 def _mode(text: str | None) -> str | None:
@@ -188,11 +185,10 @@ def _mode(text: str | None) -> str | None:
         return None
     mode = known_mode(text)
     if mode is None:
-        msg = (
+        raise MisuseError(
             f"{MODE_VARIABLE}: there is no mode {text!r}; use read-only, workspace-write, agent, "
             "agent-full-access, permission-profile:NAME, or one of this agent's own"
         )
-        raise MisuseError(msg)
     return mode
 
 
@@ -202,15 +198,12 @@ def _login(text: str | None) -> dict[str, Any] | None:
         return None
     method, meta = request.get("methodId"), request.get("_meta")
     if method not in LOGINS:
-        msg = f"{LOGIN}: methodId is {method!r} and none of {', '.join(LOGINS)}"
-        raise MisuseError(msg)
+        raise MisuseError(f"{LOGIN}: methodId is {method!r} and none of {', '.join(LOGINS)}")
     if meta is not None and not isinstance(meta, dict):
-        msg = f"{LOGIN}: _meta is not an object"
-        raise MisuseError(msg)
+        raise MisuseError(f"{LOGIN}: _meta is not an object")
     problem = gateway_problem(meta) if method == "gateway" else None
     if problem is not None:
-        msg = f"{LOGIN}: {problem}"
-        raise MisuseError(msg)
+        raise MisuseError(f"{LOGIN}: {problem}")
     key = (meta or {}).get("api-key")
     if isinstance(key, dict) and isinstance(key.get("apiKey"), str):
         from codex_acp.transcript.secrets import remember_secrets
@@ -225,6 +218,5 @@ def _log_file(directory: str | None) -> str | None:
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103 - no pathlib here
     except OSError as error:
-        msg = f"{LOGS}: {directory!r} cannot be made: {error.strerror}"
-        raise MisuseError(msg) from error
+        raise MisuseError(f"{LOGS}: {directory!r} cannot be made: {error.strerror}") from error
     return os.path.join(directory, LOG_NAME)  # noqa: PTH118

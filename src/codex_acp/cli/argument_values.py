@@ -34,6 +34,5 @@ def positive(text: str, of: str = "") -> int:
     except ValueError:
         number = 0
     if number < 1:
-        message = f"{text!r} is not a positive whole number{of}"
-        raise argparse.ArgumentTypeError(message)
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number{of}")
     return number

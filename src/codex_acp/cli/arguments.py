@@ -237,8 +237,7 @@ def _not_empty(text: str) -> str:
 def _setting(text: str) -> str:
     key, equals, _value = text.partition("=")
     if not equals or not key.strip():
-        message = f"{text!r} is not of the form KEY=VALUE"
-        raise argparse.ArgumentTypeError(message)
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form KEY=VALUE")
     return text
 
 

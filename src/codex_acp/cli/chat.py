@@ -55,8 +55,7 @@ def chat(options: ChatOptions) -> int:
     try:
         spec, level = replace(options.spec(), shared=True), log_level()
         if not options.list and not all(map(is_terminal, (sys.stdin, sys.stdout, sys.stderr))):
-            msg = "chat needs a terminal; `codex-acp-sdk run` sends one prompt without"
-            raise MisuseError(msg)
+            raise MisuseError("chat needs a terminal; `codex-acp-sdk run` sends one prompt without")
     except (MisuseError, ValueError) as error:
         print(f"codex-acp-sdk chat: error: {error}", file=sys.stderr)
         return USAGE

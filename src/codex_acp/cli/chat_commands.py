@@ -133,5 +133,4 @@ def _value(setting: Setting, word: str) -> str:
     values = [choice.value for choice in setting.choices]
     near = difflib.get_close_matches(word, values, 1, 0) if values else []
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    msg = f"there is no {word!r} to choose{hint}"
-    raise MisuseError(msg)
+    raise MisuseError(f"there is no {word!r} to choose{hint}")

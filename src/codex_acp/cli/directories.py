@@ -21,6 +21,5 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
 
 def _directory(text: str) -> str:
     if not os.path.isdir(text):  # noqa: PTH112
-        message = f"{text!r} is no directory"
-        raise argparse.ArgumentTypeError(message)
+        raise argparse.ArgumentTypeError(f"{text!r} is no directory")
     return os.path.realpath(text)

@@ -58,8 +58,7 @@ def run(options: FleetOptions) -> int:
         level = chosen_level(None if os.environ.get(LEVEL_VARIABLE) else "ERROR")
         asks = not options.json and _is_a_terminal()
         if options.policy == "ask" and not asks:
-            msg = "--policy ask needs a terminal; there is none, or --json was given"
-            raise MisuseError(msg)
+            raise MisuseError("--policy ask needs a terminal; there is none, or --json was given")
     except (MisuseError, ValueError) as error:
         return _told(error, USAGE)
     screen = TextOutput(sys.stdout, sys.stderr, guarded=asks)

@@ -156,22 +156,19 @@ def _amount(text: str) -> float:
     except ValueError:
         number = -1.0
     if not math.isfinite(number) or number < 0:
-        message = f"{text!r} is not a number of 0 or more"
-        raise argparse.ArgumentTypeError(message)
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 or more")
     return number
 
 
 def _seconds(text: str) -> float:
     number = _amount(text)
     if not number:
-        message = "it is more than 0 seconds"
-        raise argparse.ArgumentTypeError(message)
+        raise argparse.ArgumentTypeError("it is more than 0 seconds")
     return number
 
 
 def _resource(text: str) -> tuple[str, float]:
     name, equals, amount = text.partition("=")
     if not equals or not name:
-        message = f"{text!r} is not of the form NAME=X"
-        raise argparse.ArgumentTypeError(message)
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=X")
     return name, _amount(amount)

@@ -100,8 +100,7 @@ def network_options(parsed: argparse.Namespace) -> NetworkOptions | None:
     if parsed.listen is None:
         for name in _NEEDS_LISTEN:
             if getattr(parsed, name):
-                msg = f"--{name.replace('_', '-')} is for --listen"
-                raise MisuseError(msg)
+                raise MisuseError(f"--{name.replace('_', '-')} is for --listen")
         return None
     from codex_acp.adapter.network.limits import Limits
     from codex_acp.adapter.network.listen import Address, NetworkOptions
@@ -145,18 +144,16 @@ def _tokens(file: str | None, *, no_token: bool) -> Tokens:
     token = os.environ.pop(TOKEN_VARIABLE, None)  # Codex and its commands shall not have it
     if no_token:
         if file is not None:
-            msg = "--no-token and --token-file exclude each other"
-            raise MisuseError(msg)
+            raise MisuseError("--no-token and --token-file exclude each other")
         return nobody_needs_one()
     if file is not None:
         return Tokens(TokenFile(file).current)
     if token:
         return fixed_token(token)
-    msg = (
+    raise MisuseError(
         "clients of the network need a token: --token-file FILE, or the environment variable "
         f"{TOKEN_VARIABLE}; on this machine alone --no-token does without"
     )
-    raise MisuseError(msg)
 
 
 def _seconds(text: str) -> float:

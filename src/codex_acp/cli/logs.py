@@ -31,8 +31,7 @@ def chosen_level(option: str | None) -> str:
         source, text = LEVEL_VARIABLE, os.environ.get(LEVEL_VARIABLE) or DEFAULT_LEVEL
     level = text.strip().upper()
     if level not in LEVELS:
-        message = f"{source}: {text!r} is not a log level; use one of {', '.join(LEVELS)}"
-        raise ValueError(message)
+        raise ValueError(f"{source}: {text!r} is not a log level; use one of {', '.join(LEVELS)}")
     return level
 
 
@@ -52,8 +51,7 @@ class LogFile:
             self.fd = open_private(path, tighten=True)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            message = f"--log-file: cannot write {path!r}: {reason}"
-            raise ValueError(message) from error
+            raise ValueError(f"--log-file: cannot write {path!r}: {reason}") from error
 
 
 def start_logging(level: str, to: LogFile | Callable[[str], None] | None) -> None:

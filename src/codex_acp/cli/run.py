@@ -32,8 +32,7 @@ def run(options: RunOptions) -> int:
         if text == "-":
             text = "" if sys.stdin is None else sys.stdin.read()
         if not text.strip():
-            msg = "the prompt is empty"
-            raise MisuseError(msg)
+            raise MisuseError("the prompt is empty")
         spec, level = options.spec(), log_level()
     except (MisuseError, ValueError) as error:
         print(f"codex-acp-sdk run: error: {error}", file=sys.stderr)

@@ -195,10 +195,8 @@ def remote_token(file: str | None) -> str | None:
         lines = Path(file).read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
-        msg = f"the token file {file!r} cannot be read: {why}"
-        raise MisuseError(msg) from error
+        raise MisuseError(f"the token file {file!r} cannot be read: {why}") from error
     words = next((line.split() for line in lines if line.strip() and line[0] != "#"), [])
     if not words:
-        msg = f"the token file {file!r} has no token"
-        raise MisuseError(msg)
+        raise MisuseError(f"the token file {file!r} has no token")
     return words[0] if len(words) == 1 else words[1]

@@ -53,8 +53,7 @@ def binary_text(codex: str | None = None) -> str:
     try:
         check_version(version)
     except CodexTooOld as error:
-        message = f"{where}: {error}"
-        raise LaunchError(message) from error
+        raise LaunchError(f"{where}: {error}") from error
     return f"{version} at {where}"
 
 

@@ -60,8 +60,7 @@ class RequestApi(HandlerRegistration, AppServerConnection):
 
         if method == TOOL_CALL:
             if self._tool_calls is not None:
-                message = f"tools are in use: they answer {TOOL_CALL}"
-                raise MisuseError(message)
+                raise MisuseError(f"tools are in use: they answer {TOOL_CALL}")
             self._handles_tool_calls = True
         handler = as_async(handler)
         rows: Any = {method: self._guarded(handler) if method in APPROVAL_METHODS else handler}
@@ -93,8 +92,7 @@ class RequestApi(HandlerRegistration, AppServerConnection):
         Raises MisuseError if a policy does that: see `use_policy`.
         """
         if self._policy is not None:
-            message = "a policy handles the other methods; register handlers by method"
-            raise MisuseError(message)
+            raise MisuseError("a policy handles the other methods; register handlers by method")
         self._handles_others = handler is not None
         super().handle_others(None if handler is None else self._guarded(handler))
 
@@ -111,8 +109,7 @@ class RequestApi(HandlerRegistration, AppServerConnection):
             self._policy.policy = policy
             return
         if self._handles_others:
-            message = "handle_others is in use; a policy would take its place"
-            raise MisuseError(message)
+            raise MisuseError("handle_others is in use; a policy would take its place")
         self._policy = self._guard
         self._policy.policy = policy
         super().handle_others(self._policy.handle)

@@ -23,8 +23,7 @@ else:
                 if value is not None:
                     globals()[name] = value
                     return value
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__():
         from codex_acp.codex._generated.models import MODULE_OF

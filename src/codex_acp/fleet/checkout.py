@@ -84,8 +84,7 @@ class Checkouts:
             repositories = make_private(place / "repositories")
             tree, lock = await self._free_tree(trees, job.name)
         except OSError as error:
-            msg = f"{place} cannot be used: {error.strerror or error}"
-            raise CheckoutError(msg) from error
+            raise CheckoutError(f"{place} cannot be used: {error.strerror or error}") from error
         wanted = {"repository": scrub(job.repository), "revision": job.revision}
         repository = repositories / f"{_digest(job.repository)}.git"
         try:
@@ -94,8 +93,7 @@ class Checkouts:
                 return found or await self._fresh(job, repository, tree, lock, wanted)
         except OSError as error:
             why = error.strerror or str(error)
-            msg = f"the worktree of {job.task_id!r} cannot be made: {why}"
-            raise CheckoutError(msg) from error
+            raise CheckoutError(f"the worktree of {job.task_id!r} cannot be made: {why}") from error
 
     async def remove(self, checkout: Checkout) -> None:
         """The task has its outcome: nobody needs the worktree any more."""
@@ -109,8 +107,7 @@ class Checkouts:
             lock = FileLock(trees / f"{tree.name}~lock")
             if lock.acquire():
                 return tree, lock
-        msg = f"{MOST_TREES} workers have a worktree of {name!r} already"
-        raise CheckoutError(msg)
+        raise CheckoutError(f"{MOST_TREES} workers have a worktree of {name!r} already")
 
     def _left(
         self, tree: Path, repository: Path, wanted: dict[str, str | None], lock: FileLock
@@ -182,8 +179,7 @@ class Checkouts:
             if commit is not None:
                 return commit
         where = scrub(job.repository)
-        msg = f"{where} has no revision {revision!r}; name a branch, tag or commit"
-        raise CheckoutError(msg)
+        raise CheckoutError(f"{where} has no revision {revision!r}; name a branch, tag or commit")
 
     async def _add_worktree(self, administration: Path, tree: Path, commit: str) -> None:
         """As ``git worktree add --detach`` does it, which starts two more processes."""

@@ -141,11 +141,10 @@ class RunDriver:
             return
         check = self._checks.get(task.id)
         if outcome.digest != task.digest(None if check is None else check.schema):
-            msg = (
+            raise OutDirectoryError(
                 f"the task {task.id!r} is another one than the one with an outcome in "
                 f"{outcome.path}; give it another id, or remove that directory"
             )
-            raise OutDirectoryError(msg)
         if check is not None and outcome.ok:
             outcome = replace(outcome, output=check.read(outcome.output))  # type: ignore[arg-type] # read from JSON
         self.left.discard(task.id)

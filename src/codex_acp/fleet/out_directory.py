@@ -97,14 +97,12 @@ class OutDirectory:
         except OSError as error:
             remove_tree(beside)
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                msg = f"{outcome.id!r} has an outcome in {target}"
-                raise OutcomeNotWritten(msg) from error
+                raise OutcomeNotWritten(f"{outcome.id!r} has an outcome in {target}") from error
             why = error.strerror or str(error)
-            msg = (
+            raise OutcomeNotWritten(
                 f"the outcome of {outcome.id!r} cannot be written to {target}: {why}; nothing more "
                 "is run. Mend that, and go on with --resume"
-            )
-            raise OutcomeNotWritten(msg) from error
+            ) from error
         return target
 
     def close(self) -> None:
@@ -120,21 +118,18 @@ def _claim(folder: Path, *, resume: bool) -> str:
     except FileNotFoundError:
         others = sorted(name for name in os.listdir(folder) if name != "lock")  # noqa: PTH208
         if others:
-            msg = (
+            raise OutDirectoryError(
                 f"{folder} holds {others[0]!r} and is no output directory of a fleet; "
                 "name one that is empty or not there yet"
-            )
-            raise OutDirectoryError(msg) from None
+            ) from None
         fleet_id = uuid.uuid4().hex
         content = json.dumps({"version": VERSION, "id": fleet_id}) + "\n"
         write_private(manifest, content.encode())
         return fleet_id
     except (ValueError, KeyError, TypeError) as error:
-        msg_0 = f"{manifest} is damaged: {error}"
-        raise OutDirectoryError(msg_0) from error
+        raise OutDirectoryError(f"{manifest} is damaged: {error}") from error
     if version != VERSION or not isinstance(fleet_id, str) or not fleet_id.isalnum():
-        msg_0 = f"{manifest} is of another version; update codex-acp-sdk"
-        raise OutDirectoryError(msg_0)
+        raise OutDirectoryError(f"{manifest} is of another version; update codex-acp-sdk")
     if not resume:
         msg = f"{folder} was used before; go on with --resume, or name another directory"
         raise OutDirectoryError(msg)
@@ -144,8 +139,7 @@ def _claim(folder: Path, *, resume: bool) -> str:
 def read_outcomes(folder: Path) -> Iterator[Outcome]:
     """Every outcome, by name. Raises OutDirectoryError."""
     if not (folder / "fleet.json").is_file():
-        msg = f"{folder} is no output directory of a fleet"
-        raise OutDirectoryError(msg)
+        raise OutDirectoryError(f"{folder} is no output directory of a fleet")
     tasks = folder / "tasks"
     for path in sorted(tasks.iterdir()) if tasks.is_dir() else ():
         if path.name.startswith(_UNFINISHED):

@@ -157,8 +157,7 @@ def outcome_from_json(value: object, path: Path) -> Outcome:
             earlier=True,
         )
     except (KeyError, TypeError) as error:
-        msg_0 = f"{path} holds a malformed outcome: {error}"
-        raise OutDirectoryError(msg_0) from error
+        raise OutDirectoryError(f"{path} holds a malformed outcome: {error}") from error
 
 
 def _without(mapping: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -43,8 +43,7 @@ class OutputCheck:
         except (PydanticSchemaGenerationError, PydanticUserError) as error:
             first = str(error).split("\n", 1)[0]
             name = getattr(wanted, "__name__", wanted)
-            msg = f"{name} cannot be an output type: {first}"
-            raise MisuseError(msg) from error
+            raise MisuseError(f"{name} cannot be an output type: {first}") from error
 
     def check(self, text: str) -> tuple[JsonValue, list[str]]:
         """The answer as plain JSON, and what is wrong with it."""
@@ -85,8 +84,7 @@ def _validator(schema: Mapping[str, JsonValue]) -> Any:
     try:
         cls.check_schema(dict(schema))
     except SchemaError as error:
-        msg_0 = f"the output is no JSON Schema: {error.message}"
-        raise MisuseError(msg_0) from None
+        raise MisuseError(f"the output is no JSON Schema: {error.message}") from None
     return cls(schema)
 
 

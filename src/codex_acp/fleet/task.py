@@ -69,8 +69,7 @@ class Task:
     def __post_init__(self) -> None:
         problem = self._problem()
         if problem is not None:
-            msg = f"task {self.id!r}: {problem}"
-            raise MisuseError(msg)
+            raise MisuseError(f"task {self.id!r}: {problem}")
         if not isinstance(self.prompt, str):
             object.__setattr__(self, "prompt", tuple(self.prompt))
 

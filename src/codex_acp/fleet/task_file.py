@@ -94,21 +94,18 @@ def _task(line: str, ask: FleetPolicy | None) -> Task:
     try:
         found: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
-        msg = f"it is not JSON: {error}"
-        raise _Wrong(msg) from None
+        raise _Wrong(f"it is not JSON: {error}") from None
     if not isinstance(found, dict):
         raise _Wrong("it is not an object")
     for key in found:
         if key not in KEYS:
             near = difflib.get_close_matches(key, KEYS, 1, 0.5)
             help_ = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(KEYS)}"
-            msg = f"there is no key {key!r}; {help_}"
-            raise _Wrong(msg)
+            raise _Wrong(f"there is no key {key!r}; {help_}")
     fields = {key: value for key, value in found.items() if value is not None}
     for name in ("id", "prompt"):
         if name not in fields:
-            msg = f"it has no {name!r}"
-            raise _Wrong(msg)
+            raise _Wrong(f"it has no {name!r}")
     _check_types(fields)
     command = fields.pop("command", None)
     if command is not None:
@@ -126,8 +123,7 @@ def _task(line: str, ask: FleetPolicy | None) -> Task:
 def _check_types(fields: Mapping[str, Any]) -> None:
     for name, value in fields.items():
         if name in _TEXTS and not isinstance(value, str):
-            msg = f"{name!r} is a text, not {json.dumps(value)[:60]}"
-            raise _Wrong(msg)
+            raise _Wrong(f"{name!r} is a text, not {json.dumps(value)[:60]}")
     prompt = fields["prompt"]
     prompts = prompt if isinstance(prompt, list) else [prompt]
     if not all(isinstance(text, str) for text in prompts):
@@ -136,8 +132,7 @@ def _check_types(fields: Mapping[str, Any]) -> None:
         value = fields.get(name, 1)
         number = int if name == "max_tokens" else (int, float)
         if isinstance(value, bool) or not isinstance(value, number):
-            msg = f"{name!r} is a number, not {json.dumps(value)[:60]}"
-            raise _Wrong(msg)
+            raise _Wrong(f"{name!r} is a number, not {json.dumps(value)[:60]}")
     options = fields.get("options", {})
     if not isinstance(options, dict) or not all(
         isinstance(value, str | bool) for value in options.values()
@@ -151,12 +146,10 @@ def _policy(value: Any, ask: FleetPolicy | None) -> FleetPolicy:
     if isinstance(value, dict):
         unknown = sorted(value.keys() - {"allow", "otherwise"})
         if unknown:
-            msg = f"a policy has 'allow' and 'otherwise', and no {unknown[0]!r}"
-            raise _Wrong(msg)
+            raise _Wrong(f"a policy has 'allow' and 'otherwise', and no {unknown[0]!r}")
         kinds = value.get("allow")
         if not isinstance(kinds, list) or not all(kind in get_args(ToolKind) for kind in kinds):
-            msg = f"'allow' is a list of kinds: {', '.join(get_args(ToolKind))}"
-            raise _Wrong(msg)
+            raise _Wrong(f"'allow' is a list of kinds: {', '.join(get_args(ToolKind))}")
         otherwise: Any = _policy(value.get("otherwise", "deny_all"), ask)
         return allow_kinds(*kinds, otherwise=otherwise)
     if value == "deny_all":
@@ -165,5 +158,4 @@ def _policy(value: Any, ask: FleetPolicy | None) -> FleetPolicy:
         if ask is None:
             raise _Wrong("the policy 'ask' needs a terminal; there is none, or --json was given")
         return ask
-    msg = f"the policy {value!r} is not known; use 'deny_all', 'ask' or an object"
-    raise _Wrong(msg)
+    raise _Wrong(f"the policy {value!r} is not known; use 'deny_all', 'ask' or an object")

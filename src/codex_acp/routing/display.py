@@ -101,8 +101,7 @@ def shortened(text: str, limit: int) -> str:
     Counts characters (code points) of the text as given, before or after `visible` made it longer.
     """
     if limit < 0:
-        message = f"limit is {limit}; it must not be negative"
-        raise MisuseError(message)
+        raise MisuseError(f"limit is {limit}; it must not be negative")
     if len(text) <= limit:
         return text
     cut = len(text) - limit

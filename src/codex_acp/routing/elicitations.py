@@ -109,8 +109,7 @@ class ElicitationReply:
 
     def __post_init__(self, seal: object) -> None:
         if seal is not _SEAL:
-            message = "an ElicitationReply is made by reply_to, declined or cancelled only"
-            raise MisuseError(message)
+            raise MisuseError("an ElicitationReply is made by reply_to, declined or cancelled only")
 
 
 # --- from Codex --------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import text_at
 from codex_acp.codex.approvals.classify import APPROVAL_KIND
 from codex_acp.codex.approvals.grants import RememberHost
 from codex_acp.routing.elicitations import FormElicitation
@@ -153,10 +154,10 @@ def request_refused(
             session_id=session_id,
             thread_id=thread_named(params),
             generation=generation,
-            turn_id=_text(params, "turnId"),
+            turn_id=text_at(params, "turnId"),
             codex_request_id=request_id,
             method=method,
-            item_id=_text(params, "itemId"),
+            item_id=text_at(params, "itemId"),
         ),
         route="decline",
         discriminator=None,
@@ -167,12 +168,7 @@ def request_refused(
 
 def thread_named(params: JsonValue) -> str | None:
     """The thread that plain params name, in either version of the protocol."""
-    return _text(params, "threadId") or _text(params, "conversationId")
-
-
-def _text(params: JsonValue, name: str) -> str | None:
-    value = params.get(name) if isinstance(params, dict) else None
-    return value if isinstance(value, str) else None
+    return text_at(params, "threadId") or text_at(params, "conversationId")
 
 
 def _ref(

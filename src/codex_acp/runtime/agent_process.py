@@ -242,11 +242,10 @@ class AgentProcess:
         except (OSError, ValueError) as error:
             missing = isinstance(error, FileNotFoundError) and error.filename == spec.command[0]
             why = "there is no such command" if missing else error
-            msg = (
+            raise AgentLaunchError(
                 f"{self.agent} could not be started: {why}; "
                 f"install {spec.command[0]!r} or give its full path"
-            )
-            raise AgentLaunchError(msg) from error
+            ) from error
 
     def _connect(self) -> None:
         self._link = self._spawn()

@@ -64,8 +64,7 @@ class AgentSpec:
     def __post_init__(self) -> None:
         if self.link is not None:
             if self.command or not self.name:
-                msg = "an agent with a link has a name and no command"
-                raise MisuseError(msg)
+                raise MisuseError("an agent with a link has a name and no command")
             return
         if isinstance(self.command, str) or not self.command or not self.command[0]:
             msg = (

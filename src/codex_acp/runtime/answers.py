@@ -19,11 +19,11 @@ from codex_acp.acp.types import (
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import METHOD_NOT_FOUND
 from codex_acp.runtime.elicitations import ask_form, ask_url
+from codex_acp.runtime.file_threads import FileThreads
 from codex_acp.runtime.filesystem import FileAccess, read_text, write_text
 from codex_acp.runtime.permissions import Permission, decide
 from codex_acp.runtime.roots import Roots
 from codex_acp.runtime.terminals import Terminals
-from codex_acp.runtime.threads import Threads
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -67,7 +67,7 @@ class Answers:
         roots = (cwd, *directories, *self._files.roots)
         offered = self._files.read or self._files.write
         self._roots = Roots(os.path.abspath(root) for root in roots if offered)  # noqa: PTH100
-        self._threads = Threads(drained=drained)
+        self._threads = FileThreads(drained=drained)
         self._terminals = None if services.terminals is None else Terminals(services.terminals, cwd)
         self._tool_call = tool_call
         self._open: set[CancelScope] = set()

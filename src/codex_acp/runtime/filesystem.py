@@ -1,7 +1,7 @@
 """``fs/read_text_file`` and ``fs/write_text_file`` within `Roots`.
 
 Owns what a file is read and written as, and how much of it is looked at. Must not know who asks,
-nor where a file may lie. Blocks: see `Threads`. POSIX only.
+nor where a file may lie. Blocks: see `FileThreads`. POSIX only.
 Source: https://agentclientprotocol.com/protocol/v1/file-system
 """
 

@@ -141,8 +141,7 @@ class AgentRuntime:
         refuses, which may be AuthenticationRequired; AnswerTimeout, MethodNotOffered, StoreError.
         """
         if key is not None and self._store is None:
-            msg = "a key needs a store; give the runtime one"
-            raise MisuseError(msg)
+            raise MisuseError("a key needs a store; give the runtime one")
         wanted = Wanted(
             cwd=_absolute("." if cwd is None else cwd),
             session_id=session_id,
@@ -181,8 +180,7 @@ class AgentRuntime:
                 if cursor is None:
                     return found
                 if cursor in seen:
-                    msg = f"{process.agent} gave the same cursor of session/list twice"
-                    raise PeerError(msg)
+                    raise PeerError(f"{process.agent} gave the same cursor of session/list twice")
                 seen.add(cursor)
                 request = request.model_copy(update={"cursor": cursor})
             return found
@@ -239,8 +237,7 @@ class AgentRuntime:
 
     def _must_be_open(self) -> None:
         if self._closing is not None:
-            msg = "the runtime was closed"
-            raise MisuseError(msg)
+            raise MisuseError("the runtime was closed")
 
     async def _open(self, spec: AgentSpec, wanted: Wanted, key: str | None) -> Session:
         record: StoredSession | None = None

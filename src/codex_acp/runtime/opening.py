@@ -109,8 +109,7 @@ async def _reopen(
     process: AgentProcess, wanted: Wanted, session_id: str, how: Literal["load", "resume"]
 ) -> AgentSession:
     if process.is_open(session_id):
-        msg = f"the session {session_id} is open already"
-        raise MisuseError(msg)
+        raise MisuseError(f"the session {session_id} is open already")
     session = _session(process, wanted, session_id, replaying=True)
     process.open(session_id, session)
     where = _where(wanted)

@@ -146,8 +146,7 @@ class Session:
         blocks = self._blocks(content)
         before = self._state.run
         if before is not None and not before.done and not before.ending:
-            msg = "a prompt runs in this session; wait for its end or cancel it first"
-            raise MisuseError(msg)
+            raise MisuseError("a prompt runs in this session; wait for its end or cancel it first")
 
         async def send() -> PromptResponse:
             if before is not None:
@@ -251,8 +250,7 @@ class Session:
         parts = [content] if isinstance(content, str | WireModel) else content
         blocks = [TextContentBlock(text=part) if isinstance(part, str) else part for part in parts]
         if not blocks:
-            msg = "a prompt needs some content"
-            raise MisuseError(msg)
+            raise MisuseError("a prompt needs some content")
         features = self.features
         for kind, can in (
             (ImageContentBlock, features.prompt_image),

@@ -198,15 +198,13 @@ def _records(data: bytes, path: Path) -> list[StoredSession]:
     content: Any = json.loads(data)
     version = content.get("version") if isinstance(content, dict) else None
     if not isinstance(version, int) or isinstance(version, bool):
-        msg = "it has no version"
-        raise ValueError(msg)
+        raise ValueError("it has no version")
     if version > VERSION:
         msg = f"the session store {path} has version {version}; update codex-acp-sdk to use it"
         raise StoreError(msg)
     entries = content.get("sessions")
     if version < 1 or not isinstance(entries, list):
-        msg = "it has no list of sessions"
-        raise ValueError(msg)
+        raise ValueError("it has no list of sessions")
     return [_record(entry) for entry in entries]
 
 
@@ -215,10 +213,8 @@ def _record(entry: Any) -> StoredSession:
     if not isinstance(entry, dict) or not all(
         isinstance(value, str) for name, value in entry.items() if name in names
     ):
-        msg = "one of its sessions is malformed"
-        raise ValueError(msg)
+        raise ValueError("one of its sessions is malformed")
     try:
         return StoredSession(**{name: entry[name] for name in names if name in entry})
     except TypeError as error:
-        msg = "one of its sessions is incomplete"
-        raise ValueError(msg) from error
+        raise ValueError("one of its sessions is incomplete") from error

@@ -174,15 +174,13 @@ def entry_from_json(raw: object, where: str) -> Entry:
     members = cast("dict[str, object]", raw) if isinstance(raw, dict) else {}
     kinds = [kind for kind in _SPELLINGS if kind in members]
     if len(kinds) != 1:
-        message = f"{where} must be an object with one of {', '.join(_SPELLINGS)}"
-        raise MisuseError(message)
+        raise MisuseError(f"{where} must be an object with one of {', '.join(_SPELLINGS)}")
     spelling = _SPELLINGS[kinds[0]]
     arguments: dict[str, object] = {}
     for member, value in members.items():
         types = spelling.members.get(member)
         if types is None or not isinstance(value, types):
-            message = f"{where}: {kinds[0]!r} cannot have {member!r} as {value!r}"
-            raise MisuseError(message)
+            raise MisuseError(f"{where}: {kinds[0]!r} cannot have {member!r} as {value!r}")
         arguments["name" if member == "await" else member] = value
     return spelling.entry(**arguments)  # type: ignore[arg-type]
 

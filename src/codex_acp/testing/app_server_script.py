@@ -71,8 +71,7 @@ class AppServerScript:
             try:
                 raw = json.loads(line)
             except ValueError as error:
-                message = f"line {number} is not JSON: {error}"
-                raise MisuseError(message) from error
+                raise MisuseError(f"line {number} is not JSON: {error}") from error
             if isinstance(raw, dict) and "options" in raw:
                 options.update(_options(raw["options"], number))
             else:
@@ -101,8 +100,7 @@ def _options(raw: object, number: int) -> dict[str, bool]:
     if not isinstance(raw, dict) or not all(
         name in _OPTIONS and isinstance(value, bool) for name, value in raw.items()
     ):
-        message = f"line {number}: options are the booleans {', '.join(_OPTIONS)}"
-        raise MisuseError(message)
+        raise MisuseError(f"line {number}: options are the booleans {', '.join(_OPTIONS)}")
     return raw
 
 

@@ -36,8 +36,7 @@ class HomeDirectories:
     def __enter__(self) -> Self:
         """Make the directories."""
         if self._root is not None:
-            msg = f"this {type(self).__name__} is already in use; make a new one"
-            raise MisuseError(msg)
+            raise MisuseError(f"this {type(self).__name__} is already in use; make a new one")
         # Resolved: on macOS the temporary directory is a link and Codex reports real paths.
         self._root = Path(tempfile.mkdtemp(prefix=self._prefix, dir=self._parent)).resolve()
         for directory in (self.codex_home, self.home, self.workspace, self.temporary):
@@ -64,8 +63,7 @@ class HomeDirectories:
         """The directory that holds the others. Raises MisuseError outside the ``with``."""
         if self._root is None:
             name = type(self).__name__
-            msg = f"the {name} has no directories; use it in a with statement"
-            raise MisuseError(msg)
+            raise MisuseError(f"the {name} has no directories; use it in a with statement")
         return self._root
 
     @property

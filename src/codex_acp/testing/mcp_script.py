@@ -130,8 +130,7 @@ class McpScript:
             tools = tuple(McpTool(**tool) for tool in document.pop("tools", ()))
             return cls(tools=tools, **document)
         except (ValueError, TypeError, AttributeError) as error:
-            message = f"the MCP server's script is wrong: {error}"
-            raise MisuseError(message) from error
+            raise MisuseError(f"the MCP server's script is wrong: {error}") from error
 
 
 class ScriptedMcpServer:
@@ -190,8 +189,7 @@ class ScriptedMcpServer:
     def trigger(self, name: str) -> None:
         """Have the running server send the elicitation ``name`` of ``McpScript.triggers``."""
         if name not in self.script.triggers:
-            message = f"the MCP server's script has no trigger {name!r}"
-            raise MisuseError(message)
+            raise MisuseError(f"the MCP server's script has no trigger {name!r}")
         (self._triggers / name).touch()
 
     def record(self) -> tuple[JsonObject, ...]:

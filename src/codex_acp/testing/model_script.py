@@ -87,8 +87,7 @@ class ModelResponse:
             raise MisuseError("Fail replaces the whole stream: make it the only step")
         for step in steps[:-1]:
             if isinstance(step, _ENDS):
-                message = f"{type(step).__name__} ends the stream: make it the last step"
-                raise MisuseError(message)
+                raise MisuseError(f"{type(step).__name__} ends the stream: make it the last step")
         object.__setattr__(self, "steps", steps)
         object.__setattr__(self, "when", when)
         object.__setattr__(self, "repeat", repeat)
@@ -193,8 +192,7 @@ def _script_from_json(text: str | bytes) -> ModelScript:
     try:
         document = json.loads(text)
     except ValueError as error:
-        message = f"the model script is not JSON: {error}"
-        raise MisuseError(message) from error
+        raise MisuseError(f"the model script is not JSON: {error}") from error
     responses = _member(document, "responses", list, "the model script")
     return ModelScript(
         *(_response(raw, f"responses[{index}]") for index, raw in enumerate(responses))
@@ -209,15 +207,13 @@ def _response(raw: object, where: str) -> ModelResponse:
     fields = cast("dict[str, object]", raw)
     unknown = fields.keys() - {"steps", "when", "repeat"}
     if unknown:
-        message = f"{where} has unknown members: {', '.join(sorted(unknown))}"
-        raise MisuseError(message)
+        raise MisuseError(f"{where} has unknown members: {', '.join(sorted(unknown))}")
     condition: When | None = None
     if "when" in fields:
         try:
             condition = When(**_member(raw, "when", dict, where))
         except TypeError as error:
-            message = f"{where}.when: {error}"
-            raise MisuseError(message) from error
+            raise MisuseError(f"{where}.when: {error}") from error
     return ModelResponse(*steps, when=condition, repeat=fields.get("repeat") is True)
 
 
@@ -225,8 +221,7 @@ def _step(raw: object, where: str) -> Step:
     kind = _member(raw, "type", str, where)
     constructor = _CONSTRUCTORS.get(kind)
     if constructor is None:
-        message = f"{where}: {kind!r} is no step; one of {', '.join(_CONSTRUCTORS)}"
-        raise MisuseError(message)
+        raise MisuseError(f"{where}: {kind!r} is no step; one of {', '.join(_CONSTRUCTORS)}")
     fields = {key: value for key, value in cast("dict[str, object]", raw).items() if key != "type"}
     name = _POSITIONAL.get(kind)
     positional = _member(raw, name, list, where) if name else []
@@ -235,13 +230,11 @@ def _step(raw: object, where: str) -> Step:
     try:
         return constructor(*positional, **fields)
     except (TypeError, ValueError) as error:
-        message = f"{where}: {error}"
-        raise MisuseError(message) from error
+        raise MisuseError(f"{where}: {error}") from error
 
 
 def _member(raw: object, name: str, kind: type[_T], where: str) -> _T:
     value = raw.get(name) if isinstance(raw, dict) else None
     if not isinstance(value, kind):
-        message = f"{where} must be an object with the {kind.__name__} {name!r}"
-        raise MisuseError(message)
+        raise MisuseError(f"{where} must be an object with the {kind.__name__} {name!r}")
     return value

@@ -141,8 +141,7 @@ class ScriptedModel:
         """
         with self._changed:
             if not self._changed.wait_for(lambda: name in self._held_gates, timeout):
-                message = f"no stream reached the gate {name!r} within {timeout} s"
-                raise TimeoutError(message)
+                raise TimeoutError(f"no stream reached the gate {name!r} within {timeout} s")
 
     # What the HTTP side asks for: see `ModelAnswers`.
 

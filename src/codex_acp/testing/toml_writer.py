@@ -52,8 +52,7 @@ def _string(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        message = f"TOML text is Unicode without surrogates: {text!r}"
-        raise MisuseError(message) from error
+        raise MisuseError(f"TOML text is Unicode without surrogates: {text!r}") from error
     escaped = _ESCAPED.sub(lambda m: _SHORT.get(m[0], f"\\u{ord(m[0]):04x}"), text)
     return f'"{escaped}"'
 
@@ -73,8 +72,7 @@ def toml_value(value: TomlValue) -> str:
         return "{" + ", ".join(pairs) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(toml_value, value)) + "]"
-    message = f"TOML cannot hold {type(value).__name__}: {value!r}"
-    raise MisuseError(message)
+    raise MisuseError(f"TOML cannot hold {type(value).__name__}: {value!r}")
 
 
 def _float(value: float) -> str:

@@ -93,8 +93,7 @@ def from_json(value: JsonValue) -> Entry:
         except _Mismatch as error:
             problems.append(f"{name} {error}")
     if problems:
-        what = f"a transcript line of type {kind}"
-        raise InvalidPayload(what, tuple(sorted(problems)))
+        raise InvalidPayload(f"a transcript line of type {kind}", tuple(sorted(problems)))
     time = read["time"]
     assert isinstance(time, str)
     members: dict[str, object] = {name: read[name] for name in own}
@@ -159,8 +158,7 @@ def _read_text(pattern: object, value: JsonValue) -> str:
     if not isinstance(value, str):
         raise _Mismatch(_OTHER_TYPE)
     if re.fullmatch(pattern.regex, value) is None:
-        message = f"does not match {pattern.regex}"
-        raise _Mismatch(message)
+        raise _Mismatch(f"does not match {pattern.regex}")
     return value
 
 
@@ -179,7 +177,6 @@ def _read_union(members: tuple[object, ...], value: JsonValue) -> object:
 def _read_object(cls: type, value: JsonValue) -> object:
     hints = _hints(cls)
     if not isinstance(value, dict) or value.keys() != hints.keys():
-        message = f"must be an object with {', '.join(hints)}"
-        raise _Mismatch(message)
+        raise _Mismatch(f"must be an object with {', '.join(hints)}")
     made: object = _make(cls, {name: _read(hint, value[name]) for name, hint in hints.items()})
     return made

@@ -40,8 +40,7 @@ class EntryStream:
 
     def __init__(self, limit: int, forget: Callable[[EntryStream], None]) -> None:
         if limit < 1:
-            message = f"the limit of a stream must be at least 1, not {limit}"
-            raise MisuseError(message)
+            raise MisuseError(f"the limit of a stream must be at least 1, not {limit}")
         self._waiting: deque[Entry] = deque(maxlen=limit)
         self._dropped = 0
         self._forget = forget

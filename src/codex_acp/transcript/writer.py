@@ -64,11 +64,10 @@ class TranscriptWriter:
             self._fd = open_private(self._path)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
-            message = (
+            raise MisuseError(
                 f"the transcript {self._path} cannot be written: {reason}; "
                 "name a file that you may write, in a folder that exists"
-            )
-            raise MisuseError(message) from error
+            ) from error
         torn = _ends_inside_a_line(self._path)
         self._lines = LineWriter(self._fd, str.encode, self._tell_loss, torn=torn)
         self._unwritable = 0

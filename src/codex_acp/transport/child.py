@@ -151,8 +151,7 @@ class ChildProcess:
         import asyncio
 
         if self._receiver is not None or self._closing is not None:
-            msg = "a child process can be started as a link only once"
-            raise MisuseError(msg)
+            raise MisuseError("a child process can be started as a link only once")
         self._receiver = receiver
         self._attach(asyncio.get_running_loop())
 

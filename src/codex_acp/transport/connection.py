@@ -124,8 +124,7 @@ class Connection:
     def start(self, handler: Handler) -> None:
         """Begin to deliver to ``handler``, never before this returns."""
         if self._handler is not None:
-            msg = "a connection can be started only once"
-            raise MisuseError(msg)
+            raise MisuseError("a connection can be started only once")
         self._handler = handler
         self.outbox.delivery = delivery_of(asyncio.get_running_loop())
         self._link.start(self)

@@ -114,5 +114,4 @@ class EventStream:
             raise EventTooLarge(message)
 
     def _refuse(self) -> None:
-        message = f"sent a message above the limit of {self._limit} bytes"
-        raise EventTooLarge(message)
+        raise EventTooLarge(f"sent a message above the limit of {self._limit} bytes")

@@ -71,8 +71,7 @@ class HttpLink(MessageLink):
         token_hint: str = "see its --token-file",
     ) -> None:
         if find_spec("httpx") is None or find_spec("h2") is None:
-            message = "httpx[http2] is not installed: pip install 'codex-acp-sdk[http]'"
-            raise MisuseError(message)
+            raise MisuseError("httpx[http2] is not installed: pip install 'codex-acp-sdk[http]'")
         super().__init__(name)
         self._url = url
         self._peer = RemotePeer(name, kind, token_hint)

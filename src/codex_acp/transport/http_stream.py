@@ -106,15 +106,13 @@ class HttpStream:
                 try:
                     messages = events.feed(chunk)
                 except EventTooLarge as wrong:
-                    message = f"{self._peer.name} {wrong}"
-                    raise ConnectionClosed(message) from None
+                    raise ConnectionClosed(f"{self._peer.name} {wrong}") from None
                 if messages:
                     heard = self._taking = True
                     await self._take(messages)
                     self._taking = False
         if events.inside:
-            message = f"{self._peer.name} broke off in the middle of a message"
-            raise ConnectionClosed(message)
+            raise ConnectionClosed(f"{self._peer.name} broke off in the middle of a message")
         return heard
 
     async def _next(self, chunks: AsyncIterator[bytes], events: EventStream) -> bytes | None:
@@ -123,11 +121,10 @@ class HttpStream:
             async with asyncio.timeout(SILENT_SECONDS if events.commented else None):
                 return await anext(chunks, None)
         except TimeoutError:
-            message = (
+            raise ConnectionClosed(
                 f"the connection to {self._peer.name} was lost: nothing has come for "
                 f"{SILENT_SECONDS:g} s, not even its signs of life"
-            )
-            raise ConnectionClosed(message) from None
+            ) from None
 
     @staticmethod
     def _now() -> float:

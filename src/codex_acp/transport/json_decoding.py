@@ -84,8 +84,7 @@ def _without_lone_surrogates(line: bytes) -> bytes:
 
 
 def _refuse(constant: str) -> NoReturn:
-    message = f"{constant} is not JSON"
-    raise ValueError(message)
+    raise ValueError(f"{constant} is not JSON")
 
 
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse)

@@ -54,8 +54,7 @@ class MessageLink(ABC):
     def start(self, receiver: Receiver) -> None:
         """See `Link.start`."""
         if self._receiver is not None or self._closing is not None:
-            message = "a link can be started only once"
-            raise MisuseError(message)
+            raise MisuseError("a link can be started only once")
         self._receiver = receiver
         loop = asyncio.get_running_loop()
         self._running = loop.create_task(self._run(), name=f"link to {self._name}")

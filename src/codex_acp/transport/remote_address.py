@@ -30,17 +30,14 @@ def check_remote_url(
     """
     parts = urlsplit(url)
     if parts.scheme not in schemes or not parts.hostname:
-        message = f"{url!r} is no address of {what}"
-        raise MisuseError(message)
+        raise MisuseError(f"{url!r} is no address of {what}")
     if parts.username or parts.password:
-        message = "put the token into `token`, not into the URL"
-        raise MisuseError(message)
+        raise MisuseError("put the token into `token`, not into the URL")
     if token is not None and parts.scheme in ("ws", "http") and not is_loopback(parts.hostname):
-        message = (
+        raise MisuseError(
             f"the token would travel unencrypted to {parts.hostname}; use {parts.scheme}s://, or a "
             "tunnel that ends on this machine (ssh -L)"
         )
-        raise MisuseError(message)
 
 
 def token_getter(token: Token | None) -> Callable[[], str] | None:

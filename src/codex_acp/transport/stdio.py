@@ -80,8 +80,7 @@ class StdioLink:
     def start(self, receiver: Receiver) -> None:
         """See `Link.start`. Raises ConnectionClosed if a descriptor is not open."""
         if self._receiver is not None or self._closing is not None:
-            msg = "a link can be started only once"
-            raise MisuseError(msg)
+            raise MisuseError("a link can be started only once")
         loop = asyncio.get_running_loop()
         try:
             self._reader = DescriptorReader(

@@ -11,6 +11,8 @@ import json
 import re
 from typing import Final
 
+from codex_acp._json import text_at
+
 CONNECTION_ID: Final = "Acp-Connection-Id"
 """The header that names a connection: an address, and no secret."""
 
@@ -51,8 +53,7 @@ _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 
 def session_named(params: object) -> str | None:
     """The session that the params of a request or a notification name."""
-    found = params.get("sessionId") if isinstance(params, dict) else None
-    return found if isinstance(found, str) else None
+    return text_at(params, "sessionId")
 
 
 def as_event(line: bytes) -> bytes:

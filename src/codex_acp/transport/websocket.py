@@ -52,8 +52,7 @@ class WebSocketLink(WebSocketMessages):
         token_hint: str = "see its --ws-auth",
     ) -> None:
         if find_spec("websockets") is None:
-            message = "websockets is not installed: pip install 'codex-acp-sdk[remote]'"
-            raise MisuseError(message)
+            raise MisuseError("websockets is not installed: pip install 'codex-acp-sdk[remote]'")
         super().__init__(name, message_limit)
         self._url = url
         self._unix_path = unix_path

@@ -1,7 +1,7 @@
 """Messages of a websocket as a link, once it is open: each is one text frame, one line here.
 
-What client and server have in common; `websocket` connects, `websocket_server` accepts. Must not
-know what the messages are. The package ``websockets`` is loaded when it is needed.
+What client and server have in common; `websocket` connects, `adapter.network.websockets` accepts.
+Must not know what the messages are. The package ``websockets`` is loaded when it is needed.
 """
 
 from __future__ import annotations

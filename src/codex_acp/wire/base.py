@@ -59,8 +59,7 @@ class CoreModel(metaclass=CoreModelMeta):
             extra = {} if name == "__pydantic_extra__" else self.__pydantic_extra__ or {}
             if name in extra:
                 return extra[name]
-            msg = f"{type(self).__name__!r} object has no attribute {name!r}"
-            raise AttributeError(msg)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
         def __setattr__(self, name: str, value: object) -> None:
             if name in type(self).__annotations__:

@@ -24,8 +24,7 @@ class Event:
                 raise ValueError(msg)
 
     def __setattr__(self, name: str, value: object) -> None:
-        msg = f"cannot assign to {name!r}: a {type(self).__name__} is frozen"
-        raise AttributeError(msg)
+        raise AttributeError(f"cannot assign to {name!r}: a {type(self).__name__} is frozen")
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):

@@ -126,8 +126,7 @@ class _Late:
     def __get__(self, instance: object, owner: type[BaseModel]) -> Any:
         if instance is not None and self.name == "__signature__":
             # As in pydantic: an instance that can be called has the signature of its call.
-            msg = f"{self.name!r} attribute of {owner.__name__!r} is class-only"
-            raise AttributeError(msg)
+            raise AttributeError(f"{self.name!r} attribute of {owner.__name__!r} is class-only")
         # A subclass that pydantic is still making reads what its base has.
         cls = next((c for c in owner.__mro__ if "__wire_defaults__" in c.__dict__), None)
         if cls is None:

@@ -11,6 +11,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import object_at
 from codex_acp.codex.threads.opening import configured_choice
 from codex_acp.codex.threads.trust import undecided_root
 from codex_acp.errors import CodexAcpError, ErrorReply
@@ -19,7 +20,6 @@ from codex_acp.mapping.config.values import (
     Catalogue,
     collaborations_of,
     models_of,
-    object_of,
     profiles_of,
     text_of,
 )
@@ -61,7 +61,7 @@ class Place:
 
     def configured(self, read: JsonValue) -> None:
         """Codex has told the configuration: the answer of ``config/read``."""
-        config = object_of(read).get("config")
+        config = object_at(read).get("config")
         if not isinstance(config, dict):
             return
         mode, profile = configured_choice(read)
@@ -152,7 +152,7 @@ class Catalogues:
             if page is None:
                 break
             pages.append(page)
-            cursor = text_of(object_of(page), "nextCursor")
+            cursor = text_of(object_at(page), "nextCursor")
             if cursor is None or cursor in cursors:
                 break
             cursors.add(cursor)

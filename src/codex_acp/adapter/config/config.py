@@ -11,6 +11,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from codex_acp._json import object_at
 from codex_acp.acp._generated.v1.methods import MODELS
 from codex_acp.adapter.config.catalogues import Catalogues
 from codex_acp.adapter.config.session import ConfigSession
@@ -32,7 +33,7 @@ from codex_acp.mapping.config.options import (
     options_of,
     written,
 )
-from codex_acp.mapping.config.values import object_of, text_of
+from codex_acp.mapping.config.values import text_of
 from codex_acp.mapping.events.session_events import ModeChanged, OptionsChanged
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class Config:
         for lists that are late; they follow as an update.
         """
         if place is None:
-            place = self.opening(codex, text_of(object_of(result), "cwd") or "", how)
+            place = self.opening(codex, text_of(object_at(result), "cwd") or "", how)
         self.closed(session_id)
         earlier = self._left.pop(session_id, None)
         catalogues = self._of(codex)

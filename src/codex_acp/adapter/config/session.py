@@ -174,8 +174,7 @@ class ConfigSession(NotificationSink):
         except ErrorReply as error:
             raise refused_call("Codex refused the change", error) from error
         except CodexAcpError as error:
-            message = f"the change did not reach Codex: {error}"
-            raise RpcError(INTERNAL_ERROR, message) from error
+            raise RpcError(INTERNAL_ERROR, f"the change did not reach Codex: {error}") from error
 
     async def restore(self, patch: JsonObject) -> None:
         """Give a new thread the access that is configured, which it was not started with.

@@ -104,8 +104,7 @@ class Authentication:
             else:
                 raise _not_offered(method)
         except ErrorReply as error:
-            msg = f"Codex refused the login: {error.message}"
-            raise _failed(msg) from error
+            raise _failed(f"Codex refused the login: {error.message}") from error
         except RpcError:
             raise
         except CodexAcpError as error:
@@ -130,11 +129,10 @@ class Authentication:
             found = (self._environment.get(name, "").strip() for name in API_KEY_VARIABLES)
             key = next(filter(None, found), None)
         if not isinstance(key, str) or not key.strip():
-            message = (
+            raise _failed(
                 f"there is no API key: set {' or '.join(API_KEY_VARIABLES)} for this agent, or "
                 f'send it as _meta["{API_KEY}"].apiKey'
             )
-            raise _failed(message)
         await codex.account_login_start(ApiKeyLoginAccountParams(api_key=key.strip()))
 
     async def _in_browser(self, codex: AppServerConnection) -> None:
@@ -172,17 +170,14 @@ class Authentication:
         page = allowed_url(url)
         try:
             if isinstance(page, RefusedUrl):
-                msg = f"the login page was refused: {page.reason}"
-                raise _failed(msg)
+                raise _failed(f"the login page was refused: {page.reason}")
             with anyio.move_on_after(LOGIN_SECONDS) as limit:
                 await self._until(end, page.url, message)
             if limit.cancelled_caught:
-                msg = f"nobody logged in within {LOGIN_SECONDS / 60:g} minutes"
-                raise _failed(msg)
+                raise _failed(f"nobody logged in within {LOGIN_SECONDS / 60:g} minutes")
             why = end.result()
             if why is not None:
-                msg = f"the login failed: {why}"
-                raise _failed(msg)
+                raise _failed(f"the login failed: {why}")
         finally:
             if not end.done():
                 await self._give_up(codex, login_id)
@@ -191,8 +186,7 @@ class Authentication:
         """Return when ``end`` is done. Raises RpcError if the person does not get to the page."""
         if not self._features().elicitation_url:
             if not await open_page(url):
-                msg = f"no browser could be opened; open this page yourself: {url}"
-                raise _failed(msg)
+                raise _failed(f"no browser could be opened; open this page yourself: {url}")
             await asyncio.shield(end)
             return
         self._pages += 1

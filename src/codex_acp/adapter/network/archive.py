@@ -5,7 +5,7 @@ A session that another connection shows is not archived under its feet, as it is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from codex_acp.mapping.session.ids import canonical_id
 
@@ -18,16 +18,22 @@ if TYPE_CHECKING:
     from codex_acp.adapter.network.registry import Registry
 
 
+class MustOwn(Protocol):
+    """Raises RpcError for a session that is not the client's; ``below``: a sub-agent's may be."""
+
+    def __call__(self, session_id: str, *, below: bool = False) -> None: ...
+
+
 class OwnedArchive:
-    """See `SessionArchive`. ``must_own`` raises RpcError for a session that is not the client's,
-    ``endable`` gives one that is open, and raises for one that another connection shows.
+    """See `SessionArchive`. ``endable`` gives a session that is open, and raises RpcError for one
+    that another connection shows.
     """
 
     def __init__(
         self,
         agent: CodexAgent,
         registry: Registry,
-        must_own: Callable[[str], None],
+        must_own: MustOwn,
         endable: Callable[[str], NetworkSession | None],
     ) -> None:
         self._agent = agent
@@ -56,10 +62,9 @@ class OwnedArchive:
 
     async def status(self, request: v1.SessionStatusRequest) -> v1.SessionStatusResponse:
         """See `SessionArchive.status`; open is what any connection has open."""
-        self._must_own(request.session_id)
+        self._must_own(request.session_id, below=True)
         return await self._of(request.session_id).archive.status(request)
 
     def _of(self, session_id: str) -> CodexAgent:
         """The agent that has a session, which may be another connection's."""
-        session = self._registry.sessions.get(canonical_id(session_id))
-        return self._agent if session is None else session.agent
+        return self._registry.agent_of(session_id) or self._agent

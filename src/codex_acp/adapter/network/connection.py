@@ -320,9 +320,13 @@ class NetworkConnection:
         meta: dict[str, JsonValue] = {"running": True, "questions": session.questions}
         return {**config.answer(session_id), "_meta": {META_KEY: meta}}
 
-    def _must_own(self, session_id: str) -> None:
+    def _must_own(self, session_id: str, *, below: bool = False) -> None:
+        """See `MustOwn`. Only the agent above a sub-agent's session knows that it is one."""
         if not self._registry.owned(self._token.owner, session_id):
             raise unknown_session(session_id)
+        agent = self._registry.agent_of(session_id)
+        if agent is not None and not below:
+            agent.parts[0].not_below(session_id)
 
     def _endable(self, session_id: str) -> NetworkSession | None:
         """A session if it is open. Raises RpcError for one that another connection shows."""
@@ -366,8 +370,6 @@ class NetworkConnection:
 
 
 def _shown_elsewhere(session_id: str) -> RpcError:
-    message = (
-        f"the session {session_id!r} is shown on another connection; session/load or "
-        "session/resume on this one takes it over"
-    )
+    shown = f"the session {session_id!r} is shown on another connection"
+    message = f"{shown}; session/load or session/resume on this one takes it over"
     return RpcError(INVALID_REQUEST, message, {"sessionId": session_id})

@@ -116,8 +116,7 @@ class Exchange:
         """Raises ConnectionError if the client is gone."""
         event = await self._receive()
         if event["type"] == "http.disconnect":
-            message = "the client is gone"
-            raise ConnectionResetError(message)
+            raise ConnectionResetError("the client is gone")
         self._complete = not event.get("more_body", False)
         part: bytes = event.get("body", b"")
         return part

@@ -13,6 +13,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from codex_acp._json import text_at
 from codex_acp.adapter.network.outgoing_stream import OutgoingStream
 from codex_acp.errors import ConnectionClosed, TransportError
 from codex_acp.jsonrpc.message import (
@@ -139,8 +140,7 @@ class AcceptedHttpLink:
                 self._deliver(line)
                 return await answer
         except TimeoutError:
-            message = f"{self._name} could not be answered"
-            raise ConnectionClosed(message) from None
+            raise ConnectionClosed(f"{self._name} could not be answered") from None
         finally:
             self._first = None
 
@@ -148,8 +148,7 @@ class AcceptedHttpLink:
         """Take what was posted for ``session``. Raises TransportError if the link has ended."""
         await self._may_read.wait()
         if self._ended.is_set():
-            msg = f"the connection to {self._name} has ended"
-            raise ConnectionClosed(msg)
+            raise ConnectionClosed(f"the connection to {self._name} has ended")
         if isinstance(message, Request):
             way = _Way(session, closes=message.method in CLOSING)
             if message.method == LOAD:
@@ -316,11 +315,8 @@ class AcceptedHttpLink:
 
 def _announced(params: JsonValue) -> str | None:
     """The session of a sub-agent that its client is told of."""
-    update = params.get("update") if isinstance(params, dict) else None
-    if not isinstance(update, dict) or update.get("sessionUpdate") != "subagent_update":
-        return None
-    child = update.get("sessionId")
-    return child if isinstance(child, str) else None
+    is_one = text_at(params, "update", "sessionUpdate") == "subagent_update"
+    return text_at(params, "update", "sessionId") if is_one else None
 
 
 def _key(request_id: RequestId) -> _Key:

@@ -67,11 +67,9 @@ class Address:
         except ValueError:
             port = None
         if parts.scheme not in ("ws", "wss", "http", "https") or not parts.hostname or port is None:
-            msg = f"{url!r} is no address to listen at, like http://127.0.0.1:8765/acp"
-            raise MisuseError(msg)
+            raise MisuseError(f"{url!r} is no address to listen at, like http://127.0.0.1:8765/acp")
         if parts.username or parts.password or parts.query or parts.fragment:
-            msg = f"{url!r} has more than a host, a port and a path"
-            raise MisuseError(msg)
+            raise MisuseError(f"{url!r} has more than a host, a port and a path")
         return cls(parts.scheme, parts.hostname, port, parts.path or "/acp")
 
     @property
@@ -134,14 +132,12 @@ class NetworkOptions:
                 raise MisuseError(msg)
         if not address.is_loopback:
             if not self.any_interface:
-                msg = (
+                raise MisuseError(
                     f"{address.host} can be reached from other machines; say so with --expose, or "
                     "listen at 127.0.0.1 and put a proxy or a tunnel in front"
                 )
-                raise MisuseError(msg)
             if not self.tokens.needed:
-                msg = "--no-token is for loopback addresses only"
-                raise MisuseError(msg)
+                raise MisuseError("--no-token is for loopback addresses only")
         if (self.certificate is not None) != address.has_tls:
             msg = "wss:// and https:// need --tls-cert and --tls-key, and these need one of them"
             raise MisuseError(msg)

@@ -203,8 +203,7 @@ class NetworkSession:
             if client is not None and not client.gone and not self._silent:
                 return client
             if self._over or not self.kept:
-                msg = "nobody shows this session any more"
-                raise ConnectionClosed(msg)
+                raise ConnectionClosed("nobody shows this session any more")
             await self._changed.wait()
 
     def _wake(self) -> None:

@@ -78,8 +78,7 @@ class Owners:
             with open(path, encoding="utf-8") as file:  # noqa: PTH123
                 lines = file.read().splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            msg = f"the file of owners {path!r} cannot be read: {error}"
-            raise MisuseError(msg) from error
+            raise MisuseError(f"the file of owners {path!r} cannot be read: {error}") from error
         for line in lines:
             try:
                 entry = json.loads(line)

@@ -132,6 +132,12 @@ class Registry:
         """The open session of whose sub-agents this is one; None: it is none's."""
         return next((each for each in self.sessions.values() if each.has_below(session_id)), None)
 
+    def agent_of(self, session_id: str) -> CodexAgent | None:
+        """Whose session it is, or whose sub-agent's; None for one that is not open."""
+        session_id = canonical_id(session_id)
+        session = self.sessions.get(session_id) or self.above(session_id)
+        return None if session is None else session.agent
+
     def left(self, client: Client) -> None:
         """A connection has ended: the sessions that it showed end, or are kept for a time."""
         for session in list(self.sessions.values()):

@@ -145,8 +145,7 @@ class TokenFile:
 
     def _check(self, found: os.stat_result) -> None:
         if not stat.S_ISREG(found.st_mode):
-            msg = f"the token file {self._path!r} is no regular file"
-            raise MisuseError(msg)
+            raise MisuseError(f"the token file {self._path!r} is no regular file")
         if found.st_mode & 0o077 or found.st_uid not in (0, os.geteuid()):
             msg = f"others can read the token file {self._path!r}: chmod 600 {self._path}"
             raise MisuseError(msg)
@@ -160,15 +159,13 @@ def _parsed(content: bytes, path: str) -> tuple[Token, ...]:
             continue
         where = f"line {number} of {path!r}"
         if len(words) > 3:
-            msg = f"{where} is not TOKEN, NAME TOKEN or NAME TOKEN TIME"
-            raise MisuseError(msg)
+            raise MisuseError(f"{where} is not TOKEN, NAME TOKEN or NAME TOKEN TIME")
         owner, token = (EVERYBODY, words[0]) if len(words) == 1 else (words[0], words[1])
         expires = _time(words[2], where) if len(words) > 2 else None
         tokens.append(Token(owner, _digest(_long_enough(token, where)), expires))
     if not tokens:
         made = "python -c 'import secrets; print(secrets.token_urlsafe(32))' makes one"
-        msg = f"the token file {path!r} has no token; {made}"
-        raise MisuseError(msg)
+        raise MisuseError(f"the token file {path!r} has no token; {made}")
     return tuple(tokens)
 
 
@@ -176,15 +173,13 @@ def _time(text: str, where: str) -> float:
     try:
         when = datetime.fromisoformat(text)
     except ValueError as error:
-        msg = f"{where}: {text!r} is no time like 2027-01-31T12:00:00Z"
-        raise MisuseError(msg) from error
+        raise MisuseError(f"{where}: {text!r} is no time like 2027-01-31T12:00:00Z") from error
     return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()
 
 
 def _long_enough(token: str, where: str) -> str:
     if len(token) < MIN_TOKEN:
-        msg = f"{where}: a token has at least {MIN_TOKEN} characters"
-        raise MisuseError(msg)
+        raise MisuseError(f"{where}: a token has at least {MIN_TOKEN} characters")
     return token
 
 

@@ -56,7 +56,7 @@ class Prompts:
         self._active: str | None = None
         self.stale: set[str] = set()
         """Turns whose prompt was given up: nothing of them is shown or asked any more."""
-        self._answered: dict[str, None] = {}
+        self.answered_turns: dict[str, None] = {}
         """Turns that have ended with their prompts answered, oldest first."""
 
     @property
@@ -89,7 +89,7 @@ class Prompts:
 
         Codex tells of an item that begins, or of a command that ends, as the turn ends, after it.
         """
-        if turn_id not in self._answered:
+        if turn_id not in self.answered_turns:
             return False
         return self._run is None or not self._run.is_turn(turn_id)
 
@@ -314,10 +314,10 @@ class Prompts:
 
     def _note_answered(self, *turn_ids: str) -> None:
         for turn_id in turn_ids:
-            self._answered.pop(turn_id, None)
-            self._answered[turn_id] = None
-        while len(self._answered) > MAX_ANSWERED:
-            del self._answered[next(iter(self._answered))]
+            self.answered_turns.pop(turn_id, None)
+            self.answered_turns[turn_id] = None
+        while len(self.answered_turns) > MAX_ANSWERED:
+            del self.answered_turns[next(iter(self.answered_turns))]
 
     def _name(self, prompt: QueuedPrompt) -> None:
         prompt.message_id = prompt.message_id or uuid4().hex

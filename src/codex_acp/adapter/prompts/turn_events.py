@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import object_at, text_at
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -19,48 +21,43 @@ _STOPPED: Final = frozenset({"idle", "systemError", "notLoaded"})
 
 def turn_of(params: JsonValue) -> str | None:
     """The turn that a notification is about, however ill it fits: ``turnId``, or ``turn.id``."""
-    if not isinstance(params, dict):
-        return None
-    turn_id = params.get("turnId")
-    if isinstance(turn_id, str) and turn_id:
-        return turn_id
-    return _text(_member(params, "turn").get("id"))
+    return text_at(params, "turnId") or text_at(params, "turn", "id")
 
 
 def item_of(params: JsonValue) -> str | None:
     """The id of the item that an item's notification is about."""
-    return _text(_member(params, "item").get("id"))
+    return text_at(params, "item", "id")
 
 
 def _turn_started(prompts: Prompts, params: JsonValue) -> None:
     turn_id = turn_of(params)
-    turn = _member(params, "turn")
+    turn = object_at(params, "turn")
     if turn_id is not None:
         # Codex 0.147 does not tell of which turn one is a part: then it is of the one that runs.
-        root_id = _text(turn["rootTurnId"]) if "rootTurnId" in turn else prompts.running_turn
+        root_id = text_at(turn, "rootTurnId") if "rootTurnId" in turn else prompts.running_turn
         prompts.turn_began(turn_id, root_id)
 
 
 def _item_started(prompts: Prompts, params: JsonValue) -> None:
-    item, turn_id = _member(params, "item"), turn_of(params)
+    item, turn_id = object_at(params, "item"), turn_of(params)
     if item.get("type") == "userMessage":
-        message_id = _text(item.get("clientId"))
+        message_id = text_at(item, "clientId")
         if message_id is not None and turn_id is not None:
             prompts.message_read(message_id, turn_id)
     elif item.get("type") == "commandExecution":
-        item_id = _text(item.get("id"))
+        item_id = text_at(item, "id")
         if item_id is not None:
             prompts.command_began(item_id)
 
 
 def _item_completed(prompts: Prompts, params: JsonValue) -> None:
-    item_id = _text(_member(params, "item").get("id"))
+    item_id = item_of(params)
     if item_id is not None:
         prompts.command_ended(item_id)
 
 
 def _status_changed(prompts: Prompts, params: JsonValue) -> None:
-    if _text(_member(params, "status").get("type")) in _STOPPED:
+    if text_at(params, "status", "type") in _STOPPED:
         prompts.thread_stopped()
 
 
@@ -77,12 +74,3 @@ TURN_EVENTS: Final[Mapping[str, Callable[[Prompts, JsonValue], None]]] = {
     "thread/closed": _closed,
 }
 """By method; ``turn/completed`` is not here: it has to be shown before it counts."""
-
-
-def _member(params: JsonValue, name: str) -> Mapping[str, JsonValue]:
-    value = params.get(name) if isinstance(params, dict) else None
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: JsonValue) -> str | None:
-    return value if isinstance(value, str) else None

@@ -168,11 +168,10 @@ class AppServer:
         wait = self._restarts.seconds_to_wait(monotonic())
         if wait:
             limit = self._restarts.limit
-            message = (
+            raise LaunchError(
                 f"Codex has ended {limit.count} times within {limit.seconds:g} s; it is started "
                 f"again in {math.ceil(wait)} s at the earliest. The last time: {self._end.reason}"
             )
-            raise LaunchError(message)
         return spawn_app_server(self.options, on_stderr_line=_log_stderr)
 
     def _refused(self, refused: RefusedRequest) -> None:

@@ -80,9 +80,12 @@ class SessionArchive:
         return UnarchiveSessionResponse()
 
     async def status(self, request: v1.SessionStatusRequest) -> SessionStatusResponse:
-        """``session/status``: changes nothing. Raises RpcError: -32002, -32603."""
+        """``session/status``: changes nothing. Raises RpcError: -32002, -32603.
+
+        A sub-agent's session is open as long as the one above it.
+        """
         session_id = canonical_id(request.session_id)
-        if session_id in self._sessions:
+        if session_id in self._sessions or self._sessions.has_below(session_id):
             return SessionStatusResponse(status="open")
         codex = await self._opener.codex()
         if not await exists(codex, session_id):
@@ -100,5 +103,4 @@ class SessionArchive:
                 raise unknown_session(session_id, error.message) from error
             if is_archived(thread) != archived:
                 what = "archive the session" if archived else "take the session out of the archive"
-                failed = f"Codex could not {what}"
-                raise refused_call(failed, error) from error
+                raise refused_call(f"Codex could not {what}", error) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from codex_acp._json import list_at
 from codex_acp.errors import ErrorReply, RpcError, TransportError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, METHOD_NOT_FOUND
 
@@ -29,8 +30,7 @@ async def check_directories(codex: AppServerConnection, params: Mapping[str, Jso
 
 def _none_here(params: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
     """The field and the path of each that is no directory on this machine."""
-    roots = params.get("runtimeWorkspaceRoots")
-    more = roots[1:] if isinstance(roots, list) else []
+    more = list_at(params, "runtimeWorkspaceRoots")[1:]
     given = [("cwd", params.get("cwd")), *(("additionalDirectories", path) for path in more)]
     return [(where, p) for where, p in given if isinstance(p, str) and not os.path.isdir(p)]  # noqa: PTH112 - no pathlib before a session is open
 

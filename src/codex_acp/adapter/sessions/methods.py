@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from codex_acp._json import list_at, text_at
 from codex_acp.acp._generated.v1.models import (
     CloseSessionResponse,
     DeleteSessionResponse,
@@ -137,12 +138,9 @@ class SessionMethods:
             if request.cursor is not None:  # all else that is asked is our own
                 raise RpcError(INVALID_PARAMS, f"cursor: {error.message}") from error
             raise refused_call("Codex could not list the sessions", error) from error
-        threads = result.get("data") if isinstance(result, dict) else None
-        listed = threads if isinstance(threads, list) else []
-        found = [_listed(thread, archived=page.archived) for thread in listed]
+        found = [_listed(thread, archived=page.archived) for thread in list_at(result, "data")]
         response = ListSessionsResponse(sessions=[info for info in found if info is not None])
-        said = result.get("nextCursor") if isinstance(result, dict) else None
-        cursor = page.next(said if isinstance(said, str) else None)
+        cursor = page.next(text_at(result, "nextCursor"))
         if cursor is not None:
             response.next_cursor = cursor
         return response

@@ -27,7 +27,6 @@ from codex_acp.mapping.calls.tool_calls import announce, approval_settled, call_
 from codex_acp.mapping.events.session_events import PromptTaken, TextChunk
 from codex_acp.mapping.messages.lines import said
 from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop, end_of_turn
-from codex_acp.mapping.session.sub_agents import NAMING
 from codex_acp.mapping.session.usage import turn_usage
 from codex_acp.mapping.state import SessionState
 
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """A thread on one app-server, as a sink of its notifications once it is told to `follow`.
+    """A thread on one app-server, whose notifications it hears once it is told to `follow`.
 
     ``spawn`` starts a task that may outlive a request. ``on_cancel`` settles what is asked of the
     person, ``may_have`` is for its `SubAgents`. ``state`` is what the mapping remembers of a
@@ -79,7 +78,8 @@ class Session:
         self._on_cancel = on_cancel
         self._outflow = outflow
         self._state = state or SessionState(features or ClientFeatures())
-        self._thread = ShownThread(codex, self._state, self)
+        self.thread = ShownThread(codex, session_id, self._state, self)
+        """What hears its notifications."""
         self.activity = SessionActivity(self._tell_activity)
         self.sub_agents = SubAgents(
             session_id, codex, outflow, self._state, say=self.say, may_note=self._prompt_runs,
@@ -88,7 +88,9 @@ class Session:
         self._used_before: TokenUsageBreakdown | None = None
         self._calls = TurnCalls(codex, session_id)
         self.prompts = Prompts(self._calls, self, spawn)
-        self._stale = self.prompts.stale
+        self._stale, self._answered = self.prompts.stale, self.prompts.answered_turns
+        self.read_ended = self.prompts.heard
+        """See `ThreadOwner`."""
 
     # What the client asks for.
 
@@ -169,23 +171,20 @@ class Session:
 
     def detach(self) -> None:
         """Hear and send nothing more of the thread."""
-        self._codex.unsubscribe(self.id, self)
-        self._thread.drop()
+        self.thread.drop()
         self.sub_agents.detach()
 
     def follow(self, held: HeldNotifications | None) -> None:
         """Hear what was held of the thread, then what comes from now on, and the end of all."""
-        if held is not None:
-            held.hand_over(self)
-        self._codex.subscribe(self.id, self)
+        self.thread.follow(held)
 
     def move(self, codex: AppServerConnection, on_cancel: Callable[[], None] | None = None) -> None:
         """Go on with the same thread on another app-server, on which it has been resumed.
 
         It hears nothing of it until it is told to `follow`.
         """
-        self._codex.unsubscribe(self.id, self)
-        self._codex = self._calls.codex = self._thread.codex = codex
+        self.thread.leave()
+        self._codex = self._calls.codex = self.thread.codex = codex
         self.sub_agents.move(codex)
         self._on_cancel = on_cancel
         self.lost = None
@@ -267,7 +266,7 @@ class Session:
 
     def turn_over(self, run: PromptRun, end: PromptEnd, *, goes_on: bool) -> None:
         """See `PromptHost`: nothing stays open, and the person learns why it has ended."""
-        self._thread.close_open()
+        self.thread.close_open()
         if isinstance(end, PromptStop) and end.message:
             self._outflow.send(self.id, TextChunk(f"{run.turn_id}-end", end.message))
         used = turn_usage(self._used_before, self._state.total_usage)
@@ -296,7 +295,7 @@ class Session:
 
     async def caught_up(self) -> None:
         """See `SessionProtocol`."""
-        await self._thread.caught_up()
+        await self.thread.caught_up()
 
     def announce_tool_call(self, call: events.ToolCallAnnounced) -> None:
         """See `SessionProtocol`: the tool call comes before the question that refers to it."""
@@ -307,11 +306,11 @@ class Session:
     def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
         """See `SessionProtocol`."""
         how = {"accepted": accepted, "cancelled": self.cancelling}
-        self._thread.put(lambda: self.tell(approval_settled(self._state, tool_call_id, **how)))
+        self.thread.put(lambda: self.tell(approval_settled(self._state, tool_call_id, **how)))
 
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
         """See `SessionProtocol`."""
-        self._thread.put(
+        self.thread.put(
             lambda: self.tell(call_ended(self._state, tool_call_id, ended_well=ended_well))
         )
 
@@ -323,15 +322,13 @@ class Session:
 
     def say(self, text: str) -> None:
         """See `SessionProtocol`."""
-        self._thread.put(lambda: self._outflow.send(self.id, said(text)))
+        self.thread.put(lambda: self._outflow.send(self.id, said(text)))
 
     # What Codex reports.
 
-    def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`: in order, though the files of an edit may have to be read."""
-        if method in NAMING:  # at once: what a sub-agent does follows at once
-            self.sub_agents.hear(self.id, method, params)
-        self._thread.hear(method, params)
+    def heard_at_once(self, method: str, params: JsonValue) -> None:
+        """See `ThreadOwner`: what a sub-agent does follows at once."""
+        self.sub_agents.hear(self.id, method, params)
 
     def heard(self, method: str, params: JsonValue) -> None:
         """See `ThreadOwner`."""
@@ -358,19 +355,14 @@ class Session:
 
     def may_show_pieces(self, turn_id: str) -> bool:
         """See `ThreadOwner`."""
-        return not (turn_id in self._stale or self.prompts.answered(turn_id))
+        if turn_id in self._stale:
+            return False
+        return turn_id not in self._answered or not self.prompts.answered(turn_id)
 
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
-        self._thread.batch_ended()
-        self.prompts.heard()
-
-    def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink`: the thread is gone with its app-server."""
+    def thread_gone(self, error: TransportError | None) -> None:
+        """See `ThreadOwner`."""
         why = "it has ended" if error is None else str(error)
         self.lost = f"the Codex of this session is gone; start a new session ({why})"
-        self._thread.catch_up()
-        self._thread.close_open()
         self.prompts.lost(error)
 
     def turn_ended(self, turn: Turn) -> None:

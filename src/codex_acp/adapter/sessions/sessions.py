@@ -310,10 +310,13 @@ class Sessions:
 
         A thread that a model has only named may be opened: that takes it out of where it was named.
         """
-        thread_id = canonical_id(session_id)
-        root = self._root_of(thread_id)
-        if root is not None and root.sub_agents.has_started(thread_id):
+        if self.has_below(canonical_id(session_id)):
             raise sub_agent_session(session_id)
+
+    def has_below(self, thread_id: str) -> bool:
+        """Whether a thread is a sub-agent's that Codex has started in an open session."""
+        root = self._root_of(thread_id)
+        return root is not None and root.sub_agents.has_started(thread_id)
 
     def _may_have(self, session_id: str, thread_id: str) -> bool:
         """Whether a thread may be below a session: no client has opened it, and no other has it."""
@@ -360,7 +363,8 @@ class Sessions:
 
     def _sinks(self, connection: _Connection) -> list[NotificationSink]:
         opened = [each for each in self._open.values() if each.connection is connection]
-        return [sink for each in opened if (sink := each.session or each.held) is not None]
+        held = [each.held for each in opened if each.session is None and each.held is not None]
+        return [*(each.session.thread for each in opened if each.session is not None), *held]
 
     def _runner(
         self, codex: AppServerConnection, generation: int, items: Items

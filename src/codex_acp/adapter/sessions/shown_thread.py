@@ -27,9 +27,11 @@ from codex_acp.transcript.secrets import scrub_json, without_told
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from codex_acp.adapter.server.held_notifications import HeldNotifications
     from codex_acp.codex._generated.models import Turn
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
+    from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
@@ -59,6 +61,9 @@ WITHOUT_SECRETS: Final[dict[str, Callable[[JsonValue], JsonValue]]] = {
 class ThreadOwner(Protocol):
     """Whoever shows a thread."""
 
+    def heard_at_once(self, method: str, params: JsonValue) -> None:
+        """What is no piece of a text came, which may be shown later: it may name a sub-agent."""
+
     def heard(self, method: str, params: JsonValue) -> None:
         """Note what one of `TURN_EVENTS` means for turns, whether it is shown or not."""
 
@@ -77,27 +82,55 @@ class ThreadOwner(Protocol):
     def turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
         """The same of one whose end does not fit the schema."""
 
+    def read_ended(self) -> None:
+        """All that came in one read was heard, if any of it was of this thread."""
+
+    def thread_gone(self, error: TransportError | None) -> None:
+        """Its app-server is gone, and all that came of it was shown; None if it ended cleanly."""
+
 
 class ShownThread:
-    """``state`` is what the mapping remembers; it may go on from a replay."""
+    """A sink of its notifications, once it is told to `follow`.
 
-    def __init__(self, codex: AppServerConnection, state: SessionState, owner: ThreadOwner) -> None:
+    ``state`` is what the mapping remembers; it may go on from a replay.
+    """
+
+    def __init__(
+        self, codex: AppServerConnection, thread_id: str, state: SessionState, owner: ThreadOwner
+    ) -> None:
         self.codex = codex
         """The connection that the thread is on now."""
         self.state = state
+        self._id = thread_id
         self._owner = owner
         self._steps = OrderedSteps()
-        put = self._steps.put
-        self._pieces = JoinedPieces(partial(put, self._take), partial(put, self._take_pieces))
-        self.hear: Callable[[str, JsonValue], None] = self._pieces.hear
-        """A notification came; the files of an edit may have to be read before it is shown."""
+        self._pieces = JoinedPieces(self._hear, partial(self._steps.put, self._take_pieces))
+        self.on_notification: Callable[[str, JsonValue], None] = self._pieces.hear
+        """See `NotificationSink`: in order, though the files of an edit may have to be read."""
         self._timer = DueTimer(self._due_at, self._flush_due)
 
-    def batch_ended(self) -> None:
-        """All of one read came: updates were sent as it came, some may have to wait."""
+    def follow(self, held: HeldNotifications | None = None) -> None:
+        """Hear what was held of the thread, then what comes from now on, and the end of all."""
+        if held is not None:
+            held.hand_over(self)
+        self.codex.subscribe(self._id, self)
+
+    def leave(self) -> None:
+        """Hear nothing more of it."""
+        self.codex.unsubscribe(self._id, self)
+
+    def on_batch_end(self) -> None:
+        """See `NotificationSink`: updates were sent as it came, some may have to wait."""
         self._pieces.flush()
         if self.state.open_calls:
             self._timer.set()
+        self._owner.read_ended()
+
+    def on_closed(self, error: TransportError | None) -> None:
+        """See `NotificationSink`."""
+        self.catch_up()
+        self.close_open()
+        self._owner.thread_gone(error)
 
     def put(self, step: Callable[[], None]) -> None:
         """Do ``step`` behind all that came."""
@@ -115,7 +148,8 @@ class ShownThread:
         self._steps.catch_up()
 
     def drop(self) -> None:
-        """Show nothing more."""
+        """Hear and show nothing more."""
+        self.leave()
         self._steps.drop()
         self._timer.stop()
 
@@ -125,6 +159,10 @@ class ShownThread:
         self._owner.tell(close_open_calls(self.state))
         self._steps.forget_files()
         self.state.files = {}
+
+    def _hear(self, method: str, params: JsonValue) -> None:
+        self._owner.heard_at_once(method, params)
+        self._steps.put(self._take, method, params)
 
     def _take(self, method: str, params: JsonValue) -> None:
         """Show what the table says, and have noted what it means for turns."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from codex_acp._json import object_at
 from codex_acp.adapter.sessions.opening_errors import archived_session, unknown_session
 from codex_acp.errors import ErrorReply, TransportError
 
@@ -20,8 +21,7 @@ async def stored_thread(codex: AppServerConnection, session_id: str) -> dict[str
         result = await codex.call_raw("thread/read", {"threadId": session_id})
     except ErrorReply:
         return None
-    thread = result.get("thread") if isinstance(result, dict) else None
-    return thread if isinstance(thread, dict) else {}
+    return object_at(result, "thread")
 
 
 async def exists(codex: AppServerConnection, session_id: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codex_acp.adapter.sessions.loading import HistoryReader
-from codex_acp.adapter.sub_agents.sub_agents import MAX_SHOWN
+from codex_acp.adapter.sub_agents.sub_agents import MAX_SHOWN, MORE_THAN_SHOWN
 from codex_acp.codex._generated.models import (
     CollabAgentToolCallThreadItem,
     SubAgentActivityThreadItem,
@@ -40,6 +40,8 @@ class SubAgentHistories:
         self.agents: dict[str, SubAgent] = {}
         """All that the histories name, in order."""
         self._notes: dict[str, SubAgentNotes] = {}
+        self._more = False
+        """Whether the histories name more than are shown."""
 
     def learn(self, thread_id: str, item: ThreadItem) -> None:
         """An item of the session's thread, or of one below, is about to be shown."""
@@ -52,7 +54,11 @@ class SubAgentHistories:
                 known.title = known.title or agent.title
             elif not agent.started:
                 continue  # a model may have named any thread that is stored
-            elif agent.thread_id != self._session_id and len(self.agents) < MAX_SHOWN:
+            elif agent.thread_id == self._session_id:
+                continue
+            elif len(self.agents) == MAX_SHOWN:
+                self._more = True
+            else:
                 self.agents[agent.thread_id] = agent
                 if not self._client.subagents and thread_id == self._session_id:
                     self._notes[agent.call_id] = SubAgentNotes(agent.call_id)
@@ -68,10 +74,14 @@ class SubAgentHistories:
         while shown < len(self.agents):  # each may name more
             agent = list(self.agents.values())[shown]
             shown += 1
+            if agent.thread_id in codex.opened_threads:
+                continue  # it is a session of its own
             if self._client.subagents:
                 await self._show_session(codex, agent)
             else:
                 await self._show_notes(codex, agent)
+        if self._more:
+            self._outflow.send(self._session_id, said(MORE_THAN_SHOWN))
 
     async def _show_session(self, codex: AppServerConnection, agent: SubAgent) -> None:
         announced = SubAgentChanged(

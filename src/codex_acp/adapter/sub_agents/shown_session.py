@@ -69,9 +69,9 @@ class ShownSubAgent:
         self._outflow = outflow
         self._names = names
         self._ended = ended
-        self._thread = ShownThread(codex, state, self)
+        self._thread = ShownThread(codex, agent.thread_id, state, self)
         self._activity = SessionActivity(self._tell_activity)
-        codex.subscribe(agent.thread_id, self)
+        self._thread.follow()
 
     def announce(self) -> None:
         """See `SubAgentSink`: told in the session above."""
@@ -87,7 +87,6 @@ class ShownSubAgent:
 
     def detach(self) -> None:
         """See `SubAgentSink`."""
-        self._thread.codex.unsubscribe(self._agent.thread_id, self)
         self._thread.drop()
 
     def _tell_parent(self, event: SubAgentChanged) -> None:
@@ -108,6 +107,10 @@ class ShownSubAgent:
         self._ended()
 
     # ThreadOwner
+
+    def heard_at_once(self, method: str, params: JsonValue) -> None:
+        """See `ThreadOwner`."""
+        self._names(self._agent.thread_id, method, params)
 
     def heard(self, method: str, params: JsonValue) -> None:
         """See `ThreadOwner`."""
@@ -144,20 +147,10 @@ class ShownSubAgent:
         self._thread.close_open()
         self._ends(PromptFailure(INTERNAL_ERROR, message, {}))
 
-    # NotificationSink
+    def read_ended(self) -> None:
+        """See `ThreadOwner`: nothing waits for it."""
 
-    def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`."""
-        self._names(self._agent.thread_id, method, params)
-        self._thread.hear(method, params)
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
-        self._thread.batch_ended()
-
-    def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink`: what ran in it is gone with its app-server."""
-        self._thread.catch_up()
-        self._thread.close_open()
+    def thread_gone(self, error: TransportError | None) -> None:
+        """See `ThreadOwner`: what ran in it is gone with its app-server."""
         why = "it has ended" if error is None else str(error)
         self._ends(PromptFailure(INTERNAL_ERROR, f"the Codex of this session is gone: {why}", {}))

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 MAX_SHOWN: Final = 64
 """Of one session: Codex runs a handful at a time; a model that starts hundreds fills no client."""
 
+MORE_THAN_SHOWN: Final = f"What more than {MAX_SHOWN} sub-agents of this session do is not shown"
+
 
 class SubAgents:
     """``state`` is what the mapping remembers of the session, ``say`` tells its person a line.
@@ -146,7 +148,7 @@ class SubAgents:
             self._sinks[agent.thread_id].announce()
         elif not self._told_of_more:
             self._told_of_more = True
-            self._say(f"What more than {MAX_SHOWN} sub-agents of this session do is not shown")
+            self._say(MORE_THAN_SHOWN)
 
     def _more_of(self, known: SubAgent, agent: SubAgent) -> None:
         known.started = known.started or agent.started

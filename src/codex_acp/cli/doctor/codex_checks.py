@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import object_at, value_at
 from codex_acp.cli.doctor.finding import Finding, problem, warning
 
 if TYPE_CHECKING:
@@ -96,8 +97,7 @@ def _configuration(answers: Answers, values: list[str]) -> Iterator[Finding]:
 
 
 def _requirements(answers: Answers) -> Iterator[Finding]:
-    result = answers.results.get("requirements")
-    found = result.get("requirements") if isinstance(result, dict) else None
+    found = value_at(answers.results, "requirements", "requirements")
     if isinstance(found, dict):
         names = ", ".join(sorted(name for name, value in found.items() if value is not None))
         text = f"an administrator restricts Codex on this machine ({names or 'no setting'})"
@@ -112,9 +112,7 @@ def _account(
     if not (isinstance(account, dict) and account.get("requiresOpenaiAuth") is False):
         yield from login
         return
-    providers = config.get("model_providers")
-    about = providers.get(str(provider)) if isinstance(providers, dict) else None
-    variable = about.get("env_key") if isinstance(about, dict) else None
+    variable = value_at(config, "model_providers", str(provider), "env_key")
     name = f"the model provider {provider!r}"
     if isinstance(variable, str) and variable and not environ.get(variable):
         text = f"{name} takes its key from the variable {variable}, which is not set"
@@ -206,6 +204,4 @@ def login_findings(status: int, output: str, store: object) -> list[Finding]:
 
 
 def _config_of(answers: Answers) -> dict[str, JsonValue]:
-    result = answers.results.get("config")
-    config = result.get("config") if isinstance(result, dict) else None
-    return config if isinstance(config, dict) else {}
+    return object_at(answers.results, "config", "config")

@@ -9,6 +9,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import object_at
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
 from codex_acp.codex.connection.notification_router import NotificationSink
@@ -178,14 +179,9 @@ def _policies() -> dict[str, dict[str, JsonValue]]:
 
 def _servers_of(answers: Answers) -> list[str]:
     """The MCP servers that are to start."""
-    result = answers.results.get("config")
-    config = result.get("config") if isinstance(result, dict) else None
-    servers = config.get("mcp_servers") if isinstance(config, dict) else None
-    if not isinstance(servers, dict):
-        return []
     return [
         name
-        for name, server in servers.items()
+        for name, server in object_at(answers.results, "config", "config", "mcp_servers").items()
         if not (isinstance(server, dict) and server.get("enabled") is False)
     ]
 

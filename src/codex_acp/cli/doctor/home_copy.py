@@ -88,11 +88,9 @@ def read_regular(path: Path) -> bytes:
     try:
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode):
-            message = "it is no regular file"
-            raise ValueError(message)
+            raise ValueError("it is no regular file")
         if found.st_size > MAX_CONFIG:
-            message = f"it is larger than {MAX_CONFIG} bytes"
-            raise ValueError(message)
+            raise ValueError(f"it is larger than {MAX_CONFIG} bytes")
         return os.read(file, MAX_CONFIG)
     finally:
         os.close(file)

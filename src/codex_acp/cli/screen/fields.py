@@ -26,7 +26,9 @@ def heading(name: str, field: ElicitationPropertySchema, schema: ElicitationSche
     assert not isinstance(field, UnknownVariant)
     more = f": {field.description}" if field.description else ""
     needed = "" if name in (schema.required or ()) else " (may be left out)"
-    default = f" [{field.default}]" if field.default is not None else ""
+    default = ""
+    if field.default is not None:
+        default = f" [{', '.join(shown_value(schema, name, field.default))}]"
     return f"{field.title or name}{needed}{default}{more}"
 
 

@@ -105,8 +105,7 @@ def _words(known: tuple[str, ...], what: str) -> Callable[[str], list[str]]:
         words = [word.strip() for word in text.split(",")]
         for word in words:
             if word not in known:
-                message = f"{word!r} is no {what}; use {', '.join(known)}"
-                raise argparse.ArgumentTypeError(message)
+                raise argparse.ArgumentTypeError(f"{word!r} is no {what}; use {', '.join(known)}")
         return words
 
     return read

@@ -73,8 +73,7 @@ def write_page(out: str, text: str) -> None:
             raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        message = f"the page {out!r} cannot be written: {reason}"
-        raise MisuseError(message) from error
+        raise MisuseError(f"the page {out!r} cannot be written: {reason}") from error
 
 
 def _part(name: str) -> str:

@@ -71,8 +71,7 @@ def allow_commands(
     or has shell syntax in it.
     """
     if isinstance(commands, str):
-        message = f"allow_commands wants a collection of commands: [{commands!r}]"
-        raise MisuseError(message)
+        raise MisuseError(f"allow_commands wants a collection of commands: [{commands!r}]")
     named = frozenset(_named(command) for command in commands)
     return _AllowCommands(named, None if within is None else os.path.realpath(within))
 

@@ -278,8 +278,7 @@ def granted(approval: ApprovalRequest, grant: Grant) -> WireModel:
     Raises ValueError for a grant that was not offered.
     """
     if grant not in offered(approval).grants:
-        msg = f"{grant!r} was not offered for {approval.request.method}"
-        raise ValueError(msg)
+        raise ValueError(f"{grant!r} was not offered for {approval.request.method}")
     match approval:
         case CommandApproval():
             return models.CommandExecutionRequestApprovalResponse(decision=_decision(grant))

@@ -153,8 +153,7 @@ def ask(
     Raises MisuseError for a timeout that is not positive.
     """
     if timeout is not None and not timeout > 0:
-        message = f"a timeout must be a positive number of seconds, not {timeout!r}"
-        raise MisuseError(message)
+        raise MisuseError(f"a timeout must be a positive number of seconds, not {timeout!r}")
     return _Ask(callback, timeout)
 
 
@@ -193,8 +192,7 @@ def trust_mcp_servers(names: Collection[str], *, persist: bool = False) -> Polic
     Raises MisuseError for one string instead of a collection.
     """
     if isinstance(names, str):
-        message = f"trust_mcp_servers wants a collection of names: {{{names!r}}}"
-        raise MisuseError(message)
+        raise MisuseError(f"trust_mcp_servers wants a collection of names: {{{names!r}}}")
     return _TrustMcpServers(frozenset(names), persist)
 
 

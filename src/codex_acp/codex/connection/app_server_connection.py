@@ -117,8 +117,7 @@ class AppServerConnection(NotificationApi, CodexCalls):
         from codex_acp.codex.connection.handshake import note_version, user_agent_of
 
         if self._started:
-            message = "a CodexClient can be started only once; make a new one"
-            raise MisuseError(message)
+            raise MisuseError("a CodexClient can be started only once; make a new one")
         self._started = True
         try:
             self._connection.start(self)
@@ -136,11 +135,10 @@ class AppServerConnection(NotificationApi, CodexCalls):
         except BaseException as error:
             await self.aclose()
             if isinstance(error, TimeoutError) and timeout.expired():
-                message = (
+                raise TransportError(
                     f"{NAME} did not answer initialize within {HANDSHAKE_TIMEOUT_SECONDS:g} s; "
                     "is it a Codex app-server?"
-                )
-                raise TransportError(message) from None
+                ) from None
             raise
 
     async def aclose(self) -> None:

@@ -9,6 +9,7 @@ import logging
 import re
 from typing import TYPE_CHECKING, Final, cast
 
+from codex_acp._json import text_at
 from codex_acp._version import __version__
 from codex_acp.codex._generated.version import OLDEST_VERSION, SCHEMA_VERSION
 from codex_acp.errors import CodexTooOld
@@ -79,8 +80,7 @@ def initialize_params(
 
 def user_agent_of(answer: JsonValue) -> str | None:
     """What the server calls itself in its answer, read without a model; None: it does not say."""
-    user_agent = answer.get("userAgent") if isinstance(answer, dict) else None
-    return user_agent if isinstance(user_agent, str) else None
+    return text_at(answer, "userAgent")
 
 
 def note_version(user_agent: str) -> None:

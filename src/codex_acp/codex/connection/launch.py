@@ -62,8 +62,7 @@ class LaunchOptions:
         set_once(self, "cwd", None if cwd is None else os.fspath(cwd))
 
     def __setattr__(self, name: str, value: object) -> None:
-        message = f"LaunchOptions cannot be changed; make new ones to set {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"LaunchOptions cannot be changed; make new ones to set {name!r}")
 
     def __delattr__(self, name: str) -> None:
         self.__setattr__(name, None)
@@ -95,8 +94,7 @@ def spawn_app_server(
     options = LaunchOptions() if options is None else options
     binary = find_codex(options.codex)
     if options.cwd is not None and not os.path.isdir(options.cwd):  # noqa: PTH112 - no pathlib here
-        message = f"Codex cannot start in {options.cwd!r}: it is not a directory"
-        raise LaunchError(message)
+        raise LaunchError(f"Codex cannot start in {options.cwd!r}: it is not a directory")
     argv = [binary.path, "app-server", *options.args]
     env = _environment(binary, options.env)
     try:
@@ -131,11 +129,10 @@ def codex_version(path: str) -> str:
 
         said = plain_text((done.stderr or done.stdout).decode(errors="replace"))
         said = said.strip().partition("\n")[0]
-        message = (
+        raise LaunchError(
             f"{path!r} is not a Codex: --version gave status {done.returncode}, {said[:200]!r}; "
             "name another one with --codex PATH or the environment variable CODEX_PATH"
         )
-        raise LaunchError(message)
     return words[-1]
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import text_at
+
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
@@ -27,11 +29,8 @@ class OpenedThreads:
 
     def answered(self, method: str, result: JsonValue) -> None:
         """A call of this side has succeeded."""
-        if method not in _OPENING or not isinstance(result, dict):
-            return
-        thread = result.get("thread")
-        thread_id = thread.get("id") if isinstance(thread, dict) else None
-        if isinstance(thread_id, str):
+        thread_id = text_at(result, "thread", "id")
+        if method in _OPENING and thread_id is not None:
             self._opened.pop(thread_id, None)
             self._opened[thread_id] = None
             if len(self._opened) > MAX_OPENED:

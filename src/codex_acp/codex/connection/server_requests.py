@@ -93,8 +93,7 @@ class ServerRequests:
         rows = cast("Mapping[str, Callable[[Any], Awaitable[object]]]", handlers)
         unknown = sorted(set(rows) - set(SERVER_REQUESTS))
         if unknown:
-            message = f"schema {SCHEMA_VERSION} has no server request {', '.join(unknown)}"
-            raise MisuseError(message)
+            raise MisuseError(f"schema {SCHEMA_VERSION} has no server request {', '.join(unknown)}")
         self._handlers.update(rows)
 
     def handle_others(
@@ -260,8 +259,7 @@ def _encoded(method: str, result: object) -> EncodedJson:
     name = SERVER_REQUESTS[method].result
     wanted = None if name is None else MODELS.resolve(name)
     if wanted is None or not isinstance(result, wanted):
-        message = f"a handler of {method} must return {name}, not {type(result).__name__}"
-        raise TypeError(message)
+        raise TypeError(f"a handler of {method} must return {name}, not {type(result).__name__}")
     from codex_acp.wire.codec import encode
 
     return encode(result)

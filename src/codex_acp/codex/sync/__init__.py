@@ -86,8 +86,7 @@ class Codex(LoopCalls):
         from codex_acp.codex.sync.loop_thread import LoopThread
 
         if self._entered:
-            message = "a Codex can be entered only once; make a new one"
-            raise MisuseError(message)
+            raise MisuseError("a Codex can be entered only once; make a new one")
         self._entered = True
         self._loop = LoopThread("codex_acp.codex.sync")
         try:

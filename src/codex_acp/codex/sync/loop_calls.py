@@ -27,6 +27,5 @@ class LoopCalls:
         outside the ``with``. Ctrl-C cancels it, waits until that is done, and raises.
         """
         if self._loop is None:
-            message = "use the Codex in a with statement"
-            raise MisuseError(message)
+            raise MisuseError("use the Codex in a with statement")
         return self._loop.call(partial(function, *args))

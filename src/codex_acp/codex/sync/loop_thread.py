@@ -55,8 +55,7 @@ class LoopThread:
         except CancelledError:
             if not answer.cancelled():
                 raise
-            message = "it was closed while this call waited"
-            raise ConnectionClosed(message) from None
+            raise ConnectionClosed("it was closed while this call waited") from None
         except BaseException:
             if not answer.done():
                 self._do(call.cancel)

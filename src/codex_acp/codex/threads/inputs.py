@@ -38,8 +38,7 @@ def user_input(given: Input) -> list[UserInput]:
     """The parts as Codex takes them. Raises MisuseError for what is none, or if there are none."""
     parts = list(given) if isinstance(given, list | tuple) else [given]
     if not parts:
-        message = "a turn needs something to begin with: a text or an image"
-        raise MisuseError(message)
+        raise MisuseError("a turn needs something to begin with: a text or an image")
     return [_part(part) for part in parts]
 
 
@@ -69,8 +68,7 @@ def skill(path: str | os.PathLike[str], *, name: str | None = None) -> UserInput
     if os.path.isdir(file):  # noqa: PTH112
         file = os.path.join(file, _SKILL_FILE)  # noqa: PTH118
     if not os.path.isfile(file):  # noqa: PTH113
-        message = f"there is no skill {file!r}; give its directory or its {_SKILL_FILE}"
-        raise MisuseError(message)
+        raise MisuseError(f"there is no skill {file!r}; give its directory or its {_SKILL_FILE}")
     return models.SkillUserInput(name=name or os.path.basename(os.path.dirname(file)), path=file)  # noqa: PTH119, PTH120
 
 
@@ -97,8 +95,7 @@ def _image(
         return models.UrlImageUserInput(url=source)
     path = os.path.abspath(os.fspath(source))  # noqa: PTH100 - a plain string is wanted
     if not os.path.isfile(path):  # noqa: PTH113
-        message = f"there is no image file {path!r}"
-        raise MisuseError(message)
+        raise MisuseError(f"there is no image file {path!r}")
     return models.LocalImageUserInput(path=path)
 
 

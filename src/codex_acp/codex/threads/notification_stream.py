@@ -45,8 +45,7 @@ class NotificationStream:
         limit: int = DEFAULT_LIMIT,
     ) -> None:
         if limit < 1:
-            message = f"the limit of a stream must be at least 1, not {limit}"
-            raise MisuseError(message)
+            raise MisuseError(f"the limit of a stream must be at least 1, not {limit}")
         self._client = client
         self._thread_id = thread_id
         self._limit = limit

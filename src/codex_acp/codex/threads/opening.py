@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from codex_acp._json import list_at, object_at
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
@@ -56,7 +58,7 @@ def opening(params: Mapping[str, JsonValue], read: JsonValue) -> Opening:
     While nothing is known of the configuration (``read`` is None), what is not given is read-only.
     """
     params = dict(params)
-    given = _object(params.get("config"))
+    given = object_at(params, "config")
     mode, profile = _text(params, "sandbox"), _text(params, "permissions")
     if mode is None and profile is None:
         mode, profile = _choice(given) or configured_choice(read)
@@ -69,9 +71,8 @@ def opening(params: Mapping[str, JsonValue], read: JsonValue) -> Opening:
     if profile is not None:
         return Opening(params, {"permissions": profile})
     assert mode is not None
-    table = _object(_object(_object(read).get("config")).get(TABLE)) | _table(given)
-    roots = params.get("runtimeWorkspaceRoots")
-    more = roots if isinstance(roots, list) else []
+    table = object_at(read, "config", TABLE) | _table(given)
+    more = list_at(params, "runtimeWorkspaceRoots")
     policy = sandbox_policy(mode, table, [root for root in more if root != params.get("cwd")])
     return Opening(params, {"sandboxPolicy": policy})
 
@@ -84,7 +85,7 @@ def configured_choice(read: JsonValue) -> tuple[str | None, str | None]:
     for config in _layers(read):
         if choice := _choice(config):
             return choice
-    return _choice(_object(_object(read).get("config"))) or (None, None)
+    return _choice(object_at(read, "config")) or (None, None)
 
 
 def sandbox_policy(mode: str, table: JsonObject, roots: list[JsonValue]) -> JsonObject:
@@ -97,10 +98,11 @@ def sandbox_policy(mode: str, table: JsonObject, roots: list[JsonValue]) -> Json
     if mode != "workspace-write":
         first, *rest = mode.split("-")
         return {"type": first + "".join(word.capitalize() for word in rest)}
-    own = table.get("writable_roots")
     return {
         "type": "workspaceWrite",
-        "writableRoots": [*dict.fromkeys([*map(str, _list(own)), *map(str, roots)])],
+        "writableRoots": [
+            *dict.fromkeys([*map(str, list_at(table, "writable_roots")), *map(str, roots)])
+        ],
         "networkAccess": table.get("network_access") is True,
         "excludeTmpdirEnvVar": table.get("exclude_tmpdir_env_var") is True,
         "excludeSlashTmp": table.get("exclude_slash_tmp") is True,
@@ -109,15 +111,15 @@ def sandbox_policy(mode: str, table: JsonObject, roots: list[JsonValue]) -> Json
 
 def trusting(params: Mapping[str, JsonValue], *directories: str) -> JsonObject:
     """The same params for a thread that trusts these directories; Codex writes nothing then."""
-    config = dict(_object(params.get("config")))
+    config = dict(object_at(params, "config"))
     trusted: JsonObject = {each: {"trust_level": "trusted"} for each in directories}
-    config["projects"] = _object(config.get("projects")) | trusted
+    config["projects"] = object_at(config, "projects") | trusted
     return {**params, "config": config}
 
 
 def with_settings(answer: JsonValue, settings: JsonValue) -> JsonValue:
     """The answer of ``thread/start``, as it is once Codex has reported these settings."""
-    new = _object(settings)
+    new = object_at(settings)
     if not isinstance(answer, dict) or not new:
         return answer
     same = ("activePermissionProfile", "approvalPolicy", "approvalsReviewer")
@@ -127,16 +129,16 @@ def with_settings(answer: JsonValue, settings: JsonValue) -> JsonValue:
 
 def left_out(read: JsonValue) -> Iterator[tuple[str, JsonObject]]:
     """Folders of a directory's own configuration that Codex leaves out, and what is set there."""
-    for layer in _list(_object(read).get("layers")):
-        entry = _object(layer)
-        folder = _text(_object(entry.get("name")), "dotCodexFolder")
+    for layer in list_at(read, "layers"):
+        entry = object_at(layer)
+        folder = _text(object_at(entry, "name"), "dotCodexFolder")
         if folder is not None and entry.get("disabledReason"):
-            yield folder, _object(entry.get("config"))
+            yield folder, object_at(entry, "config")
 
 
 def brought(config: JsonObject, files: Collection[str]) -> list[str]:
     """What a ``.codex`` folder brings, in words; ``files`` are the names in it."""
-    servers = len(_object(config.get("mcp_servers")))
+    servers = len(object_at(config, "mcp_servers"))
     found = [f"{servers} MCP server{'s' * (servers > 1)}"] if servers else []
     if "hooks" in config or "hooks.json" in files:
         found.append("hooks")
@@ -149,10 +151,10 @@ def brought(config: JsonObject, files: Collection[str]) -> list[str]:
 
 def _layers(read: JsonValue) -> Iterator[JsonObject]:
     """What each layer of the configuration sets, the highest first, without those left out."""
-    for layer in _list(_object(read).get("layers")):
-        entry = _object(layer)
+    for layer in list_at(read, "layers"):
+        entry = object_at(layer)
         if not entry.get("disabledReason"):
-            yield _object(entry.get("config"))
+            yield object_at(entry, "config")
 
 
 def _choice(config: JsonObject) -> tuple[str | None, str | None] | None:
@@ -166,15 +168,7 @@ def _table(given: JsonObject) -> JsonObject:
     """The table as the thread's own settings have it, also by dotted names."""
     dotted = f"{TABLE}."
     flat = {key.removeprefix(dotted): v for key, v in given.items() if key.startswith(dotted)}
-    return _object(given.get(TABLE)) | flat
-
-
-def _object(value: JsonValue) -> JsonObject:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: JsonValue) -> list[JsonValue]:
-    return value if isinstance(value, list) else []
+    return object_at(given, TABLE) | flat
 
 
 def _text(source: Mapping[str, JsonValue], name: str) -> str | None:

@@ -149,8 +149,7 @@ def refuse_unknown(options: Iterable[str], known: Collection[str]) -> None:
 
             meant = get_close_matches(name, known, 1) or [w for w in known if w in name]
             hint = f"did you mean {meant[0]!r}?" if meant else f"use one of {', '.join(known)}"
-            message = f"there is no option {name!r}; {hint}"
-            raise UnknownOption(message)
+            raise UnknownOption(f"there is no option {name!r}; {hint}")
 
 
 def wire_name(name: str) -> str:

@@ -37,8 +37,7 @@ class OutputType(Generic[T]):
             schema = self._adapter.json_schema()
         except (PydanticSchemaGenerationError, PydanticUserError) as error:
             reason = str(error).split("\n", 1)[0]
-            message = f"{self.name} cannot be an output type: {reason}"
-            raise MisuseError(message) from error
+            raise MisuseError(f"{self.name} cannot be an output type: {reason}") from error
         self.schema = strict_schema(schema, self.name)
 
     def read(self, result: RunResult[None]) -> T:
@@ -115,11 +114,10 @@ class _Strict:
 
     def _close(self, part: dict[str, Any], path: str) -> None:
         if part.get("additionalProperties", False) is not False or "patternProperties" in part:
-            message = (
+            raise MisuseError(
                 f"{self._name} cannot be an output type: {path or 'it'} may have any property; "
                 "give it fields, or make it a list of pairs"
             )
-            raise MisuseError(message)
         properties = part.get("properties", {})
         part["properties"] = {
             key: self.of(member, f"{path}.{key}".lstrip(".")) for key, member in properties.items()

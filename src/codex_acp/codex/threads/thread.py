@@ -82,8 +82,7 @@ class Thread:
         """
         if self._settings is None:
             if self._opened_by is None:
-                message = f"thread {self.id} was not loaded here; resume() it first"
-                raise MisuseError(message)
+                raise MisuseError(f"thread {self.id} was not loaded here; resume() it first")
             self._settings = self._client.decode_result(*self._opened_by)
         return cast("Settings", self._settings)
 
@@ -121,6 +120,8 @@ class Thread:
         ``output_type`` (a pydantic model, a dataclass, a TypedDict) the model must answer in that
         shape, and ``result.output`` is such a value. ``silent_after`` is in seconds: a turn of
         which nothing is heard for so long is interrupted. Cancelling this interrupts the turn.
+        ``options`` are ``model``, ``effort``, ``cwd``, ``approval_policy`` and the others of
+        ``codex_acp.codex.threads.options.TurnOptions``; they hold from this turn on.
 
         Raises TurnFailed, TurnInterrupted, TurnSilent or OutputInvalid, each with the ``result``
         so far; ProcessExited or ConnectionClosed if the app-server is lost; MisuseError for

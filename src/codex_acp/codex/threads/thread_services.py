@@ -11,6 +11,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from codex_acp._json import text_at, value_at
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.threads.opening import trusting, with_settings
 from codex_acp.codex.threads.options import ForkOptions, ResumeOptions, params_of
@@ -93,12 +94,10 @@ class ThreadServices:
         """Open a thread, and give it ``restore`` before its first turn."""
         tools = tuple(tools)
         answer = await self.client.call_raw(method, dict(params), settled=False)
-        info = answer.get("thread") if isinstance(answer, dict) else None
-        thread_id = info.get("id") if isinstance(info, dict) else None
-        if not isinstance(thread_id, str):
+        info, thread_id = value_at(answer, "thread"), text_at(answer, "thread", "id")
+        if thread_id is None:
             self.client.decode_result(method, answer)  # says what does not fit
-            what = f"the result of {method}"
-            raise InvalidPayload(what, ("thread.id: it is missing",))
+            raise InvalidPayload(f"the result of {method}", ("thread.id: it is missing",))
         if restore is not None:
             answer = await self._restored(thread_id, answer, restore)
         self.client.thread_settled(method, answer)

@@ -50,6 +50,10 @@ class Threads:
     ) -> Thread:
         """A new thread, ready for a turn. What is not given is as Codex is configured.
 
+        ``options`` are ``cwd``, ``model``, ``sandbox`` (``"read-only"``, ``"workspace-write"``,
+        ``"danger-full-access"``), ``approval_policy`` (``"on-request"``, ``"never"``), ``config``
+        and the others of ``codex_acp.codex.threads.options.StartOptions``.
+
         Nothing of the directory ``cwd`` is run, and nothing is written to the configuration: what
         it brings of its own in ``.codex`` (MCP servers, hooks, settings) is used if the user has
         trusted it, or with ``trust`` in this thread alone. The trust is in the repository around

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from codex_acp._json import value_at
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.threads.tools import failure, tool
 from codex_acp.errors import MisuseError
@@ -94,8 +95,7 @@ class ToolCalls(NotificationSink):
             request_id = params.get("requestId")
             self._end([k for k in self._running if k == (type(request_id), request_id)])
         elif method == "turn/completed":
-            turn = params.get("turn")
-            turn_id = turn.get("id") if isinstance(turn, dict) else None
+            turn_id = value_at(params, "turn", "id")
             self._end([k for k, running in self._running.items() if running.turn_id == turn_id])
         elif method in ("thread/closed", "thread/deleted"):
             thread_id = params.get("threadId")

@@ -63,8 +63,7 @@ class Tool:
             message = f"{self.name!r} is no name for a tool: letters, digits, _ and -, at most 64"
             raise MisuseError(message)
         if timeout is not None and not timeout > 0:
-            message = f"a timeout must be a positive number of seconds, not {timeout!r}"
-            raise MisuseError(message)
+            raise MisuseError(f"a timeout must be a positive number of seconds, not {timeout!r}")
         self.timeout = timeout
         """Seconds that a call may take; None for no limit."""
         self.description = inspect.getdoc(function) or "" if description is None else description
@@ -141,8 +140,7 @@ def _arguments_of(function: Callable[..., object], name: str) -> TypeAdapter[Any
             message = f"the parameter {parameter} of the tool {name} cannot be given by its name"
             raise MisuseError(message)
         if parameter.annotation is parameter.empty:
-            message = f"the parameter {parameter} of the tool {name} has no annotation"
-            raise MisuseError(message)
+            raise MisuseError(f"the parameter {parameter} of the tool {name} has no annotation")
 
     @functools.wraps(named)
     def bound(**arguments: Any) -> dict[str, Any]:

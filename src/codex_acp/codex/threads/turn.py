@@ -84,8 +84,7 @@ class Turn(Generic[T]):
     def id(self) -> str:
         """The turn's id. Raises MisuseError before it was entered."""
         if self._id is None:
-            message = "the turn has not begun; use it with `async with`"
-            raise MisuseError(message)
+            raise MisuseError("the turn has not begun; use it with `async with`")
         return self._id
 
     @property
@@ -96,8 +95,7 @@ class Turn(Generic[T]):
     async def __aenter__(self) -> Self:
         """Start the turn. Cancelling this interrupts what may have been started."""
         if self._stream is not None or self._left:
-            message = "a Turn can be used only once; make a new one"
-            raise MisuseError(message)
+            raise MisuseError("a Turn can be used only once; make a new one")
         self._stream = NotificationStream(self._client, self.thread_id)
         self._marks = TurnMarks(self._client, self.thread_id)
         try:
@@ -145,8 +143,7 @@ class Turn(Generic[T]):
                 )
         result = self.so_far
         if self._record.ended is None:
-            message = "the turn was left before its end; nobody hears what became of it"
-            raise MisuseError(message)
+            raise MisuseError("the turn was left before its end; nobody hears what became of it")
         if result.status == "failed":
             raise TurnFailed(result)
         if result.status != "completed":
@@ -247,8 +244,7 @@ class Turn(Generic[T]):
             return turn_id or ""
         await marks.wait_for(lambda: bool(marks.begun))
         if not marks.begun:
-            message = "the connection to codex app-server ended before the turn began"
-            raise ConnectionClosed(message)
+            raise ConnectionClosed("the connection to codex app-server ended before the turn began")
         return marks.begun[0]
 
     async def _next(self) -> ServerNotification | None:

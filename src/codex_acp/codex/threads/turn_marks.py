@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from codex_acp._json import text_at
 from codex_acp.codex.connection.notification_router import NotificationSink
 
 if TYPE_CHECKING:
@@ -47,11 +48,8 @@ class TurnMarks(NotificationSink):
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         """See `NotificationSink`."""
-        if method not in ("turn/started", "turn/completed") or not isinstance(params, dict):
-            return
-        turn = params.get("turn")
-        turn_id = turn.get("id") if isinstance(turn, dict) else None
-        if not isinstance(turn_id, str):
+        turn_id = text_at(params, "turn", "id")
+        if method not in ("turn/started", "turn/completed") or turn_id is None:
             return
         if method == "turn/started":
             self.begun.append(turn_id)

@@ -71,8 +71,7 @@ class TurnWatchdog(NotificationSink):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if not after > 0:
-            message = f"a turn cannot be silent after {after!r} s; give a positive time"
-            raise MisuseError(message)
+            raise MisuseError(f"a turn cannot be silent after {after!r} s; give a positive time")
         self._client = client
         self._after = after
         self._report = report

@@ -84,8 +84,7 @@ class RayEngine:
         if tasks_per_worker < 1:
             raise MisuseError("tasks_per_worker is at least 1")
         if importlib.util.find_spec("ray") is None:
-            msg = "the engine ray needs Ray: pip install 'codex-acp-sdk[ray]'"
-            raise EngineNotInstalled(msg)
+            raise EngineNotInstalled("the engine ray needs Ray: pip install 'codex-acp-sdk[ray]'")
         self._address = address
         self._needs: dict[str, float] = {"CPU": num_cpus, **(resources or {})}
         if memory is not None:
@@ -117,8 +116,7 @@ class RayEngine:
         workers = sum(self._workers_of(node) for node in ray.nodes() if node.get("Alive"))
         if not workers:
             needs = ", ".join(f"{name}: {value:g}" for name, value in self._needs.items())
-            msg = f"no node of the cluster has what a worker needs ({needs})"
-            raise EngineError(msg)
+            raise EngineError(f"no node of the cluster has what a worker needs ({needs})")
         return workers * self._tasks_per_worker
 
     async def run(self, job: Job, post: Post) -> Report:
@@ -218,8 +216,7 @@ class RayEngine:
         try:
             while True:
                 if self._failed_starts >= MOST_FAILED_STARTS:
-                    msg = f"no worker could be started: {self._last_failure}"
-                    raise EngineError(msg)
+                    raise EngineError(f"no worker could be started: {self._last_failure}")
                 usable = [a for a in self._actors if a.ready and a.dead is None]
                 actor = min(usable, key=lambda a: a.active, default=None)
                 if actor is not None and actor.active < self._tasks_per_worker:
@@ -289,8 +286,7 @@ class RayEngine:
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            msg = f"the worker {actor.name} is lost: {_first_line(error)}"
-            raise WorkerLost(msg) from error
+            raise WorkerLost(f"the worker {actor.name} is lost: {_first_line(error)}") from error
 
     async def _cancel(self, actor: _Actor, attempt_id: str) -> None:
         """End it there; a worker that does not is killed, with all it runs."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from codex_acp._json import value_at
+
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
@@ -98,7 +100,7 @@ def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
             "description": "Runs Codex's own login in a terminal",
         }
         methods.append(codex_login | run(LOGIN_ARGS))
-    if _says_true(capabilities, "auth", "_meta", GATEWAY):
+    if value_at(capabilities, "auth", "_meta", GATEWAY) is True:
         protocol: JsonValue = {"protocol": "openai", "restartRequired": "false"}
         gateway: dict[str, JsonValue] = {
             "id": GATEWAY,
@@ -108,12 +110,6 @@ def auth_methods(capabilities: JsonValue, ways: LoginWays) -> list[JsonValue]:
         }
         methods.append(gateway)
     return methods
-
-
-def _says_true(said: JsonValue, *path: str) -> bool:
-    for name in path:
-        said = said.get(name) if isinstance(said, dict) else None
-    return said is True
 
 
 def _typed(args: tuple[str, ...]) -> dict[str, JsonValue]:
@@ -130,17 +126,14 @@ def _told(command: tuple[str, ...], args: tuple[str, ...]) -> dict[str, JsonValu
 
 def _pages(capabilities: JsonValue) -> bool:
     """``elicitation.url`` is advertised by any object."""
-    elicitation = capabilities.get("elicitation") if isinstance(capabilities, dict) else None
-    return isinstance(elicitation, dict) and isinstance(elicitation.get("url"), dict)
+    return isinstance(value_at(capabilities, "elicitation", "url"), dict)
 
 
 def _terminal(capabilities: JsonValue) -> bool:
     """``auth.terminal`` is true."""
-    auth = capabilities.get("auth") if isinstance(capabilities, dict) else None
-    return isinstance(auth, dict) and auth.get("terminal") is True
+    return value_at(capabilities, "auth", "terminal") is True
 
 
 def _meta_marker(capabilities: JsonValue) -> bool:
     """``_meta["terminal-auth"]`` is true."""
-    meta = capabilities.get("_meta") if isinstance(capabilities, dict) else None
-    return isinstance(meta, dict) and meta.get(TERMINAL_AUTH) is True
+    return value_at(capabilities, "_meta", TERMINAL_AUTH) is True

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from codex_acp._json import object_at
 from codex_acp.mapping.config.values import (
     STANDARD_TIER,
-    object_of,
     reviewer_of,
     sandbox_of,
     text_of,
@@ -47,8 +47,8 @@ def _meets(settings: Settings, name: str, value: JsonValue) -> bool:
         case "sandboxPolicy":
             return access.profile is None and access.sandbox == sandbox_of(value)
         case "collaborationMode":
-            mode = object_of(value)
-            effort = object_of(mode.get("settings")).get("reasoning_effort")
+            mode = object_at(value)
+            effort = object_at(mode, "settings").get("reasoning_effort")
             return settings.collaboration == mode.get("mode") and settings.effort == effort
     return False
 
@@ -66,8 +66,8 @@ def applied(settings: Settings, patch: JsonObject) -> Settings:
         access = access._replace(reviewer=reviewer_of(text_of(patch, "approvalsReviewer")))
     settings = settings._replace(access=access)
     if "collaborationMode" in patch:
-        mode = object_of(patch["collaborationMode"])
-        effort = text_of(object_of(mode.get("settings")), "reasoning_effort")
+        mode = object_at(patch, "collaborationMode")
+        effort = text_of(object_at(mode, "settings"), "reasoning_effort")
         kind = text_of(mode, "mode") or settings.collaboration
         settings = settings._replace(collaboration=kind, effort=effort)
     if "serviceTier" in patch:

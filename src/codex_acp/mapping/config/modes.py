@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from codex_acp._json import object_at
 from codex_acp.codex.threads.opening import FULL_ACCESS, sandbox_policy
 from codex_acp.mapping.config.changes import access_patch
-from codex_acp.mapping.config.values import Access, object_of, reviewer_of, sandbox_of, text_of
+from codex_acp.mapping.config.values import Access, reviewer_of, sandbox_of, text_of
 
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
@@ -184,14 +185,14 @@ def configured_access(
     if profile is not None:
         builtin = {":read-only": _READ_ONLY, ":workspace": _WORKSPACE, ":danger-full-access": _FULL}
         return Access(policy, reviewer, builtin.get(profile, {}), profile)
-    table = object_of(config.get("sandbox_workspace_write"))
+    table = object_at(config, "sandbox_workspace_write")
     return Access(policy, reviewer, sandbox_of(sandbox_policy(str(mode), table, [*roots])))
 
 
 def _trust(config: JsonObject, cwd: str, project: str | None) -> str | None:
-    projects = object_of(config.get("projects"))
+    projects = object_at(config, "projects")
     for path in (cwd, project):
-        trust = text_of(object_of(projects.get(path)), "trust_level") if path else None
+        trust = text_of(object_at(projects, path), "trust_level") if path else None
         if trust is not None:
             return trust
     return None

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from codex_acp._json import object_at
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -96,19 +98,19 @@ class Catalogue(NamedTuple):
 
 def settings_of_thread(result: JsonValue) -> Settings:
     """The settings in the result of ``thread/start``, ``thread/resume`` or ``thread/fork``."""
-    return _settings(object_of(result), effort="reasoningEffort", sandbox="sandbox")
+    return _settings(object_at(result), effort="reasoningEffort", sandbox="sandbox")
 
 
 def settings_of_update(params: JsonValue) -> Settings | None:
     """The settings in ``thread/settings/updated``; None if there are none."""
-    settings = object_of(params).get("threadSettings")
+    settings = object_at(params).get("threadSettings")
     if not isinstance(settings, dict):
         return None
     return _settings(settings, effort="effort", sandbox="sandboxPolicy")
 
 
 def _settings(source: JsonObject, *, effort: str, sandbox: str) -> Settings:
-    collaboration = object_of(source.get("collaborationMode"))
+    collaboration = object_at(source, "collaborationMode")
     return Settings(
         model=text_of(source, "model") or "",
         effort=text_of(source, effort),
@@ -117,10 +119,10 @@ def _settings(source: JsonObject, *, effort: str, sandbox: str) -> Settings:
             policy=source.get("approvalPolicy"),
             reviewer=reviewer_of(text_of(source, "approvalsReviewer")),
             sandbox=sandbox_of(source.get(sandbox)),
-            profile=text_of(object_of(source.get("activePermissionProfile")), "id"),
+            profile=text_of(object_at(source, "activePermissionProfile"), "id"),
         ),
         collaboration=text_of(collaboration, "mode") or "default",
-        instructions=text_of(object_of(collaboration.get("settings")), "developer_instructions"),
+        instructions=text_of(object_at(collaboration, "settings"), "developer_instructions"),
     )
 
 
@@ -131,7 +133,7 @@ def reviewer_of(value: str | None) -> str:
 
 def sandbox_of(value: JsonValue) -> JsonObject:
     """A ``SandboxPolicy`` with what the schema defaults, so that equal ones compare equal."""
-    policy = dict(object_of(value))
+    policy = dict(object_at(value))
     match policy.get("type"):
         case "readOnly":
             policy.setdefault("networkAccess", False)
@@ -198,18 +200,13 @@ def profiles_of(result: JsonValue) -> Iterator[Choice]:
 
 
 def _entries(result: JsonValue) -> Iterator[JsonObject]:
-    return _objects(object_of(result).get("data"))
+    return _objects(object_at(result).get("data"))
 
 
 def _objects(value: JsonValue) -> Iterator[JsonObject]:
     for entry in value if isinstance(value, list) else ():
         if isinstance(entry, dict):
             yield entry
-
-
-def object_of(value: JsonValue) -> JsonObject:
-    """The value if it is an object, else an empty one."""
-    return value if isinstance(value, dict) else {}
 
 
 def text_of(source: JsonObject, name: str) -> str | None:

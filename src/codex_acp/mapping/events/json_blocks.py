@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from codex_acp._json import text_at
 from codex_acp.mapping.events.content import (
     AudioBlock,
     BlobResource,
@@ -25,18 +26,13 @@ def block_of_json(value: object) -> _Block | None:
         case {"type": "text", "text": str(text)}:
             return TextBlock(text)
         case {"type": "image", "data": str(data), "mimeType": str(mime_type)}:
-            return ImageBlock(data, mime_type, _text(value, "uri"))
+            return ImageBlock(data, mime_type, text_at(value, "uri"))
         case {"type": "audio", "data": str(data), "mimeType": str(mime_type)}:
             return AudioBlock(data, mime_type)
         case {"type": "resource_link", "name": str(name), "uri": str(uri)}:
-            return LinkBlock(name, uri, _text(value, "description"), _text(value, "title"))
+            return LinkBlock(name, uri, text_at(value, "description"), text_at(value, "title"))
         case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)} as resource}:
-            return TextResource(uri, text, _text(resource, "mimeType"))
+            return TextResource(uri, text, text_at(resource, "mimeType"))
         case {"type": "resource", "resource": {"uri": str(uri), "blob": str(blob)} as resource}:
-            return BlobResource(uri, blob, _text(resource, "mimeType"))
+            return BlobResource(uri, blob, text_at(resource, "mimeType"))
     return None
-
-
-def _text(source: object, name: str) -> str | None:
-    found = source.get(name) if isinstance(source, dict) else None
-    return found if isinstance(found, str) else None

@@ -53,38 +53,29 @@ def gateway_of(
 ) -> Gateway:
     """What a client gave, checked. Raises RpcError -32602, which quotes no header's value."""
     if not isinstance(base_url, str) or not base_url or len(base_url) > MAX_URL:
-        msg = f"{where}baseUrl: has to be an address"
-        raise _wrong(msg)
+        raise _wrong(f"{where}baseUrl: has to be an address")
     try:
         parts = urlsplit(base_url)
         port = parts.port
     except ValueError:
-        msg = f"{where}baseUrl: is no address"
-        raise _wrong(msg) from None
+        raise _wrong(f"{where}baseUrl: is no address") from None
     del port
     if parts.scheme not in ("http", "https") or not _HOST.fullmatch(parts.netloc.split("@")[-1]):
-        msg = f"{where}baseUrl: has to be an http or https address"
-        raise _wrong(msg)
+        raise _wrong(f"{where}baseUrl: has to be an http or https address")
     if "@" in parts.netloc:
-        msg = f"{where}baseUrl: must not hold a user or a password; send a header"
-        raise _wrong(msg)
+        raise _wrong(f"{where}baseUrl: must not hold a user or a password; send a header")
     if not base_url.isascii() or not base_url.isprintable() or " " in base_url:
-        msg = f"{where}baseUrl: holds what an address cannot hold"
-        raise _wrong(msg)
+        raise _wrong(f"{where}baseUrl: holds what an address cannot hold")
     given = {} if headers is None else headers
     if not isinstance(given, dict) or len(given) > MAX_HEADERS:
-        msg = f"{where}headers: has to be an object of at most {MAX_HEADERS} texts"
-        raise _wrong(msg)
+        raise _wrong(f"{where}headers: has to be an object of at most {MAX_HEADERS} texts")
     for key, value in given.items():
         if not isinstance(key, str) or not _HEADER_NAME.fullmatch(key):
-            msg = f"{where}headers: one has a name that HTTP does not allow"
-            raise _wrong(msg)
+            raise _wrong(f"{where}headers: one has a name that HTTP does not allow")
         if not isinstance(value, str) or len(value) > MAX_HEADER:
-            msg = f"{where}headers.{key}: has to be a text, and not that long"
-            raise _wrong(msg)
+            raise _wrong(f"{where}headers.{key}: has to be a text, and not that long")
         if not _HEADER_VALUE.fullmatch(value):
-            msg = f"{where}headers.{key}: holds what a header cannot hold"
-            raise _wrong(msg)
+            raise _wrong(f"{where}headers.{key}: holds what a header cannot hold")
     return Gateway(base_url, dict(given), name)
 
 

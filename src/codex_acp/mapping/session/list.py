@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from codex_acp._json import text_at
 from codex_acp.acp._generated.v1.models import SessionInfo
 from codex_acp.routing.display import visible
 
@@ -78,8 +79,8 @@ def list_params(cwd: str | None, page: ListPage) -> dict[str, JsonValue]:
 
 def is_archived(thread: JsonValue) -> bool:
     """Whether a thread, as ``thread/read`` tells of it, is in the archive."""
-    path = thread.get("path") if isinstance(thread, dict) else None
-    return isinstance(path, str) and path.replace("\\", "/").split("/")[-2:-1] == [ARCHIVE_FOLDER]
+    path = text_at(thread, "path") or ""
+    return path.replace("\\", "/").split("/")[-2:-1] == [ARCHIVE_FOLDER]
 
 
 def session_info(

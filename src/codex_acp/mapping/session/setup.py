@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import text_at, value_at
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
 
@@ -83,9 +84,7 @@ def simple_thread_params(params: JsonValue) -> dict[str, JsonValue] | None:
 
 def started_thread(result: JsonValue) -> str | None:
     """The id in the answer of ``thread/start``; None if there is none."""
-    thread = result.get("thread") if isinstance(result, dict) else None
-    thread_id = thread.get("id") if isinstance(thread, dict) else None
-    return thread_id if isinstance(thread_id, str) else None
+    return text_at(result, "thread", "id")
 
 
 def given_servers(params: Mapping[str, JsonValue]) -> frozenset[str]:
@@ -101,8 +100,7 @@ def given_servers(params: Mapping[str, JsonValue]) -> frozenset[str]:
 
 def configured_servers(result: JsonValue) -> frozenset[str]:
     """Names of the MCP servers in the answer of ``config/read``."""
-    config = result.get("config") if isinstance(result, dict) else None
-    return given_servers({"config": config})
+    return given_servers({"config": value_at(result, "config")})
 
 
 def without_clashes(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import text_at
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
 
@@ -36,10 +37,9 @@ def instructions(prompt: object) -> dict[str, JsonValue]:
         raise _wrong("content: has to be a list of text blocks")
     texts: list[str] = []
     for number, block in enumerate(content):
-        text = block.get("text") if isinstance(block, dict) else None
-        if not isinstance(text, str) or block.get("type") != "text":
-            msg = f"content.{number}: has to be a text block"
-            raise _wrong(msg)
+        text = text_at(block, "text")
+        if text is None or text_at(block, "type") != "text":
+            raise _wrong(f"content.{number}: has to be a text block")
         texts.append(text)
     return {MODES[mode]: "\n\n".join(texts)}
 
@@ -47,9 +47,8 @@ def instructions(prompt: object) -> dict[str, JsonValue]:
 def behind_configured(params: Mapping[str, JsonValue], read: JsonValue) -> dict[str, JsonValue]:
     """Params of a thread with the configured instructions in front of those that were given."""
     given = params.get(APPENDED)
-    config = read.get("config") if isinstance(read, dict) else None
-    configured = config.get("developer_instructions") if isinstance(config, dict) else None
-    if not isinstance(given, str) or not isinstance(configured, str) or not configured.strip():
+    configured = text_at(read, "config", "developer_instructions")
+    if not isinstance(given, str) or configured is None or not configured.strip():
         return dict(params)
     return {**params, APPENDED: f"{configured}\n\n{given}"}
 

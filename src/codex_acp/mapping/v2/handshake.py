@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import object_at, value_at
 from codex_acp._version import __version__
 from codex_acp.mapping.agent.auth_methods import auth_methods
 from codex_acp.mapping.agent.capabilities import EXTENSIONS, META_KEY, agent_info
@@ -54,11 +55,9 @@ def is_simple(params: JsonValue) -> bool:
 
 def introduction(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """The same params as a client of v1 would have sent them, as far as they are read."""
-    given = params.get("capabilities")
-    capabilities = given if isinstance(given, dict) else {}
-    auth = capabilities.get("auth")
-    terminal = isinstance(auth, dict) and isinstance(auth.get("terminal"), dict)
-    meta = auth.get("_meta") if isinstance(auth, dict) else None
+    capabilities = object_at(params, "capabilities")
+    terminal = isinstance(value_at(capabilities, "auth", "terminal"), dict)
+    meta = value_at(capabilities, "auth", "_meta")
     known: dict[str, JsonValue] = {"auth": {"terminal": terminal, "_meta": meta}}
     for key in ("elicitation", "_meta"):
         if key in capabilities:

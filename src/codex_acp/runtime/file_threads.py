@@ -26,7 +26,7 @@ MAX_THREADS: Final = 4
 """At a time: an agent may ask for a thousand files at once, and each call may hang for ever."""
 
 
-class Threads:
+class FileThreads:
     """``seconds`` bound each call; a thread that is given up goes on unseen until it can end.
 
     ``drained`` is waited for before a call, in its turn: who does not take the answers that are
