@@ -172,13 +172,11 @@ def _without(mapping: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        msg = f"{value!r} is no text"
-        raise TypeError(msg)
+        raise TypeError(f"{value!r} is no text")
     return value
 
 
 def _one_of(words: Any, value: Any) -> Any:
     if value not in get_args(words):
-        msg = f"{value!r} is none of {', '.join(get_args(words))}"
-        raise ValueError(msg)
+        raise ValueError(f"{value!r} is none of {', '.join(get_args(words))}")
     return value
