@@ -23,6 +23,8 @@ MAX_PROBLEMS = 8
 
 _adapters: dict[Any, Any] = {}
 _ANY = SchemaSerializer({"type": "any"})
+# Imports all whose values it can write (10 ms): here, where a thread loads ahead, not at an answer.
+_ANY.to_json(None)
 
 
 def validator_of(tp: Any) -> SchemaValidator:
