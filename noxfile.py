@@ -36,7 +36,7 @@ INTERPRETERS = ("3.11", "3.12", "3.13", "3.14")
 
 QUICK = (
     "tests/acp", "tests/contract", "tests/docs", "tests/jsonrpc", "tests/mapping", "tests/project",
-    "tests/routing", "tests/transcript", "tests/transcripts", "tests/wire",
+    "tests/routing", "tests/transcript", "tests/sent_to_clients", "tests/wire",
 )  # fmt: skip
 """The deterministic core: no Codex, no process, no type checker."""
 

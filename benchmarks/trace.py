@@ -24,15 +24,15 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import codex_acp
 from benchmarks.report import write_json
-from tests.transcripts.codex import PlayedCodex
-from tests.transcripts.stage import Stage
-from tests.transcripts.transcript import WIRE, load
+from tests.sent_to_clients.codex import PlayedCodex
+from tests.sent_to_clients.stage import Stage
+from tests.sent_to_clients.transcript import WIRE, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import CodeType, FrameType
 
-    from tests.transcripts.transcript import Json
+    from tests.sent_to_clients.transcript import Json
 
 OURS: Final = str(Path(codex_acp.__file__).parent)
 NOT_COUNTED: Final = ("/testing/", "/transport/memory.py")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-WAIT_SECONDS = 90
+WAIT_SECONDS = 240
 """Bound of every process here; the demonstration takes five seconds, on a busy machine twenty."""
 
 COMMAND = (sys.executable, "-P", "-m", "codex_acp")

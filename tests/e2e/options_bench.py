@@ -1,6 +1,6 @@
 """The real command on the real Codex, its config options, and what it asks Codex for.
 
-A tee writes down what passes between the adapter and Codex.
+Where a test wants to see it, a tee writes down what passes between the adapter and Codex.
 """
 
 from __future__ import annotations
@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 
 
 class Setting:
-    """``with Setting(script) as setting:``: a model, a home, and adapters one after another."""
+    """``with Setting(script) as setting:``: a model, a home, and adapters one after another.
 
-    def __init__(self, *script: Sequence[Step], **home: Any) -> None:
+    ``tee``: for `told_codex`.
+    """
+
+    def __init__(self, *script: Sequence[Step], tee: bool = False, **home: Any) -> None:
         self.model = ScriptedModel(script)
+        self._tee = tee
         self._home = home
 
     def __enter__(self) -> Self:
@@ -40,10 +44,13 @@ class Setting:
 
     def adapter(self, capabilities: Message | None = None) -> OptionsClient:
         """A new process of the adapter, initialized."""
-        folder = self.home.root / "tee"
-        folder.mkdir(exist_ok=True)
-        command, self.record = tee_command(folder, find_codex().path)
-        client = OptionsClient({**self.home.env, "CODEX_PATH": str(command)})
+        env = self.home.env
+        if self._tee:
+            folder = self.home.root / "tee"
+            folder.mkdir(exist_ok=True)
+            command, self.record = tee_command(folder, find_codex().path)
+            env["CODEX_PATH"] = str(command)
+        client = OptionsClient(env)
         params = {"protocolVersion": 1, "clientCapabilities": capabilities or {}}
         assert "result" in client.ask("initialize", params)
         return client

@@ -288,6 +288,12 @@ SCENES = {
 }
 """What is done; nothing may be left when one of these has returned."""
 
+BY_CHANCE = {
+    *(cancelled_opening, cancelled_program, cancelled_daemon, cancelled_double_fork),
+    ended_in_mid_turn,
+}
+"""Those in which chance says when."""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser()

@@ -28,7 +28,7 @@ def asked_of(setting: Setting) -> tuple[str, str]:
 
 
 def test_as_configured_is_the_default_and_sends_nothing() -> None:
-    with Setting([Text("Hi.")]) as setting, setting.adapter() as client:
+    with Setting([Text("Hi.")], tee=True) as setting, setting.adapter() as client:
         answer = client.open(setting)
         client.prompt()
 
@@ -93,7 +93,7 @@ def test_full_access_runs_unasked_and_as_configured_asks_again() -> None:
     asking = [[exec_command(f"touch made-{n}", justification="May I?")] for n in (0, 2)]
     calls: list[Sequence[Step]] = [asking[0], [exec_command("touch made-1")], asking[1]]
     script: list[Sequence[Step]] = [step for call in calls for step in (call, [Text("Done.")])]
-    with Setting(*script) as setting, setting.adapter() as client:
+    with Setting(*script, tee=True) as setting, setting.adapter() as client:
         client.open(setting)
         assert len(client.prompt()) == 1, "as configured: on request"
         client.set("mode", "full-access")
@@ -142,7 +142,7 @@ def test_a_legacy_mode_and_the_option_are_kept_in_step() -> None:
 
 def test_choices_survive_a_load_in_another_process() -> None:
     script = [[Text("One.")], [Text("Two.")]]
-    with Setting(*script) as setting:
+    with Setting(*script, tee=True) as setting:
         with setting.adapter() as client:
             client.open(setting)
             client.set("model", "gpt-5.6-luna")  # before the first turn
@@ -254,7 +254,7 @@ def test_an_effective_policy_that_is_no_mode_is_shown_as_what_it_is() -> None:
 
 
 def test_what_is_not_offered_is_refused_with_what_is() -> None:
-    with Setting() as setting, setting.adapter() as client:
+    with Setting(tee=True) as setting, setting.adapter() as client:
         client.open(setting)
         for option, value, code, named in (
             ("colour", "red", -32602, "reasoning_effort"),

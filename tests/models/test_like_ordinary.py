@@ -292,7 +292,7 @@ def test_as_a_field_of_a_dataclass_and_under_a_type_adapter() -> None:
     assert Held(**value).turn.id == "t"
     assert TypeAdapter(Plain).validate_python(value).turn.id == "t"
     # What a FastAPI route does with a parameter and with a response model:
-    adapter = TypeAdapter(Annotated[codex.Turn, Field()])
+    adapter: TypeAdapter[codex.Turn] = TypeAdapter(Annotated[codex.Turn, Field()])
     turn = adapter.validate_python(value["turn"])
     assert isinstance(turn, codex.Turn)
     assert json.loads(adapter.dump_json(turn, exclude_unset=True)) == value["turn"]

@@ -59,13 +59,8 @@ class HttpClient(JsonClient):
     async def __aenter__(self) -> Self:
         self._reading = asyncio.ensure_future(anyio.sleep_forever())
         if self._initialize:
-            params: Json = {"protocolVersion": self._version}
-            if self._version == 1:
-                params["clientCapabilities"] = self._capabilities
-            else:
-                params |= {"capabilities": {}, "info": {"name": "test", "version": "1"}}
             try:
-                self.initialized = await self.ask("initialize", params)
+                self.initialized = await self.ask("initialize", self._introduction())
                 await self.listen()
             except BaseException:
                 await self.break_off()

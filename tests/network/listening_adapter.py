@@ -151,13 +151,15 @@ class JsonClient:
         )
         self._reading = asyncio.ensure_future(self._read())
         if self._initialize:
-            params: Json = {"protocolVersion": self._version}
-            if self._version == 1:
-                params["clientCapabilities"] = self._capabilities
-            else:
-                params |= {"capabilities": {}, "info": {"name": "test", "version": "1"}}
-            self.initialized = await self.ask("initialize", params)
+            self.initialized = await self.ask("initialize", self._introduction())
         return self
+
+    def _introduction(self) -> Json:
+        """The params of ``initialize`` in the version that is spoken."""
+        params: Json = {"protocolVersion": self._version}
+        if self._version == 1:
+            return {**params, "clientCapabilities": self._capabilities}
+        return {**params, "capabilities": {}, "info": {"name": "test", "version": "1"}}
 
     async def __aexit__(self, *_: object) -> None:
         await self.socket.close()

@@ -90,6 +90,7 @@ WAYS = {
 """A line, without its comment."""
 
 _CLAUDE = "npx fetches another agent, which needs an account"
+_FLEET = "a fleet wants a file of tasks and an account; tests/cli/test_fleet_command.py runs one"
 _CHECKOUT = "works on a change to the checkout that somebody has made"
 
 _FLEET = (
@@ -113,6 +114,10 @@ NOT_RUN = {
     "CODEX_ACP_UPDATE_GOLDEN=1 .venv/bin/python -m pytest tests/routing tests/mapping"
     " tests/contract": _CHECKOUT,
     "git diff tests/golden/items.md": _CHECKOUT,
+    "codex-acp-sdk fleet run tasks.jsonl --out results": _FLEET,
+    "codex-acp-sdk fleet run tasks.jsonl --out results --engine ray --address auto": _FLEET,
+    "codex-acp-sdk fleet show results": _FLEET,
+    "pip install 'codex-acp-sdk[ray]'": "Ray is large: `nox -s fleet` installs it",
 }
 """Why a line is not run."""
 

@@ -16,10 +16,21 @@ from codex_acp.transport import http_link, http_stream
 from codex_acp.transport.http_link import HttpLink
 from codex_acp.transport.message_link import HIGH_WATER_BYTES
 from tests.transport.http_joined import WAIT, joined
-from tests.transport.http_peer import CONNECTION, HttpPeer, Request, answer, head
+from tests.transport.http_peer import CONNECTION, HttpPeer, Request, Special, answer, head
 from tests.transport.link_receiver import LinkReceiver
 
 UPDATE = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "one"}}
+
+
+def refusing(method: str, status: int, words: bytes) -> Special:
+    """A server that refuses the messages of a method."""
+
+    async def special(request: Request) -> bool:
+        if request.what == method:
+            await request.write(answer(status, words))
+        return request.what == method
+
+    return special
 
 
 async def test_a_turn_has_its_stream_before_its_prompt_and_a_goodbye() -> None:
@@ -193,26 +204,14 @@ async def test_the_stream_of_a_closed_session_is_closed() -> None:
 
 @pytest.mark.parametrize("status", [400, 413, 429, 500, 503])
 async def test_a_request_that_is_not_taken_fails_alone(status: int) -> None:
-    async def special(request: Request) -> bool:
-        if request.what == "_large":
-            await request.write(answer(status, b"not this"))
-            return True
-        return False
-
-    async with joined(special) as both:
+    async with joined(refusing("_large", status, b"not this")) as both:
         error = (await both.outcome(both.ask("_large")))["error"]
         assert error["message"] == f"the agent did not take it: {status} not this"
         await both.session()
 
 
 async def test_a_notification_that_is_not_taken_ends_the_link() -> None:
-    async def special(request: Request) -> bool:
-        if request.what == "_news":
-            await request.write(answer(400, b"what news"))
-            return True
-        return False
-
-    async with joined(special) as both:
+    async with joined(refusing("_news", 400, b"what news")) as both:
         both.send({"method": "_news"})
         assert await both.receiver.end() == "the agent did not take it: 400 what news"
 

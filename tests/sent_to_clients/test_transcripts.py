@@ -1,7 +1,7 @@
 """Golden transcripts: what Codex says, and what a client is sent for it, to be read in review.
 
-``CODEX_ACP_UPDATE_GOLDEN=1 pytest tests/transcripts`` rewrites the pages;
-``python -m tests.transcripts.record`` records anew what the real binary says.
+``CODEX_ACP_UPDATE_GOLDEN=1 pytest tests/sent_to_clients`` rewrites the pages;
+``python -m tests.sent_to_clients.record`` records anew what the real binary says.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from codex_acp.codex._generated.models import ThreadItem
 from codex_acp.mapping.step import Ignored
 from codex_acp.wire.model import UnknownVariant
 from tests.codex.server_request_samples import assert_fits
+from tests.sent_to_clients.every import ALL, RECORDED
+from tests.sent_to_clients.made import MADE
+from tests.sent_to_clients.player import play
+from tests.sent_to_clients.record import SCENES
+from tests.sent_to_clients.rendering import rendered
+from tests.sent_to_clients.rules_v2 import problems
+from tests.sent_to_clients.transcript import Transcript
 from tests.support.updates import ROWS
-from tests.transcripts.every import ALL, RECORDED
-from tests.transcripts.made import MADE
-from tests.transcripts.player import play
-from tests.transcripts.record import SCENES
-from tests.transcripts.rendering import rendered
-from tests.transcripts.rules_v2 import problems
-from tests.transcripts.transcript import Transcript
 
 PAGES: Final = Path(__file__).parents[1] / "golden" / "transcripts"
 

@@ -18,7 +18,7 @@ from codex_acp.testing import (
     update_plan,
 )
 from codex_acp.testing.model_steps import CustomToolCall
-from tests.transcripts.scene import Scene
+from tests.sent_to_clients.scene import Scene
 
 if TYPE_CHECKING:
     from codex_acp.testing import CodexHome, Step

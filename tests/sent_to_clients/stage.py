@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from codex_acp.transport.child import ChildProcess
     from codex_acp.transport.link import Link
-    from tests.transcripts.transcript import Json
+    from tests.sent_to_clients.transcript import Json
 
 WAIT = 60.0
 """Seconds; offline all comes within milliseconds, a real turn takes a few on a busy machine."""

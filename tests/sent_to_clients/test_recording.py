@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.transcripts.every import RECORDED
-from tests.transcripts.record import SCENES
-from tests.transcripts.recorder import record
+from tests.sent_to_clients.every import RECORDED
+from tests.sent_to_clients.record import SCENES
+from tests.sent_to_clients.recorder import record
 
 pytestmark = pytest.mark.e2e
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tests.transcripts.transcript import Json
+    from tests.sent_to_clients.transcript import Json
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _HEX: Final = re.compile(r"\b[0-9a-f]{32}\b")

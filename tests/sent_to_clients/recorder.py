@@ -17,15 +17,15 @@ from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
 from codex_acp.testing import CodexHome, ScriptedMcpServer, ScriptedModel
 from tests.e2e_contract.codex_wire import CodexWire, TapLink
-from tests.transcripts.normalise import Names, normalised
-from tests.transcripts.stage import Stage
-from tests.transcripts.transcript import Transcript
+from tests.sent_to_clients.normalise import Names, normalised
+from tests.sent_to_clients.stage import Stage
+from tests.sent_to_clients.transcript import Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tests.transcripts.scene import Scene
-    from tests.transcripts.transcript import Json
+    from tests.sent_to_clients.scene import Scene
+    from tests.sent_to_clients.transcript import Json
 
 _ANSWERED_ALIKE: Final = frozenset({"turn/start", "turn/interrupt", "turn/steer"})
 """Calls that are answered in one way only, so that what was answered needs no recording."""

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from unittest.mock import patch
 
 from codex_acp.mapping.session.sub_agents import named_by
-from tests.transcripts.codex import PlayedCodex
-from tests.transcripts.stage import MAIN, Stage
+from tests.sent_to_clients.codex import PlayedCodex
+from tests.sent_to_clients.stage import MAIN, Stage
 
 if TYPE_CHECKING:
-    from tests.transcripts.transcript import Json, Transcript
+    from tests.sent_to_clients.transcript import Json, Transcript
 
 _ROUNDS: Final = 40
 """Of the event loop, after which the adapter has done what a message makes it do: it takes ten."""

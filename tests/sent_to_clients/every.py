@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.transcripts.made import MADE
-from tests.transcripts.transcript import WIRE, load
+from tests.sent_to_clients.made import MADE
+from tests.sent_to_clients.transcript import WIRE, load
 
 RECORDED: Final = tuple(
     load(path) for path in sorted(WIRE.glob("*.jsonl"), key=lambda path: path.stem)

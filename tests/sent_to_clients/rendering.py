@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from tests.transcripts.stage import told_in
+from tests.sent_to_clients.stage import told_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.transcripts.player import Line, Played
-    from tests.transcripts.transcript import Json, Transcript
+    from tests.sent_to_clients.player import Line, Played
+    from tests.sent_to_clients.transcript import Json, Transcript
 
 _LEGEND: Final = """\
 `<` Codex says, `>` the client is sent, `2>` what one of ACP v2 is sent instead, `}` the client

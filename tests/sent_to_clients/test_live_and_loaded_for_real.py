@@ -22,9 +22,9 @@ from codex_acp.testing import (
     view_image,
 )
 from tests.e2e.session_bench import SessionBench, updates_of
+from tests.sent_to_clients.comparing import Shown, assert_same, shown
 from tests.support.tool_call_samples import PNG
 from tests.support.updates import NONE
-from tests.transcripts.comparing import Shown, assert_same, shown
 
 if TYPE_CHECKING:
     from codex_acp.testing import Step

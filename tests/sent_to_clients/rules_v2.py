@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.sent_to_clients.stage import MAIN
 from tests.support.stream_rules_v2 import SessionRules
-from tests.transcripts.stage import MAIN
 
 if TYPE_CHECKING:
-    from tests.transcripts.player import Line
-    from tests.transcripts.transcript import Json
+    from tests.sent_to_clients.player import Line
+    from tests.sent_to_clients.transcript import Json
 
 
 def problems(lines: list[Line]) -> list[str]:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.errors import InvalidPayload
 from codex_acp.mapping.state import SessionState
+from tests.sent_to_clients.comparing import assert_same, shown
 from tests.support.made_items import KINDS, made_item, told_live
 from tests.support.tool_calls import ZED, Json, item_of, replayed
 from tests.support.updates import NONE, step
-from tests.transcripts.comparing import assert_same, shown
 
 TURN_END: Final[Json] = {
     "threadId": "thread",

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from tests.transcripts.comparing import assert_same, features_of, shown
-from tests.transcripts.every import ALL
-from tests.transcripts.player import play
-from tests.transcripts.transcript import Json, Transcript
+from tests.sent_to_clients.comparing import assert_same, features_of, shown
+from tests.sent_to_clients.every import ALL
+from tests.sent_to_clients.player import play
+from tests.sent_to_clients.transcript import Json, Transcript
 
 ZED: Final[Json] = {"_meta": {"terminal_output": True}}
 

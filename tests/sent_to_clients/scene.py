@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from codex_acp.testing import McpTool, ModelResponse, Step
-    from tests.transcripts.transcript import Json
+    from tests.sent_to_clients.transcript import Json
 
 Action: TypeAlias = "Json"
 """What the client does next: a step of a transcript, or ``{"until": predicate}``."""

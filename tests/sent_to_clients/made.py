@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.sent_to_clients.transcript import Transcript, stored
 from tests.support.notification_samples import SAMPLES as NOTIFICATIONS
 from tests.support.tool_call_samples import SAMPLES as ITEMS
-from tests.transcripts.transcript import Transcript, stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tests.transcripts.transcript import Json
+    from tests.sent_to_clients.transcript import Json
 
 _SOURCE: Final = "Made by hand to fit the schema of Codex: the scripted model cannot provoke it"
 _PLACE: Final = {"threadId": "thread-1", "turnId": "turn-1"}

@@ -15,7 +15,7 @@ from codex_acp.transport.memory import memory_pair
 if TYPE_CHECKING:
     from codex_acp.errors import TransportError
     from codex_acp.transport.memory import MemoryLink
-    from tests.transcripts.transcript import Json
+    from tests.sent_to_clients.transcript import Json
 
 
 class PlayedCodex:

@@ -22,7 +22,7 @@ from codex_acp.acp.types import ClientCapabilities
 from tests.support.tool_calls import Folded
 
 if TYPE_CHECKING:
-    from tests.transcripts.transcript import Json
+    from tests.sent_to_clients.transcript import Json
 
 _TYPED: Final = re.compile(r"\n?\[typed\] [^\n]*\n")
 

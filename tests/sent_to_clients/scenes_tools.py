@@ -16,8 +16,8 @@ from codex_acp.testing import (
     url_elicitation,
     view_image,
 )
+from tests.sent_to_clients.scene import Scene, until
 from tests.support.tool_call_samples import PNG
-from tests.transcripts.scene import Scene, until
 
 if TYPE_CHECKING:
     from codex_acp.testing import CodexHome, Step
