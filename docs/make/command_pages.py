@@ -43,7 +43,7 @@ def _written(action: argparse.Action) -> str:
     if action.choices is not None and action.metavar is None:
         metavar = ", ".join(map(str, action.choices))
     if not action.option_strings:
-        return f"`{_escaped(metavar)}`"
+        return f"`{metavar.replace('|', '`, `')}`"
     value = f" {metavar}" if action.nargs != 0 else ""
     return ", ".join(f"`{option}{value}`" for option in action.option_strings)
 

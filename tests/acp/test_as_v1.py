@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import pickle
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -77,3 +80,69 @@ def test_a_patch_that_is_none_is_told_in_words(text: str) -> None:
     assert diffs({"changes": [change], "patch": patch}) == [
         {"type": "content", "content": {"type": "text", "text": "modify: /w/y"}}
     ]
+
+
+def call(call_id: str = "c", **fields: Any) -> Json:
+    return {"sessionUpdate": "tool_call_update", "toolCallId": call_id, **fields}
+
+
+def text_piece(text: str) -> Json:
+    return {"type": "content", "content": {"type": "text", "text": text}}
+
+
+def size_of(updates: Updates, wires: Iterable[Json]) -> int:
+    return sum(len(str(made)) for wire in wires for made in said(updates, wire))
+
+
+@pytest.mark.attack("agent")
+def test_many_small_pieces_of_a_tool_call_do_not_have_all_told_again_each_time() -> None:
+    updates = Updates()
+    piece = {"sessionUpdate": "tool_call_content_chunk", "toolCallId": "c"}
+    said(updates, call(title="t", status="in_progress"))
+    told = size_of(updates, ({**piece, "content": text_piece(str(n))} for n in range(1_500)))
+    assert told < 6_000_000
+    (ended,) = said(updates, call(status="completed"))
+    assert ended["content"][-1] == text_piece("1499")
+
+    said(updates, call("d", title="t"))
+    pieces = [{**piece, "toolCallId": "d", "content": text_piece(str(n))} for n in range(1_003)]
+    said(updates, *pieces)
+    *_, rest, _ = said(updates, {"sessionUpdate": "state_update", "state": "idle"})
+    assert rest["content"][-1] == text_piece("1002")
+
+
+@pytest.mark.attack("agent")
+def test_the_output_of_a_command_is_told_in_few_calls_and_once_in_each() -> None:
+    updates = Updates()
+    shows = [{"type": "terminal", "terminalId": "t"}] * 40
+    said(updates, *(call(f"c{n}", title="x", content=shows) for n in range(40)))
+    data = base64.b64encode(b"x" * 20_000).decode()
+    out = {"sessionUpdate": "terminal_output_chunk", "terminalId": "t", "data": data}
+    end = {"sessionUpdate": "terminal_update", "terminalId": "t", "exitStatus": {"exitCode": 0}}
+    assert size_of(updates, [out, *[end] * 20]) < 200_000
+
+
+@pytest.mark.attack("agent")
+def test_what_is_kept_of_an_agent_that_never_ends_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("codex_acp.acp.as_v1.tool_calls.MAX_CONTENT", 20_000)
+    updates = Updates()
+    for n in range(100):
+        content = [text_piece("x" * 2_000)] * 20
+        assert len(said(updates, call(f"c{n}", title="x", content=content))[0]["content"]) == 20
+        said(updates, {**chunk("y" * 20_000), "messageId": f"m{n}"})
+    assert len(pickle.dumps(updates.calls)) < 64 * 40_000
+    (again,) = said(updates, call("c0", content=None, status="completed"))
+    assert again.get("content", []) == []
+    piece = {"sessionUpdate": "tool_call_content_chunk", "toolCallId": "c99"}
+    told = said(updates, *[{**piece, "content": text_piece("z" * 6_000)}] * 5)
+    assert "before is not repeated" in str(told[-1]["content"][0])
+
+
+@pytest.mark.attack("agent")
+def test_a_hunk_is_told_once_however_many_changes_name_its_file() -> None:
+    text = "diff --git a/x b/x\n--- a/x\n+++ b/x\n" + "@@ -1 +1 @@\n-a\n+b\n" * 1_000
+    changes = [{"operation": "modify", "path": "/w/x"}] * 1_000
+    found = diffs({"changes": changes, "patch": {"format": "git_patch", "text": text}})
+    assert len([each for each in found if each["type"] == "diff"]) == 1_000

@@ -18,7 +18,10 @@ from codex_acp.acp.types import (
     AgentCapabilities,
     CancelNotification,
     ClientCapabilities,
+    CloseSessionRequest,
+    CloseSessionResponse,
     DeleteSessionRequest,
+    DeleteSessionResponse,
     ListSessionsRequest,
     ListSessionsResponse,
     LoadSessionRequest,
@@ -32,7 +35,7 @@ from codex_acp.acp.types import (
     SessionNotification,
     TextContentBlock,
 )
-from codex_acp.errors import ErrorReply, LaunchError, MisuseError
+from codex_acp.errors import ErrorReply, LaunchError, MisuseError, RpcError
 from codex_acp.jsonrpc.message import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -196,6 +199,56 @@ async def test_a_cancelled_prompt_ends_as_cancelled_and_the_session_goes_on(spok
             await ended.wait()
         assert reasons == ["cancelled"]
         assert await world.prompt("go on") == "end_turn"
+
+
+@pytest.mark.attack("client")
+@pytest.mark.parametrize("way", ["close", "delete"])
+async def test_a_session_that_was_ended_runs_nothing_any_more(spoken: int, way: str) -> None:
+    started = anyio.Event()
+    refuse = False
+
+    async def answer(turn: PromptTurn) -> None:
+        if turn.text == "wait":
+            started.set()
+            await anyio.sleep_forever()
+
+    async def close(request: CloseSessionRequest) -> CloseSessionResponse:
+        del request
+        if refuse:
+            raise RpcError(INVALID_REQUEST, "not now")
+        return CloseSessionResponse()
+
+    async def delete(request: DeleteSessionRequest) -> DeleteSessionResponse:
+        await close(CloseSessionRequest(session_id=request.session_id))
+        return DeleteSessionResponse()
+
+    rows: Any = {"session/close": close, "session/delete": delete}
+    async with World(answer, requests=rows) as world, anyio.create_task_group() as tasks:
+        reasons: list[str] = []
+        side = world.agent.side
+        calls: dict[str, Callable[[], Awaitable[object]]] = {
+            "close": lambda: side.session_close(CloseSessionRequest(session_id=world.session_id)),
+            "delete": lambda: side.session_delete(
+                DeleteSessionRequest(session_id=world.session_id)
+            ),
+        }
+
+        async def prompt() -> None:
+            reasons.append(await world.prompt("wait"))
+
+        refuse = True
+        assert await refused(calls[way]()) == INVALID_REQUEST
+        assert await world.prompt("still open") == "end_turn"
+        refuse = False
+        tasks.start_soon(prompt)
+        with anyio.fail_after(WAIT):
+            await started.wait()
+            await calls[way]()
+        gone = PromptRequest(session_id=world.session_id, prompt=[])
+        unknown = INVALID_PARAMS if spoken == 1 else RESOURCE_NOT_FOUND
+        assert await refused(world.agent.side.session_prompt(gone)) == unknown
+        tasks.cancel_scope.deadline = anyio.current_time() + WAIT
+    assert reasons == ["cancelled"]
 
 
 async def test_what_has_no_handler_is_refused_and_not_advertised(spoken: int) -> None:

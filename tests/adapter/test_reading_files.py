@@ -84,7 +84,7 @@ async def test_what_follows_waits_behind_the_read_and_comes_in_order(disk: Disk,
     steps.note(1)
     steps.put(partial(steps.note_read, file))
     steps.note(2)
-    assert steps.waiting
+    assert steps.waiting is not None
     assert steps.seen == ["at once"]
     disk.answers.set()
     await steps.caught_up()

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from codex_acp.testing import Expect, RawLine, turn_completed, turn_started
+from codex_acp.adapter.sub_agents.sub_agents import MAX_SHOWN
+from codex_acp.testing import Expect, Notify, RawLine, turn_completed, turn_started
 from tests.adapter.memory_bench import THREAD, MemoryBench
 
 if TYPE_CHECKING:
@@ -67,3 +68,19 @@ async def test_a_session_that_is_opened_behind_its_end_is_heard() -> None:
         assert "result" in await bench.client.reply("r")
         asked = [m.get("method") for m in bench.server.player.received]
         assert asked.index("thread/unsubscribe") < asked.index("thread/resume")
+
+
+async def test_what_sub_agents_have_left_running_ends_however_many_there_are() -> None:
+    children = [f"child-{n}" for n in range(MAX_SHOWN + 6)]
+    named = {"type": "collabAgentToolCall", "id": "n", "tool": "spawnAgent", "status": "completed"}
+    item = {**named, "senderThreadId": THREAD, "receiverThreadIds": children, "agentsStates": {}}
+    about = {"threadId": THREAD, "turnId": "${turn:id}", "completedAtMs": 1, "item": item}
+    script = [Expect("turn/start"), *turn_started(), Notify("item/completed", about)]
+    async with MemoryBench(*script, *turn_completed()) as bench:
+        assert await bench.prompt() == "end_turn"
+        bench.server.play(
+            *[Expect("thread/backgroundTerminals/clean", silent=True)] * (len(children) + 1)
+        )
+        bench.client.send({"id": "end", "method": "session/close", "params": {"sessionId": THREAD}})
+        cleaned = await bench.asked_codex("thread/backgroundTerminals/clean", len(children) + 1)
+        assert {each["threadId"] for each in cleaned} == {THREAD, *children}

@@ -124,9 +124,14 @@ async def test_what_stands_by_itself_is_below_nobody_whatever_a_model_calls_it()
     world.hear("root", started("child"))
     assert world.agents.has_started("child")
 
+    world.hear("child", started("grandchild"))
     world.agents.forget("child")
-    assert world.agents.threads == ()
-    assert world.codex.heard == []
+    assert world.agents.threads == ("grandchild",)
+    assert world.codex.heard == ["grandchild"]
+    world.hear("grandchild", {"item": {**NAMED, "receiverThreadIds": ["child"]}})
+    world.state.client = ClientFeatures(subagents=False)
+    world.agents.shown_to_another()  # a circle would have no end
+    assert world.codex.heard == ["grandchild", "child"]
 
 
 @pytest.mark.attack("model")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
+from h2.events import ResponseReceived
 
 from codex_acp.adapter.network.limits import Limits
 from tests.attacks.raw_http import Http2, Raw
@@ -251,6 +252,49 @@ async def test_streams_that_are_opened_and_reset(
                 await rapid.send_until_cut(opened_and_reset(rapid, token))
         assert len([each for each in caplog.records if "too many requests" in each.message]) <= 2
         await still_works(server, bob)
+
+
+FRAMES: dict[str, bytes] = {
+    "settings": b"\0\0\0\4\0" + bytes(4),
+    "pings": b"\0\0\x08\6\0" + bytes(4) + b"12345678",
+    "priorities": b"\0\0\5\2\0" + b"\0\0\0\3" + b"\0\0\0\0\1",
+    "windows": b"\0\0\4\x08\0" + bytes(4) + b"\0\0\0\1",
+    "unknown": b"\0\0\0\x77\0" + bytes(4),
+}
+"""Of HTTP/2, none of which is a request."""
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+async def test_frames_that_are_no_request(server: Served, kind: str) -> None:
+    async with server.over_http(BOB) as bob, Http2(server.port) as flood:
+        await flood.send_until_cut(repeat(FRAMES[kind] * 100))
+        await still_works(server, bob)
+
+
+async def test_frames_of_an_owner_who_sends_nothing_else(
+    server: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with server.over_http(BOB) as bob, Http2(server.port) as flood:
+        flood.request("DELETE", {"authorization": f"Bearer {ALICE}"})
+        await flood.flush()
+        while not any(isinstance(each, ResponseReceived) for each in await flood.events()):
+            pass
+        await flood.send_until_cut(repeat(FRAMES["settings"] * 500))
+        assert "too many frames" in caplog.text
+        await still_works(server, bob)
+
+
+async def test_frames_that_nobody_counts_cannot_be_changed_to(server: Served) -> None:
+    begin = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    upgrade = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": ""}
+    for first in (head("OPTIONS", server), head("GET", server, **upgrade)):
+        for parts in ((first + begin,), (first + begin[:7], begin[7:])):
+            async with Raw(server.port) as raw:
+                for part in parts:
+                    await raw.send(part)
+                    await anyio.sleep(0.05)
+                await raw.ended()
+    await works(server)
 
 
 async def test_a_stranger_who_goes_on_is_cut_off(server: Served) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shlex
@@ -14,6 +15,10 @@ from typing import Any
 
 import pytest
 
+from codex_acp.cli.fleet_progress import LiveTable, Progress
+from codex_acp.cli.screen.frame import columns_of
+from codex_acp.fleet.errors import OutDirectoryError
+from codex_acp.fleet.outcome import Outcome, outcome_from_json
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment, run
 from tests.fleet.fleet_bench import AGENT, repository
 
@@ -168,6 +173,38 @@ def test_a_signal_ends_what_runs_and_leaves_it_to_be_resumed(tmp_path: Path, num
 def _journal(out: Path) -> str:
     path = out / "journal.jsonl"
     return path.read_text() if path.exists() else ""
+
+
+@pytest.mark.attack("agent")
+def test_no_row_of_the_live_table_is_wider_than_the_terminal() -> None:
+    """What goes on in the next row is never wiped out, and begins where a question would."""
+    screen = io.StringIO()
+    progress = Progress(1, lambda *_: None)
+    progress.take("a", {"type": "worker", "worker": "w"})
+    progress.take("a", {"type": "tool", "title": "\u6f22" * 60})
+    LiveTable(screen).draw(progress)
+    rows = screen.getvalue().splitlines()
+    assert max(sum(map(columns_of, row)) for row in rows) < 80
+    assert len(rows) == 2
+
+
+@pytest.mark.attack("agent")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("id", ["\x1b[2J"]),
+        ("status", "completed\x1b[2J"),
+        ("reason", "\x1b]0;x\x07"),
+        ("message", 5),
+        ("usage", {"total": "\x1b[2J", "input": 0, "output": 0, "counted": True}),
+        ("attempts", [{"started": "", "reason": "", "sessionId": None, "seconds": "\x1b"}]),
+    ],
+)
+def test_an_outcome_that_was_written_by_another_is_told_to_be_none(name: str, value: Any) -> None:
+    whole = Outcome(id="a", status="completed", reason="end_turn").to_json(None)
+    assert outcome_from_json(whole, Path("x")).ok
+    with pytest.raises(OutDirectoryError, match="malformed"):
+        outcome_from_json({**whole, name: value}, Path("x"))
 
 
 def test_what_agents_say_cannot_steer_the_terminal(tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from codex_acp.cli.event_log import log_entry
 from codex_acp.testing import Expect, Notify, ScriptedCodex
+from codex_acp.transcript.events import Entry, SessionOpened, SessionRef, WireMessage
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment, run
 
 if TYPE_CHECKING:
@@ -109,6 +111,35 @@ def test_the_same_warning_again_and_again_is_one_line_and_a_count(tmp_path: Path
     assert done.returncode == 0
     assert len(told) == 2, told
     assert told[1].endswith("[49 more of it]")
+
+
+@pytest.mark.parametrize("level", ["DEBUG", "INFO"])
+def test_debug_names_every_message_and_tells_nothing_of_what_is_in_it(
+    tmp_path: Path, level: str
+) -> None:
+    env = environment(tmp_path, CODEX_PATH=str(ScriptedCodex(tmp_path, []).path))
+    given = line("initialize", {"protocolVersion": 1, "_meta": {"said": "in confidence"}}, 0)
+    log, transcript = tmp_path / "log", tmp_path / "transcript.jsonl"
+    options = ["--log-file", str(log), "--log-level", level, "--transcript", str(transcript)]
+    assert run(options, env, given).returncode == 0
+    named = f"client > adapter wire request initialize id 0, {len(given) - 1} bytes"
+    assert (named in log.read_text()) == (level == "DEBUG")
+    assert "in confidence" not in log.read_text() + transcript.read_text()
+    assert "wire.message" not in transcript.read_text()
+
+
+def test_what_a_session_does_is_in_the_log_from_info_on(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "codex_acp")
+    ref = SessionRef(session_id="a-session", thread_id=None, generation=1)
+    message = WireMessage(
+        ref=ref, peer="client", direction="received", connection=1, kind="request", id=1,
+        method="session/new", size=9,
+    )  # fmt: skip
+    for event in (SessionOpened(ref=ref, how="new"), message):
+        log_entry(Entry("2026-01-31T12:00:00.000Z", event))
+    assert [record.getMessage() for record in caplog.records] == [
+        "-session client > codex session opened new"
+    ]
 
 
 def test_a_full_disk_is_said_once_and_never_as_a_traceback(tmp_path: Path) -> None:

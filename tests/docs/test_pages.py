@@ -58,6 +58,12 @@ def test_a_link_leads_somewhere(path: Path) -> None:
             assert anchor in anchors, link
 
 
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_code_in_a_table_has_a_bar(path: Path) -> None:
+    """The site shows the backslash before it, too, GitHub does not."""
+    assert re.findall(r"`[^`\n]*\\\|[^`\n]*`", path.read_text()) == []
+
+
 def _errors() -> list[str]:
     """Every public exception."""
     found = set()

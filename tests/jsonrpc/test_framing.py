@@ -55,6 +55,16 @@ def test_byte_by_byte_gives_the_lines_of_the_whole(stream: bytes) -> None:
     assert framed([bytes([byte]) for byte in stream], LIMIT) == expected(stream, LIMIT)
 
 
+def test_pieces_of_every_size_make_one_line() -> None:
+    framer = LineFramer()
+    pieces = [b"%d" % (size % 10) * size for size in (1, 4095, 4096, 2, 3, 70_000, 5_000, 9, 8)]
+    for piece in pieces:
+        assert framer.feed(piece) == []
+    assert framer.feed(b"end\nnext") == [b"".join(pieces) + b"end"]
+    assert framer.feed(b" one\n") == [b"next one"]
+    assert framer.finish() is None
+
+
 def test_multibyte_text_split_inside_a_character_is_whole_again() -> None:
     line = "ä€😀".encode()
     for cut in range(len(line) + 1):

@@ -71,7 +71,7 @@ class World:
         self.sent: list[tuple[str, int]] = []
         monkeypatch.setattr(process_tree, "read_processes", lambda: self.now)
         monkeypatch.setattr(process_tree, "read_process", self.find)
-        monkeypatch.setattr(process_tree, "_open_pidfd", lambda _pid: None)
+        monkeypatch.setattr(process_tree, "open_pidfd", lambda _pid: None)
         monkeypatch.setattr(os, "kill", lambda pid, _number: self.sent.append(("one", pid)))
         monkeypatch.setattr(os, "killpg", lambda pid, _number: self.sent.append(("group", pid)))
 

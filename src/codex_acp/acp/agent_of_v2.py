@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.acp._generated.v1.models import (
     AuthenticateResponse,
@@ -60,6 +60,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+MAX_SESSIONS: Final = 1_000
+"""Whose updates are remembered: an agent can tell of any number that nobody has opened."""
+
 
 class AgentOfVersion2:
     """The calls of version 1 that the runtime makes; ``give`` takes what the agent tells."""
@@ -76,7 +79,8 @@ class AgentOfVersion2:
         self._notifications = notifications
         self._give = give
         self._updates: dict[str, Updates] = {}
-        self._turns: dict[str, Turn] = {}
+        self._turns: dict[str, list[Turn]] = {}
+        """Of the prompts that have not ended, by session."""
 
     def handlers(self) -> ClientHandlers:
         """What the agent may ask and tell."""
@@ -108,7 +112,7 @@ class AgentOfVersion2:
 
     def ended(self, error: Exception) -> None:
         """The agent is gone: so is what runs."""
-        for turn in tuple(self._turns.values()):
+        for turn in [turn for turns in self._turns.values() for turn in turns]:
             turn.fail(error)
 
     async def drain(self) -> None:
@@ -218,7 +222,9 @@ class AgentOfVersion2:
 
     async def session_prompt(self, request: v1.PromptRequest) -> PromptResponse:
         """``session/prompt``, and all that comes of it. Raises ErrorReply for a failed turn."""
-        turn = self._turns[request.session_id] = Turn(as_json(request)["prompt"])
+        turn = Turn(as_json(request)["prompt"])
+        turns = self._turns.setdefault(request.session_id, [])
+        turns.append(turn)
         try:
             accepted = await self._side.v2.session_prompt(
                 v2.PromptRequest.model_validate(as_json(request))
@@ -230,13 +236,13 @@ class AgentOfVersion2:
                 return PromptResponse(stop_reason="cancelled")  # before the agent had taken it
             raise
         finally:
-            if self._turns.get(request.session_id) is turn:
+            turns.remove(turn)
+            if not turns and self._turns.get(request.session_id) is turns:
                 del self._turns[request.session_id]
 
     def session_cancel(self, notification: v1.CancelNotification) -> None:
         """``session/cancel``."""
-        turn = self._turns.get(notification.session_id)
-        if turn is not None:
+        for turn in self._turns.get(notification.session_id, ()):
             turn.was_cancelled = True
         self._side.v2.session_cancel(
             v2.CancelSessionNotification(session_id=notification.session_id)
@@ -246,17 +252,20 @@ class AgentOfVersion2:
 
     def _take(self, notification: v2.UpdateSessionNotification) -> None:
         session_id, update = notification.session_id, notification.update
-        turn = self._turns.get(session_id)
-        if isinstance(update, UnknownVariant) or turn is None:
-            is_echo = False
-        else:  # version 1 does not repeat what the client has just said
-            is_echo = turn.echoes(update)
-            turn.take(update)
+        is_echo = False
+        if not isinstance(update, UnknownVariant):
+            for turn in tuple(self._turns.get(session_id, ())):
+                # Version 1 does not repeat what the client has just said.
+                is_echo = turn.echoes(update) or is_echo
+                turn.take(update)
         for each_update in () if is_echo else self._of(session_id).translated(update):
             self._give(session_id, each_update)
 
     def _of(self, session_id: str) -> Updates:
-        return self._updates.setdefault(session_id, Updates())
+        found = self._updates.setdefault(session_id, Updates())
+        if len(self._updates) > MAX_SESSIONS:
+            del self._updates[next(iter(self._updates))]
+        return found
 
     async def _permission(
         self, request: v2.RequestPermissionRequest

@@ -138,6 +138,9 @@ class _Agent:
         for method in ("session/new", "session/load", "session/resume"):
             if method in requests:
                 self.requests[method] = self._noting(self.requests[method])
+        for method in ("session/close", "session/delete"):
+            if method in requests:
+                self.requests[method] = self._ending(self.requests[method])
 
     async def _initialize(self, request: InitializeRequest) -> InitializeResponse:
         return InitializeResponse(
@@ -176,6 +179,23 @@ class _Agent:
 
         return run
 
+    def _ending(self, handler: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
+        """A handler of the author's that ends a session: its turn ends, and none begins in it."""
+
+        async def run(request: Any) -> Any:
+            session_id = request.session_id
+            was_open, scope = session_id in self._turns, self._turns.pop(session_id, None)
+            if scope is not None:
+                scope.cancel()
+            try:
+                return await handler(request)
+            except BaseException:
+                if was_open:  # it still is
+                    self._turns.setdefault(session_id, None)
+                raise
+
+        return run
+
     async def _prompt(self, request: PromptRequest) -> PromptResponse:
         session_id = request.session_id
         if session_id not in self._turns:
@@ -187,7 +207,8 @@ class _Agent:
             try:
                 reason = await self._answer(PromptTurn(self.side, request))
             finally:
-                self._turns[session_id] = None
+                if self._turns.get(session_id) is scope:
+                    self._turns[session_id] = None
         if scope.cancelled_caught:
             return PromptResponse(stop_reason="cancelled")
         return PromptResponse(stop_reason=reason or "end_turn")

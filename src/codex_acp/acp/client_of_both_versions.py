@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, cast
 
+from codex_acp._json import value_at
 from codex_acp.acp.client_side import ClientSide
 from codex_acp.errors import ConnectionClosed
 from codex_acp.wire.codec import plain
@@ -107,7 +108,6 @@ def _in_v2(given: JsonValue) -> dict[str, JsonValue]:
     if not isinstance(given, dict):
         return {}
     made = {key: given[key] for key in ("elicitation", "_meta") if given.get(key) is not None}
-    auth = given.get("auth")
-    if isinstance(auth, dict) and auth.get("terminal") is True:
+    if value_at(given, "auth", "terminal") is True:
         made["auth"] = {"terminal": {}}
     return made

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import text_at, value_at
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
 
@@ -30,7 +31,7 @@ _UNKNOWN: Final[dict[str, JsonValue]] = {"name": "unknown", "version": "unknown"
 
 def version_of(params: JsonValue) -> int | None:
     """The ``protocolVersion`` of params or of a result; None if there is none that can be one."""
-    version = params.get("protocolVersion") if isinstance(params, dict) else None
+    version = value_at(params, "protocolVersion")
     return version if type(version) is int and 0 <= version <= MAX_VERSION else None
 
 
@@ -77,7 +78,7 @@ def initialize_params(params: Params, chosen: int) -> Params:
         return params
     if chosen == 1:
         return _as_version_1(params)
-    known = params if _is_implementation(params.get("info")) else {**params, "info": _UNKNOWN}
+    known = params if is_implementation(params.get("info")) else {**params, "info": _UNKNOWN}
     return {**known, "protocolVersion": chosen}
 
 
@@ -85,7 +86,7 @@ def _as_version_1(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """What a client said in version 2 only: who it is, and what it can do."""
     kept = {key: value for key, value in params.items() if key not in ("info", "capabilities")}
     info, capabilities = params.get("info"), params.get("capabilities")
-    if "clientInfo" not in kept and _is_implementation(info):
+    if "clientInfo" not in kept and is_implementation(info):
         kept["clientInfo"] = info
     if "clientCapabilities" not in kept and isinstance(capabilities, dict):
         kept["clientCapabilities"] = _capabilities(capabilities)
@@ -94,8 +95,7 @@ def _as_version_1(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 def _capabilities(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Of version 2 as of version 1, where boolean options are no baseline yet."""
-    auth = given.get("auth")
-    terminal = isinstance(auth, dict) and isinstance(auth.get("terminal"), dict)
+    terminal = isinstance(value_at(given, "auth", "terminal"), dict)
     found: dict[str, JsonValue] = {
         "session": {"configOptions": {"boolean": {}}},
         "auth": {"terminal": terminal},
@@ -103,9 +103,6 @@ def _capabilities(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return found | {key: given[key] for key in ("elicitation", "_meta") if key in given}
 
 
-def _is_implementation(info: JsonValue) -> bool:
-    return (
-        isinstance(info, dict)
-        and isinstance(info.get("name"), str)
-        and isinstance(info.get("version"), str)
-    )
+def is_implementation(info: JsonValue) -> bool:
+    """Whether a side says of itself what it has to say."""
+    return None not in (text_at(info, "name"), text_at(info, "version"))

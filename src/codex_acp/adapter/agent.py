@@ -335,6 +335,8 @@ class CodexAgent:
             self._services.answered(session.id)
 
     def _known(self, session: Session, opened: OpenSession) -> None:
+        if self._ahead is not None:
+            self._ahead.needed()
         if self._services is None:
             from codex_acp.adapter.sessions.session_services import SessionServices
 

@@ -83,6 +83,10 @@ class LoadAhead:
         """Wait until what a prompt needs is loaded."""
         await self._prompt_ready.wait()
 
+    def needed(self) -> None:
+        """Somebody who could not wait has just loaded it."""
+        self._prompt_ready.set()
+
     def then(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` on the loop when all is loaded: at once if it is, or nothing loads."""
         if self._over or self._thread is None:

@@ -38,21 +38,16 @@ class OrderedSteps:
 
     def __init__(self) -> None:
         self._texts = FileTexts()
-        self._step: Callable[[Mapping[str, str]], None] | None = None
-        """What waits for its files."""
+        self.waiting: Callable[[Mapping[str, str]], None] | None = None
+        """The step that waits for its files: all that follows has to be `put` behind it."""
         self._behind: deque[Callable[[], None]] = deque()
         self._reading = False
         self._timer: asyncio.TimerHandle | None = None
         self._waiters: list[asyncio.Future[None]] = []
 
-    @property
-    def waiting(self) -> bool:
-        """Whether a step waits for files; all that follows has to be `put` behind it."""
-        return self._step is not None
-
     def put(self, step: Callable[..., None], *arguments: object) -> None:
         """Do ``step`` now, or behind what waits."""
-        if self._step is None:
+        if self.waiting is None:
             step(*arguments)
             return
         self._behind.append(partial(step, *arguments))
@@ -68,26 +63,26 @@ class OrderedSteps:
             step({})
             return
         loop = asyncio.get_running_loop()
-        self._step, self._reading = step, True
+        self.waiting, self._reading = step, True
         self._timer = loop.call_later(READ_SECONDS, self._too_late)
         in_thread(partial(self._work, loop, paths, step))
 
     async def caught_up(self) -> None:
         """Wait until nothing waits."""
-        while self._step is not None:
+        while self.waiting is not None:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter
 
     def catch_up(self) -> None:
         """Do all that waits now, without the files."""
-        while self._step is not None:
+        while self.waiting is not None:
             self._go_on({})
 
     def drop(self) -> None:
         """Do nothing of what waits."""
         self._behind.clear()
-        self._step = None
+        self.waiting = None
         self._end_of_wait()
 
     def forget_files(self) -> None:
@@ -112,7 +107,7 @@ class OrderedSteps:
         self, step: Callable[[Mapping[str, str]], None], texts: Mapping[str, str]
     ) -> None:
         self._reading = False
-        if self._step is step:  # else it was done without
+        if self.waiting is step:  # else it was done without
             self._go_on(texts)
 
     def _too_late(self) -> None:
@@ -123,11 +118,11 @@ class OrderedSteps:
         self._go_on({})
 
     def _go_on(self, texts: Mapping[str, str]) -> None:
-        step, self._step = self._step, None
+        step, self.waiting = self.waiting, None
         self._end_of_wait()
         if step is not None:
             _run(partial(step, texts))
-        while self._behind and self._step is None:
+        while self._behind and self.waiting is None:
             _run(self._behind.popleft())
 
     def _end_of_wait(self) -> None:

@@ -155,7 +155,10 @@ class Outflow:
                     self._pieces.append(event.text)
                     return
                 if not self._outbox.paused:
-                    self._begin_chunk(message, event.text)
+                    if message != self._message:
+                        self._begin_chunk(message)
+                    self._pieces.append(event.text)
+                    self._outbox.hold(self._write_pieces)
                     return
             elif not self._outbox.paused:
                 self._write_all(session_id, self._write_event(event))
@@ -217,20 +220,17 @@ class Outflow:
         for update in updates:
             self._side.session_update_encoded(EncodedJson(b"".join((before, update, b"}"))))
 
-    def _begin_chunk(self, message: tuple[str, str, type], text: str) -> None:
-        """Hold the first piece of a chunk, which grows until something else is sent."""
-        if message != self._message:
-            self._write_pieces()
-            self._message = session_id, message_id, kind = message
-            self._chunk_prefix = (
-                notification_head("session/update", version=True)
-                + b',"params":{"sessionId":' + encode(session_id)
-                + b',"update":{"sessionUpdate":"' + (_MESSAGE if kind is TextChunk else _THOUGHT)
-                + b'","messageId":' + encode(message_id)
-                + b',"content":{"type":"text","text":'
-            )  # fmt: skip
-        self._pieces.append(text)
-        self._outbox.hold(self._write_pieces)
+    def _begin_chunk(self, message: tuple[str, str, type]) -> None:
+        """Pieces of another message follow: how a line of it begins."""
+        self._write_pieces()
+        self._message = session_id, message_id, kind = message
+        self._chunk_prefix = (
+            notification_head("session/update", version=True)
+            + b',"params":{"sessionId":' + encode(session_id)
+            + b',"update":{"sessionUpdate":"' + (_MESSAGE if kind is TextChunk else _THOUGHT)
+            + b'","messageId":' + encode(message_id)
+            + b',"content":{"type":"text","text":'
+        )  # fmt: skip
 
     def _write_pieces(self) -> None:
         """The pieces as one chunk, without its model, which would only be taken apart again."""

@@ -17,6 +17,7 @@ from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.adapter.side_tasks import SideTasks
 from codex_acp.errors import TransportError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
+from codex_acp.transport.loop_runner import run_loop
 from codex_acp.transport.orphans import adopt_orphans
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def run_stdio(
     ``hello`` was said to the spawned Codex.
     """
     app_server = AppServer(options, spawned, defaults=defaults, hello=hello)
-    return asyncio.run(_main(link, app_server, transcript, line_limit, versions))
+    return run_loop(_main(link, app_server, transcript, line_limit, versions))
 
 
 async def _main(

@@ -6,7 +6,6 @@ Owns the loop from prompt to prompt, and which session it is about. What is type
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections import deque
 from dataclasses import replace
@@ -32,6 +31,7 @@ from codex_acp.cli.terminal import LineReader
 from codex_acp.errors import CodexAcpError, MisuseError, TransportError
 from codex_acp.routing.display import shortened, visible
 from codex_acp.runtime.updates import text_of
+from codex_acp.transport.loop_runner import run_loop
 
 if TYPE_CHECKING:
     from codex_acp.acp.types import SessionInfo
@@ -67,7 +67,7 @@ def chat(options: ChatOptions) -> int:
         host = Host(options, spec, screen, None if options.list else questions)
         return await host.main(_Chat(options, spec, screen, host).converse)
 
-    return asyncio.run(main())
+    return run_loop(main())
 
 
 class _Chat:

@@ -23,6 +23,7 @@ from codex_acp.cli.screen.questions import GOES_ON, Questions
 from codex_acp.cli.terminal import LineReader
 from codex_acp.routing.display import visible
 from codex_acp.transport.child import spawn
+from codex_acp.transport.loop_runner import run_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -62,7 +63,7 @@ class Tour:
 
     def run(self) -> int:
         """The exit code: 0 if all went as it must."""
-        return asyncio.run(self._main())
+        return run_loop(self._main())
 
     async def _main(self) -> int:
         screen = _Screen(self.out, wire=self.wire)

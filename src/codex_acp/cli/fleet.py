@@ -36,6 +36,7 @@ from codex_acp.fleet import (
 from codex_acp.fleet.task_file import parse_tasks, shown
 from codex_acp.routing.display import visible
 from codex_acp.runtime import allow_kinds
+from codex_acp.transport.loop_runner import run_loop
 from codex_acp.transport.orphans import adopt_orphans
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def run(options: FleetOptions) -> int:
     out = sys.stdout
     try:
         with redirect_stdout(sys.stderr):  # Ray prints what it likes
-            return asyncio.run(_Run(options, screen, out, asks=asks).main())
+            return run_loop(_Run(options, screen, out, asks=asks).main())
     except (MisuseError, TaskFileError, OutDirectoryError, EngineNotInstalled) as error:
         return _told(error, USAGE)
     except CodexAcpError as error:

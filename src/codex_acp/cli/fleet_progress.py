@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from codex_acp.cli.screen.live import clipped
 from codex_acp.cli.terminal import size_of
 from codex_acp.routing.display import shortened, visible
 
@@ -157,7 +158,7 @@ class LiveTable:
             room = max(size.lines - 3, 1)
             lines += [_drawn(name, row, now) for name, row in list(progress.rows.items())[:room]]
         self._wipe()
-        self._screen.write("".join(f"{line[:width]}\n" for line in lines))
+        self._screen.write("".join(f"{clipped(line, width)}\n" for line in lines))
         self._screen.flush()
         self._drawn = 0 if last else len(lines)
 

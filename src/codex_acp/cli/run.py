@@ -6,7 +6,6 @@ Owns the exit code. What is shown and asked is in `codex_acp.cli.screen`, the re
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from codex_acp.cli.screen.pipes import is_file, is_terminal, opened
 from codex_acp.cli.screen.questions import Questions
 from codex_acp.cli.terminal import LineReader
 from codex_acp.errors import MisuseError
+from codex_acp.transport.loop_runner import run_loop
 
 if TYPE_CHECKING:
     from codex_acp.cli.run_arguments import RunOptions
@@ -54,7 +54,7 @@ def run(options: RunOptions) -> int:
         host = Host(options, spec, screen, questions, json)
         return await host.main(lambda: _once(host, options, text, json or screen))
 
-    return asyncio.run(main())
+    return run_loop(main())
 
 
 def log_level() -> str:

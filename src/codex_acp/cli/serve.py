@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.network.listen import NetworkOptions
     from codex_acp.adapter.session_defaults import SessionDefaults
+    from codex_acp.transcript.events import Entry
     from codex_acp.transcript.log import Transcript
     from codex_acp.transport.child import ChildProcess
 
@@ -175,10 +176,17 @@ def _network(
 def _recorded(
     run: Callable[[Transcript], int], transcript_file: str | None, record_wire: bool
 ) -> int:
-    """``run`` with the transcript that was asked for."""
+    """``run`` with the transcript that was asked for, and with its events in the log."""
+    from logging import DEBUG, INFO, getLogger
+
     from codex_acp.transcript.log import Transcript
 
-    transcript = Transcript(record_wire=record_wire)
+    log = getLogger("codex_acp")
+    transcript = Transcript(record_wire=record_wire or log.isEnabledFor(DEBUG))
+    if log.isEnabledFor(INFO):
+        from codex_acp.cli.event_log import log_entry
+
+        transcript.subscribe(log_entry)
     if transcript_file is None and TRANSCRIPT_VARIABLE not in os.environ:
         return run(transcript)
     from codex_acp.transcript.writer import TranscriptWriter, transcript_path
@@ -187,7 +195,12 @@ def _recorded(
     if path is None:
         return run(transcript)
     with TranscriptWriter(path) as writer:
-        transcript.subscribe(writer.write)
+
+        def write(entry: Entry) -> None:
+            if record_wire or entry.event.type != "wire.message":
+                writer.write(entry)
+
+        transcript.subscribe(write)
         return run(transcript)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
 
 from codex_acp.fleet.errors import OutDirectoryError
 from codex_acp.fleet.jobs import Reason, Usage
@@ -132,13 +132,15 @@ def outcome_from_json(value: object, path: Path) -> Outcome:
     try:
         usage = found["usage"]
         return Outcome(
-            id=found["id"],
-            status=found["status"],
-            reason=found["reason"],
-            message=found["message"],
+            id=_text(found["id"]),
+            status=_one_of(Status, found["status"]),
+            reason=_one_of(Reason, found["reason"]),
+            message=found["message"] and _text(found["message"]),
             text=found["text"],
             output=found["output"],
-            usage=Usage(usage["total"], usage["input"], usage["output"], usage["counted"]),
+            usage=Usage(
+                int(usage["total"]), int(usage["input"]), int(usage["output"]), usage["counted"]
+            ),
             agent=found["agent"],
             session_id=found["sessionId"],
             cwd=found["cwd"],
@@ -148,7 +150,11 @@ def outcome_from_json(value: object, path: Path) -> Outcome:
             asked=found["asked"],
             allowed=found["allowed"],
             attempts=tuple(
-                Attempt(session_id=each["sessionId"], **_without(each, "sessionId"))
+                Attempt(
+                    session_id=each["sessionId"],
+                    seconds=float(each["seconds"]),
+                    **_without(each, "sessionId", "seconds"),
+                )
                 for each in found["attempts"]
             ),
             digest=found["digest"],
@@ -156,9 +162,21 @@ def outcome_from_json(value: object, path: Path) -> Outcome:
             path=path,
             earlier=True,
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise OutDirectoryError(f"{path} holds a malformed outcome: {error}") from error
 
 
-def _without(mapping: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in mapping.items() if key != name}
+def _without(mapping: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {key: value for key, value in mapping.items() if key not in names}
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _one_of(words: Any, value: Any) -> Any:
+    if value not in get_args(words):
+        raise ValueError(f"{value!r} is none of {', '.join(get_args(words))}")
+    return value

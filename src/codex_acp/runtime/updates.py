@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias, get_args
 
+from codex_acp._json import text_at, value_at
 from codex_acp.acp.stable_only import is_unstable
 from codex_acp.acp.types import SessionUpdate, TextContentBlock, UnknownVariant
 
@@ -37,15 +38,12 @@ def unknown_update(notification: Notification) -> tuple[str, UnknownVariant] | N
     For a ``session/update`` that did not fit the schema.
     """
     params = notification.params
-    if notification.method != "session/update" or not isinstance(params, dict):
+    session_id, kind = text_at(params, "sessionId"), text_at(params, "update", "sessionUpdate")
+    if notification.method != "session/update" or session_id is None:
         return None
-    session_id, update = params.get("sessionId"), params.get("update")
-    if not isinstance(session_id, str) or not isinstance(update, dict):
+    if kind is None or kind in known_kinds():
         return None
-    kind = update.get("sessionUpdate")
-    if not isinstance(kind, str) or kind in known_kinds():
-        return None
-    return session_id, UnknownVariant.model_validate(update)
+    return session_id, UnknownVariant.model_validate(value_at(params, "update"))
 
 
 def kind_of(update: Update) -> str:

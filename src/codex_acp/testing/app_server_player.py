@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, assert_never, cast
 
+from codex_acp._json import object_at
 from codex_acp.errors import MisuseError
 from codex_acp.testing.app_server_defaults import default_result, turn_object
 from codex_acp.testing.app_server_entries import (
@@ -161,7 +162,7 @@ class AppServerPlayer:
         if not isinstance(method, str):
             self._take_answer(message)
             return [] if self._silent else self._advance()
-        self._seen.put(method, _params(message))
+        self._seen.put(method, object_at(message, "params"))
         if self._silent:
             return []
         if not self._is_scripted(method, is_request="id" in message):
@@ -221,7 +222,7 @@ class AppServerPlayer:
         return [Send({"id": message["id"], "error": {"code": METHOD_NOT_FOUND, "message": text}})]
 
     def _default(self, method: str, request: JsonObject) -> dict[str, object] | None:
-        params = _params(request)
+        params = object_at(request, "params")
         if method == "turn/start":
             self._turns += 1
             self._remember_turn(turn_object(f"turn-{self._turns}"), params)
@@ -272,7 +273,7 @@ class AppServerPlayer:
 
     def _answer(self, entry: Expect, request: JsonObject) -> list[Output]:
         # Again: of two requests that waited, the newest must be the one that is played.
-        self._seen.put(entry.expect, _params(request))
+        self._seen.put(entry.expect, object_at(request, "params"))
         if entry.silent:
             return []
         if entry.error is not None:
@@ -283,7 +284,7 @@ class AppServerPlayer:
         else:
             result = self._seen.filled_object(entry.result)
             if entry.expect == "turn/start":
-                self._remember_turn(result.get("turn"), _params(request))
+                self._remember_turn(result.get("turn"), object_at(request, "params"))
         return [Send({"id": request["id"], "result": result})]
 
     def _remember_turn(self, turn: object, params: JsonObject) -> None:
@@ -310,11 +311,6 @@ class AppServerPlayer:
         if params is not None:
             message["params"] = self._seen.filled_object(params)
         return message
-
-
-def _params(message: JsonObject) -> dict[str, object]:
-    params = message.get("params")
-    return params if isinstance(params, dict) else {}
 
 
 def _is_of(message: JsonObject, method: str, *, is_request: bool) -> bool:

@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from codex_acp._json import object_at
 from codex_acp.errors import MisuseError
 from codex_acp.testing.mcp_script import McpScript
 from codex_acp.testing.record_file import RecordWriter
@@ -94,8 +95,7 @@ class _Server:
             self._send({"id": request["id"], "result": result})
 
     def _result(self, request: _Object) -> tuple[_Object, _Object | None]:
-        params = request.get("params")
-        params = params if isinstance(params, dict) else {}
+        params = object_at(request, "params")
         match request["method"]:
             case "initialize":
                 time.sleep(self._script.start_delay)

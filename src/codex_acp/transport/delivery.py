@@ -6,6 +6,7 @@ One for each event loop, which all its connections share. Must not know what is 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
@@ -19,25 +20,30 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
+def _at_the_next_iteration(write: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_soon(write)
+
+
 class Delivery:
     """The messages of one read, while they are handed over."""
 
-    __slots__ = ("writes",)
+    __slots__ = ("soon",)
 
     def __init__(self) -> None:
-        self.writes: list[Callable[[], None]] | None = None
-        """What is called at the end; None: nothing is handed over now."""
+        self.soon: Callable[[Callable[[], None]], None] = _at_the_next_iteration
+        """Have something written: at the end of the read, or else of the loop's iteration."""
 
     def run(self, deliver: Callable[[T], None], read: T) -> None:
         """Hand ``read`` over by ``deliver``, then write what was sent meanwhile."""
-        if self.writes is not None:  # a link that delivers within what it was given to write
-            deliver(read)
+        if self.soon is not _at_the_next_iteration:
+            deliver(read)  # by a link that delivers within what it was given to write
             return
-        writes = self.writes = []
+        writes: list[Callable[[], None]] = []
+        self.soon = writes.append
         try:
             deliver(read)
         finally:
-            self.writes = None
+            self.soon = _at_the_next_iteration
             for write in writes:
                 try:
                     write()

@@ -176,7 +176,7 @@ class DescriptorWriter:
         self._was_blocking = os.get_blocking(fd)
         if self._watchable:
             os.set_blocking(fd, False)
-        self._kept = bytearray()
+        self._kept: bytes | bytearray = b""
         self._begin = 0
         """Where what is unsent begins: to cut off each piece that was sent would copy the rest."""
         self._paused = False
@@ -200,10 +200,10 @@ class DescriptorWriter:
             if sent == len(data) or self._stopped:
                 return
             self._loop.add_writer(self._fd, self._ready)
-            self._kept += memoryview(data)[sent:]
+            self._kept, self._begin = data, sent
         else:
-            if self._begin > len(self._kept) // 2:
-                del self._kept[: self._begin]
+            if isinstance(self._kept, bytes) or self._begin > len(self._kept) // 2:
+                self._kept = bytearray(memoryview(self._kept)[self._begin :])
                 self._begin = 0
             self._kept += data
         if not self._paused and self.unsent > HIGH_WATER:
@@ -222,8 +222,7 @@ class DescriptorWriter:
             os.set_blocking(self._fd, True)
 
     def _keep_nothing(self) -> None:
-        self._kept = bytearray()
-        self._begin = 0
+        self._kept, self._begin = b"", 0
 
     def _send(self, data: bytes | memoryview) -> int:
         """Give how much the descriptor takes now; 0 when it is full or broken."""

@@ -7,7 +7,8 @@ strangers. Imports no asyncio: the loop is handed in.
 from __future__ import annotations
 
 import os
-import sys
+
+from codex_acp.transport.process_table import open_pidfd
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class ExitWatch:
 
     def start(self) -> None:
         """Begin to watch; a process that has ended already is noticed as well."""
-        pidfd = _open_pidfd(self._process.pid)
+        pidfd = open_pidfd(self._process.pid)
         if pidfd is None:
             self._start_thread()
             return
@@ -113,12 +114,3 @@ def _peek(process: Watched, *, block: bool) -> tuple[int | None, bool]:
         return None, False
     status = result.si_status
     return (status if result.si_code == os.CLD_EXITED else -status), False
-
-
-def _open_pidfd(pid: int) -> int | None:
-    if sys.platform != "linux":
-        return None
-    try:
-        return os.pidfd_open(pid)
-    except OSError:
-        return None  # an old kernel or a sandbox without the call

@@ -63,7 +63,8 @@ class Outbox:
         """Send a line when the write is due, or at `flush`."""
         self._lines.append(line)
         if not self._scheduled:
-            self._schedule()
+            self._scheduled = True
+            self.delivery.soon(self.flush)
 
     def hold(self, write: Callable[[], None]) -> None:
         """Have ``write`` add its lines when `release` or `flush` is called next: at the latest when
@@ -76,7 +77,8 @@ class Outbox:
             return
         self.held = write
         if not self._scheduled:
-            self._schedule()
+            self._scheduled = True
+            self.delivery.soon(self.flush)
 
     def release(self) -> None:
         """Have what is held add its lines: something else is to go behind them."""
@@ -138,14 +140,6 @@ class Outbox:
             error = await waiter
             if error is not None:
                 raise error.with_traceback(None)
-
-    def _schedule(self) -> None:
-        self._scheduled = True
-        writes = self.delivery.writes
-        if writes is None:
-            asyncio.get_running_loop().call_soon(self.flush)
-        else:
-            writes.append(self.flush)
 
     def _wake(self, error: TransportError | None) -> None:
         waiters, self._waiters = self._waiters, []

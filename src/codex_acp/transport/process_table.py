@@ -127,3 +127,13 @@ def _run_ps(selection: list[str]) -> str:
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.decode(errors="replace")
+
+
+def open_pidfd(pid: int) -> int | None:
+    """None where the process is gone, or the system has no pidfd: an old kernel, a sandbox."""
+    if sys.platform != "linux":
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None

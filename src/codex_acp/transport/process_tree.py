@@ -12,7 +12,7 @@ import os
 import sys
 
 from codex_acp.transport import orphans
-from codex_acp.transport.process_table import ProcessInfo, read_process, read_processes
+from codex_acp.transport.process_table import ProcessInfo, open_pidfd, read_process, read_processes
 
 _KERNEL_THREADS = 2
 """The parent of those, which have no environment; see kthreads in proc(5)."""
@@ -123,7 +123,7 @@ def _lives(info: ProcessInfo, now: ProcessInfo | None) -> bool:
 
 def _signal_one(info: ProcessInfo, number: int) -> None:
     """Check who it is and signal it; with a pidfd nobody can slip in between."""
-    pidfd = _open_pidfd(info.pid)
+    pidfd = open_pidfd(info.pid)
     try:
         if not _lives(info, read_process(info.pid)):
             return
@@ -138,13 +138,3 @@ def _signal_one(info: ProcessInfo, number: int) -> None:
     finally:
         if pidfd is not None:
             os.close(pidfd)
-
-
-def _open_pidfd(pid: int) -> int | None:
-    """None where the system has no pidfd, or the process is gone."""
-    if sys.platform != "linux":
-        return None
-    try:
-        return os.pidfd_open(pid)
-    except OSError:
-        return None

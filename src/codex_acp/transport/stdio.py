@@ -16,6 +16,7 @@ from codex_acp.transport.descriptors import DescriptorReader, DescriptorWriter
 
 if TYPE_CHECKING:
     from asyncio import Task
+    from collections.abc import Callable
 
     from codex_acp.errors import TransportError
     from codex_acp.transport.link import Receiver
@@ -53,6 +54,10 @@ def claim_stdout() -> int:
     return protocol
 
 
+def _nowhere(_data: bytes) -> None:
+    """Nothing is written before the link has started."""
+
+
 class StdioLink:
     """A link over two descriptors, by default this process's stdin and stdout.
 
@@ -69,6 +74,8 @@ class StdioLink:
         self._receiver: Receiver | None = None
         self._reader: DescriptorReader | None = None
         self._writer: DescriptorWriter | None = None
+        self.write: Callable[[bytes], None] = _nowhere
+        """See `Link.write`."""
         self._told = False
         self._held = False
         """Whether the receiver wants no more for now."""
@@ -100,6 +107,7 @@ class StdioLink:
         except OSError as error:
             msg = f"standard input or output is not open: {error.strerror}"
             raise ConnectionClosed(msg) from error
+        self.write = self._writer.write
         self._receiver = receiver
         if self._early:
             loop.call_soon(self._hand_over, receiver, self._reader)
@@ -111,11 +119,6 @@ class StdioLink:
         receiver.data_received(self._early)
         if not self._held:
             reader.resume()
-
-    def write(self, data: bytes) -> None:
-        """See `Link.write`."""
-        if self._writer is not None:
-            self._writer.write(data)
 
     def pause_reading(self) -> None:
         """See `Link.pause_reading`."""

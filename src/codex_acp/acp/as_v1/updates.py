@@ -7,6 +7,7 @@ an `UnknownVariant`: the state of the session, terminals, and kinds that are not
 from __future__ import annotations
 
 from collections import OrderedDict
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from codex_acp.acp._generated.v1.models import (
@@ -46,18 +47,42 @@ _WHOLE: Final = {
 }
 
 
+class _Said:
+    """The text of a message, of which only is kept what tells it from another."""
+
+    __slots__ = ("_hash", "length")
+
+    def __init__(self, text: str = "") -> None:
+        self._hash = sha256()
+        self.length = 0
+        self.add(text)
+
+    def __bool__(self) -> bool:
+        return self.length > 0
+
+    def add(self, text: str) -> None:
+        """It goes on."""
+        self._hash.update(text.encode("utf-8", "surrogatepass"))
+        self.length += len(text)
+
+    def begins(self, text: str) -> bool:
+        """Whether ``text`` begins with it."""
+        begin = text[: self.length].encode("utf-8", "surrogatepass")
+        return sha256(begin).digest() == self._hash.digest()
+
+
 class Updates:
     """Of one session. ``calls`` are its tool calls, to which permission requests refer."""
 
     def __init__(self) -> None:
         self.calls = ToolCalls()
-        self._said: OrderedDict[str, list[str]] = OrderedDict()
+        self._said: OrderedDict[str, _Said] = OrderedDict()
         self._names: dict[str, str] = {}
         """Message → the id under which it goes on, where what was said of it was replaced."""
         self._replaced = 0
         self._makers: dict[str, Callable[[Json], list[Json] | None]] = {
             "tool_call_update": lambda update: [self.calls.updated(update)],
-            "tool_call_content_chunk": lambda update: [self.calls.appended(update)],
+            "tool_call_content_chunk": self.calls.appended,
             "terminal_update": self.calls.terminal,
             "terminal_output_chunk": self.calls.terminal,
             "plan_update": _plan,
@@ -77,7 +102,9 @@ class Updates:
         assert isinstance(wire, dict)
         made = self._translated(wire)
         if made is None:
-            return [UnknownVariant.model_validate(wire)]
+            rest = self.calls.untold() if wire.get("state") == "idle" else []
+            late = (fitting("SessionUpdate", each) for each in rest)
+            return [*(each for each in late if each), UnknownVariant.model_validate(wire)]
         known = [fitting("SessionUpdate", each) for each in made]
         found: list[Update] = [each for each in known if each is not None]
         if wire["sessionUpdate"].startswith("terminal_"):
@@ -109,16 +136,16 @@ class Updates:
     def _message(self, update: Json, kind: str) -> list[Json]:
         """What is new in a message that is given as a whole."""
         message_id, content = update["messageId"], update.get("content") or []
-        said = "".join(self._said.get(message_id, ()))
+        said = self._said.get(message_id)
         text = _text_of(content)
-        if said and text.startswith(said):
-            rest = text[len(said) :]
+        if said and said.begins(text):
+            rest = text[said.length :]
             content = [{"type": "text", "text": rest}] if rest else []
             self._note(message_id, content)
         elif said and content:
             # Version 1 cannot take back what was said: the new text is a message of its own.
             self._replaced += 1
-            self._said[message_id] = [text]
+            self._said[message_id] = _Said(text)
             self._names[message_id] = f"{message_id}#{self._replaced}"
         else:
             self._note(message_id, content)
@@ -129,7 +156,7 @@ class Updates:
         return self._names.get(message_id, message_id)
 
     def _note(self, message_id: str, content: Sequence[Json]) -> None:
-        self._said.setdefault(message_id, []).append(_text_of(content))
+        self._said.setdefault(message_id, _Said()).add(_text_of(content))
         if len(self._said) > MESSAGES:
             forgotten, _ = self._said.popitem(last=False)
             self._names.pop(forgotten, None)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from codex_acp._json import text_at
 from codex_acp.codex._generated.models import (
     ThreadGoalGetParams,
     ThreadGoalSetParams,
@@ -46,19 +47,13 @@ class _Pursuit(NotificationSink):
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         """See `NotificationSink`."""
-        if not isinstance(params, dict):
-            return
         if method == "thread/goal/updated":
-            goal = params.get("goal")
-            self.active = isinstance(goal, dict) and goal.get("status") == "active"
+            self.active = text_at(params, "goal", "status") == "active"
         elif method == "thread/goal/cleared":
             self.active = False
         elif method in ("turn/started", "turn/completed"):
-            turn = params.get("turn")
-            turn_id = turn.get("id") if isinstance(turn, dict) else None
-            self.turn_id = (
-                turn_id if method == "turn/started" and isinstance(turn_id, str) else None
-            )
+            began = method == "turn/started"
+            self.turn_id = text_at(params, "turn", "id") if began else None
         else:
             return
         self.news.set()

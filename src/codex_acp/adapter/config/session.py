@@ -10,6 +10,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import list_at, value_at
 from codex_acp.adapter.refused_calls import refused_call
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
@@ -218,8 +219,5 @@ class ConfigSession(NotificationSink):
 
 def _more_roots(result: JsonValue) -> tuple[str, ...]:
     """The directories of the thread besides its working directory."""
-    if not isinstance(result, dict):
-        return ()
-    roots = result.get("runtimeWorkspaceRoots")
-    found = [r for r in roots if isinstance(r, str)] if isinstance(roots, list) else []
-    return tuple(root for root in found if root != result.get("cwd"))
+    cwd, roots = value_at(result, "cwd"), list_at(result, "runtimeWorkspaceRoots")
+    return tuple(root for root in roots if isinstance(root, str) and root != cwd)

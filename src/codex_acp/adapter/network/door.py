@@ -86,7 +86,7 @@ class Door:
 
     def check(self, path: str, headers: Headers) -> Token | Refusal:
         """The token that lets a request in, or why it is refused."""
-        host = _single(headers, "Host")
+        host = only_value(headers, "Host")
         if host is None or not self._may_be(host):
             return Refusal(HTTPStatus.FORBIDDEN, "the host is not allowed")
         origins = headers.get_all("Origin")
@@ -102,7 +102,7 @@ class Door:
 
     def allowed_origin(self, headers: Headers) -> str | None:
         """The origin of a page that may come in, if a request is one's."""
-        host, origin = _single(headers, "Host"), _single(headers, "Origin")
+        host, origin = only_value(headers, "Host"), only_value(headers, "Origin")
         allowed = host is not None and self._may_be(host) and origin in self._origins
         return origin if allowed else None
 
@@ -150,7 +150,8 @@ class Door:
         return True  # no name, so nobody can have bound it to this machine
 
 
-def _single(headers: Headers, name: str) -> str | None:
+def only_value(headers: Headers, name: str) -> str | None:
+    """The value of a header that may be there once."""
     values = headers.get_all(name)
     return values[0] if len(values) == 1 else None
 

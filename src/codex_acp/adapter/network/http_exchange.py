@@ -6,7 +6,7 @@ import asyncio
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-from codex_acp.adapter.network.door import Refusal
+from codex_acp.adapter.network.door import Refusal, only_value
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -62,9 +62,8 @@ class Exchange:
         return [value.decode("latin-1") for found, value in self._headers if found.lower() == name]
 
     def header(self, name: str) -> str | None:
-        """The value of one that may be there once."""
-        values = self.get_all(name)
-        return values[0] if len(values) == 1 else None
+        """See `only_value`."""
+        return only_value(self, name)
 
     # What comes in.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.adapter.network.http_app import HttpApp
@@ -16,6 +17,7 @@ from codex_acp.adapter.network.http_sockets import HttpSockets
 
 if TYPE_CHECKING:
     from codex_acp.adapter.network.door import Door
+    from codex_acp.adapter.network.http_sockets import HttpSocket
     from codex_acp.adapter.network.hub import Hub
     from codex_acp.adapter.network.strangers import Strangers
 
@@ -70,7 +72,9 @@ class HttpServer:
         """Serve a connection from now on; ``data`` is what it has sent already."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=READ_BYTES, loop=loop)
-        protocol = asyncio.StreamReaderProtocol(reader, self._serve, loop=loop)
+        made = self._sockets.made(transport)
+        protocol = _Protocol(reader, partial(self._serve, made), loop=loop)
+        protocol.socket = made
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
         protocol.data_received(data)
@@ -81,20 +85,35 @@ class HttpServer:
         await self._context.terminated.set()
         self._sockets.cut_all()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, made: HttpSocket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         transport: Any = writer.transport
-        made = self._sockets.made(transport)
         loop = asyncio.get_running_loop()
         state = {"socket": made}
         try:
             await self._tcp_server(
                 self._wrapped, loop, self._config, self._context, state, reader, writer
             )
+        except asyncio.CancelledError:
+            # At the end of the server. Python 3.11 logs a traceback for a task that was cancelled.
+            logger.debug("the connection of %s is left", made.who)
         except Exception as error:  # noqa: BLE001 - a stranger writes no traceback into our log
             logger.debug("the connection of %s has failed: %r", made.who, error)
         finally:
             self._sockets.lost(made)
             transport.abort()
+
+
+class _Protocol(asyncio.StreamReaderProtocol):
+    """Has ``socket`` look at what comes before anybody reads it."""
+
+    socket: HttpSocket
+
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`."""
+        if self.socket.may_send(data):
+            super().data_received(data)
 
 
 def _bound_buffers() -> None:

@@ -12,6 +12,7 @@ import socket
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from codex_acp.adapter.network.http2_frames import FrameMeter
 from codex_acp.adapter.network.limits import Rate
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class HttpSocket:
         self._transport = transport
         self._refusals = 0
         self._requests = Rate(REQUESTS_AT_ONCE, REQUESTS_PER_SECOND, loop.time)
+        self._frames = FrameMeter(loop.time)
         self._timer = loop.call_later(STRANGER_SECONDS, self.cut)
         self.owner: str | None = None
         """Whose token it has shown."""
@@ -52,6 +54,16 @@ class HttpSocket:
         """Where it comes from, for the log."""
         address = self._transport.get_extra_info("peername")
         return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else "a socket"
+
+    def may_send(self, data: bytes) -> bool:
+        """Whether what has come is within the bounds; else it is cut."""
+        if self._transport.is_closing():
+            return False
+        if not self._frames.take(data, is_known=self.owner is not None):
+            logger.warning("%s was cut off: too many frames", self.who)
+            self.cut()
+            return False
+        return True
 
     def may_ask(self) -> bool:
         """Whether one more request is within the rate; else it is cut."""

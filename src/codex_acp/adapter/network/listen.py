@@ -27,6 +27,7 @@ from codex_acp.adapter.serve import (
 )
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.errors import MisuseError, TransportError
+from codex_acp.transport.loop_runner import run_loop
 from codex_acp.transport.orphans import adopt_orphans
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def run_network(
     Raises MisuseError for options that make no sense, TransportError if it cannot listen there.
     """
     tls = options.check()
-    return asyncio.run(_main(options, launch, spawned, transcript, say, tls))
+    return run_loop(_main(options, launch, spawned, transcript, say, tls))
 
 
 async def _main(

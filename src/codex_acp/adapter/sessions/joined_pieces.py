@@ -45,11 +45,11 @@ class JoinedPieces:
         if method in PIECES and type(params) is dict and params.keys() == MEMBERS:
             turn_id, item_id, text = params["turnId"], params["itemId"], params["delta"]
             if type(text) is str and type(item_id) is str and type(turn_id) is str:
-                if self._texts and not (
+                if not (
                     item_id == self._item_id and turn_id == self._turn_id and method == self._method
                 ):
                     self.flush()
-                self._method, self._turn_id, self._item_id = method, turn_id, item_id
+                    self._method, self._turn_id, self._item_id = method, turn_id, item_id
                 self._texts.append(text)
                 return
         if self._texts:

@@ -56,6 +56,9 @@ logger = logging.getLogger(__name__)
 STOP_SECONDS: Final = 12.0
 """How long a prompt may take to end when its session is closed; a cancel has its own bound."""
 
+MAX_BELOW: Final = 256
+"""Sub-agents that are looked after when a session is closed."""
+
 CLEAN_SECONDS: Final = 5.0
 """How long Codex may take to end the commands that a closed session has left running."""
 
@@ -213,7 +216,9 @@ class SessionMethods:
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_SECONDS):
                 await session.stop()
-        below = session.sub_agents.threads
+        shown, known = session.sub_agents.threads, self._sessions.below(session_id)
+        # No more than so many are shown; a model can name any number that there are not.
+        below = list(dict.fromkeys((*shown, *known)))[:MAX_BELOW]
         self._sessions.close(session_id)
         self._config.closed(session_id)
         if codex.closed:

@@ -318,6 +318,10 @@ class Sessions:
         root = self._root_of(thread_id)
         return root is not None and root.sub_agents.has_started(thread_id)
 
+    def below(self, session_id: str) -> list[str]:
+        """The threads of all sub-agents of an open session that its Codex has named."""
+        return self._open[session_id].connection.events.items.below(session_id)
+
     def _may_have(self, session_id: str, thread_id: str) -> bool:
         """Whether a thread may be below a session: no client has opened it, and no other has it."""
         connection = self._open[session_id].connection

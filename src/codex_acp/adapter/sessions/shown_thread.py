@@ -7,7 +7,6 @@ the events are for, and what a turn means, is the owner's matter.
 
 from __future__ import annotations
 
-from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
@@ -104,7 +103,7 @@ class ShownThread:
         self._id = thread_id
         self._owner = owner
         self._steps = OrderedSteps()
-        self._pieces = JoinedPieces(self._hear, partial(self._steps.put, self._take_pieces))
+        self._pieces = JoinedPieces(self._hear, self._take_pieces)
         self.on_notification: Callable[[str, JsonValue], None] = self._pieces.hear
         """See `NotificationSink`: in order, though the files of an edit may have to be read."""
         self._timer = DueTimer(self._due_at, self._flush_due)
@@ -191,8 +190,10 @@ class ShownThread:
                 self._owner.turn_ended(event.params.turn)
 
     def _take_pieces(self, method: str, turn_id: str, item_id: str, text: str) -> None:
-        """As `_take`, of what is one text."""
-        if self._owner.may_show_pieces(turn_id):
+        """As `_hear`, of what is one text."""
+        if self._steps.waiting is not None:
+            self._steps.put(self._take_pieces, method, turn_id, item_id, text)
+        elif self._owner.may_show_pieces(turn_id):
             self.state.now = monotonic()
             self._owner.tell(PIECES[method](self.state, item_id, text))
 

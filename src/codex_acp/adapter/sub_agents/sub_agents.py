@@ -82,6 +82,9 @@ class SubAgents:
         agent = self._state.sub_agents.pop(thread_id, None)
         if agent is not None:
             self._sinks.pop(thread_id).detach()
+            for other in self._state.sub_agents.values():
+                if other.parent_id == thread_id:  # it may be named again, by one of these
+                    other.parent_id = agent.parent_id
             self._wake()
 
     @property

@@ -192,6 +192,10 @@ class Items:
         running = self._turns.items()
         return [(t, turn) for t, turn in running if thread_id in self.ancestors_of(t)]
 
+    def below(self, thread_id: str) -> list[str]:
+        """The threads of its sub-agents, at any depth, whether anything runs in them or not."""
+        return [each for each in self._parents if thread_id in self.ancestors_of(each)]
+
     def get(self, thread_id: str, item_id: str) -> RunningItem | None:
         """The item, if it is in progress."""
         return self._items.get((thread_id, item_id))

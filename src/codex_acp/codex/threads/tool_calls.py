@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from codex_acp._json import value_at
+from codex_acp._json import text_at, value_at
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.threads.tools import failure, tool
 from codex_acp.errors import MisuseError
@@ -89,17 +89,15 @@ class ToolCalls(NotificationSink):
 
         Codex settles a call itself in some ends of a turn, and says nothing of it in others.
         """
-        if not isinstance(params, dict):
-            return
         if method == "serverRequest/resolved":
-            request_id = params.get("requestId")
+            request_id = value_at(params, "requestId")
             self._end([k for k in self._running if k == (type(request_id), request_id)])
         elif method == "turn/completed":
             turn_id = value_at(params, "turn", "id")
             self._end([k for k, running in self._running.items() if running.turn_id == turn_id])
         elif method in ("thread/closed", "thread/deleted"):
-            thread_id = params.get("threadId")
-            if isinstance(thread_id, str):
+            thread_id = text_at(params, "threadId")
+            if thread_id is not None:
                 self._tools.pop(thread_id, None)
 
     def _end(self, keys: list[tuple[type, RequestId]]) -> None:

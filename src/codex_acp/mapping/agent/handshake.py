@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp._version import __version__
 from codex_acp.acp.capabilities import negotiated_version
+from codex_acp.acp.negotiation import is_implementation, version_of
 from codex_acp.mapping.agent.auth_methods import auth_methods
 from codex_acp.mapping.agent.capabilities import AGENT_CAPABILITIES, EXTENSIONS, agent_info
 
@@ -22,24 +23,18 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.agent.auth_methods import LoginWays
 
-MAX_VERSION: Final = 0xFFFF
-"""``ProtocolVersion`` of the schema is an unsigned number of 16 bits."""
-
 _HEADER_SAFE: Final = "[A-Za-z0-9._/-]{1,64}"
 """Codex puts the name into an HTTP header of its requests to the model."""
 
 
 def is_simple(params: JsonValue) -> bool:
     """Whether these params of ``initialize`` fit the schema as they are, as far as it is read."""
-    if not isinstance(params, dict):
-        return False
-    version = params.get("protocolVersion")
-    if type(version) is not int or not 0 <= version <= MAX_VERSION:
+    if not isinstance(params, dict) or version_of(params) is None:
         return False
     if not isinstance(params.get("clientCapabilities"), dict | None):
         return False
     info = params.get("clientInfo")
-    return info is None or _is_implementation(info)
+    return info is None or is_implementation(info)
 
 
 def initialize_result(params: Mapping[str, JsonValue], ways: LoginWays) -> dict[str, JsonValue]:
@@ -67,9 +62,3 @@ def codex_client_info(params: Mapping[str, JsonValue]) -> dict[str, JsonValue] |
         return None
     known: dict[str, JsonValue] = {"name": name, "version": version}
     return known | {"title": title} if isinstance(title, str) else known
-
-
-def _is_implementation(info: JsonValue) -> bool:
-    if not isinstance(info, dict):
-        return False
-    return isinstance(info.get("name"), str) and isinstance(info.get("version"), str)

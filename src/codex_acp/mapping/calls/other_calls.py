@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
+from codex_acp._json import text_at
 from codex_acp.codex._generated.models import (
     FileIdImageGenerationThreadItem,
     FindInPageWebSearchAction,
@@ -111,8 +112,7 @@ def sleep_call(item: models.SleepThreadItem, phase: Phase) -> Call:
 def unknown_call(item: UnknownVariant, phase: Phase) -> Call:
     """An item of a newer Codex: whole, under the name of its type."""
     whole = item.wire()
-    status = whole.get("status")
-    end = ending(status if isinstance(status, str) else None, phase)
+    end = ending(text_at(whole, "status"), phase)
     return Call(
         id=unknown_item_id(item),
         title=inline(str(whole.get("type"))),
@@ -126,8 +126,8 @@ def unknown_call(item: UnknownVariant, phase: Phase) -> Call:
 def unknown_item_id(item: UnknownVariant) -> str:
     """Its id; all of a type that has none are one."""
     whole = item.wire()
-    item_id = whole.get("id")
-    return item_id if isinstance(item_id, str) else f"item {whole.get('type')}"
+    item_id = text_at(whole, "id")
+    return f"item {whole.get('type')}" if item_id is None else item_id
 
 
 def _searched(item: models.WebSearchThreadItem) -> tuple[str, CallKind]:

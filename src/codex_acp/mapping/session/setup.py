@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codex_acp._json import text_at, value_at
+from codex_acp._json import object_at, text_at, value_at
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
 
@@ -89,13 +89,9 @@ def started_thread(result: JsonValue) -> str | None:
 
 def given_servers(params: Mapping[str, JsonValue]) -> frozenset[str]:
     """Names of the MCP servers in params that `thread_params` made."""
-    config = params.get("config")
-    if not isinstance(config, dict):
-        return frozenset()
-    servers = config.get(_SERVERS)
-    whole = servers.keys() if isinstance(servers, dict) else ()
+    config = object_at(params, "config")
     dotted = (key.removeprefix(_SERVERS + ".") for key in config if key.startswith(_SERVERS + "."))
-    return frozenset((*whole, *dotted))
+    return frozenset((*object_at(config, _SERVERS), *dotted))
 
 
 def configured_servers(result: JsonValue) -> frozenset[str]:

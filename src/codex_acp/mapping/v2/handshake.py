@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import object_at, value_at
 from codex_acp._version import __version__
+from codex_acp.acp.negotiation import is_implementation
 from codex_acp.mapping.agent.auth_methods import auth_methods
 from codex_acp.mapping.agent.capabilities import EXTENSIONS, META_KEY, agent_info
 
@@ -47,10 +48,8 @@ def is_simple(params: JsonValue) -> bool:
     """Whether these params fit the schema as they are, as far as they are read."""
     if not isinstance(params, dict) or params.get("protocolVersion") != VERSION:
         return False
-    info, capabilities = params.get("info"), params.get("capabilities")
-    if not isinstance(info, dict) or not isinstance(capabilities, dict | None):
-        return False
-    return isinstance(info.get("name"), str) and isinstance(info.get("version"), str)
+    fits = isinstance(params.get("capabilities"), dict | None)
+    return fits and is_implementation(params.get("info"))
 
 
 def introduction(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
