@@ -174,6 +174,19 @@ def test_an_output_that_takes_no_more_is_told_in_one_sentence(word: str) -> None
     assert (done.returncode, done.stderr) == (1, said)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full, as Linux has it")
+def test_an_output_that_takes_no_more_is_told_once_of_a_command_that_failed_too() -> None:
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "codex_acp", "version"],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+            env={**env, "CODEX_PATH": "/bin/false"},
+        )  # fmt: skip
+    said = "codex-acp-sdk: error: the output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
 def test_a_terminal_of_another_encoding_gets_its_help_too() -> None:
     env = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     done = subprocess.run(

@@ -59,7 +59,8 @@ def _flushed(code: int) -> int:
         _drop_output()
         return code or OUTPUT_LOST
     except OSError as error:
-        return code or _not_written(error)
+        lost = _not_written(error)  # also where a command has failed: at its exit Python would try
+        return code or lost
     return code
 
 
