@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -15,6 +15,8 @@ from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from codex_acp.adapter.network.network_session import NetworkSession
 
 TWO = Tokens(lambda: (Token("alice", b"a"), Token("bob", b"b")))
 
@@ -75,6 +77,46 @@ def test_whose_a_session_is_does_not_depend_on_how_its_id_is_spelled(tmp_path: P
     registry = Registry(lambda _: None, owners, Limits())
     for spelled in (his, his.upper(), his.replace("-", ""), f"urn:uuid:{his}", f"{{{his}}}"):
         assert not registry.owned("alice", spelled), spelled
+
+
+class _Above:
+    """An open session whose model names threads, and has started some of them."""
+
+    def __init__(self, owner: str, *started: str) -> None:
+        self.owner = owner
+        self._started = started
+
+    def has_below(self, session_id: str) -> bool:
+        return bool(session_id)
+
+    def has_started(self, session_id: str) -> bool:
+        return session_id in self._started
+
+
+def _with_open(owners: Owners, *sessions: _Above) -> Registry:
+    registry = Registry(lambda _: None, owners, Limits())
+    for number, session in enumerate(sessions):
+        registry.sessions[f"open-{number}"] = cast("NetworkSession", session)
+    return registry
+
+
+def test_a_stored_session_that_a_model_only_names_stays_its_owners(tmp_path: Path) -> None:
+    registry = _with_open(Owners(no_token()), _Above("everybody"))
+    assert registry.owned("everybody", "stored")
+    file = tmp_path / "owners"
+    file.write_text('{"sessionId": "stored", "owner": "bob"}\n')
+    registry = _with_open(Owners(TWO, str(file)), _Above("alice"))
+    assert registry.owned("bob", "stored")
+    for session in ("stored", "one of which nobody knows whose it is"):
+        assert not registry.owned("alice", session)
+
+
+def test_a_sub_agent_is_below_the_session_that_started_it_whoever_names_it() -> None:
+    names, started = _Above("bob"), _Above("alice", "child")
+    registry = _with_open(Owners(TWO), names, started)
+    assert registry.above("child") is started
+    assert registry.owned("alice", "child")
+    assert not registry.owned("bob", "child")
 
 
 def test_a_connection_is_held_to_its_token_as_the_file_has_it_now() -> None:

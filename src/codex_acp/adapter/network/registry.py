@@ -121,16 +121,20 @@ class Registry:
         session_id = canonical_id(session_id)
         session = self.sessions.get(session_id)
         if session is None and not self.owners.knows(session_id):
-            session = self.above(session_id)
-            if session is not None and not session.has_started(session_id):
-                return False
+            above = self.above(session_id)
+            session = above if above is not None and above.has_started(session_id) else None
         if session is not None:
             return session.owner == owner
         return self.owners.owns(owner, session_id)
 
     def above(self, session_id: str) -> NetworkSession | None:
-        """The open session of whose sub-agents this is one; None: it is none's."""
-        return next((each for each in self.sessions.values() if each.has_below(session_id)), None)
+        """The open session of whose sub-agents this is one; None: it is none's.
+
+        That which has started it goes before those whose models have only named it.
+        """
+        below = [each for each in self.sessions.values() if each.has_below(session_id)]
+        started = (each for each in below if each.has_started(session_id))
+        return next(started, below[0] if below else None)
 
     def agent_of(self, session_id: str) -> CodexAgent | None:
         """Whose session it is, or whose sub-agent's; None for one that is not open."""
