@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from codex_acp.adapter.session_defaults import SessionDefaults
 from codex_acp.cli.adapter_variables import read_variables
 from codex_acp.cli.serve import ADAPTER_VARIABLES
 from codex_acp.errors import MisuseError
@@ -55,11 +56,11 @@ def test_the_configuration_is_given_setting_by_setting() -> None:
         "tools": {},
         "notify": ["say", "done"],
         "projects": {"/a/b": {"trust_level": "trusted"}},
-        "mcp_servers.n.command": "c",
         "model_provider": "mine",
     }
     assert read.defaults.config == {
         "model_providers.mine.http_headers.x-key": "s3cret",
+        "mcp_servers.n.command": "c",
         "mcp_servers.n.env.TOKEN": "s3cret",
     }
     shown = [*read.arguments, *read.said, *read.defaults.said, repr(read.arguments)]
@@ -68,6 +69,34 @@ def test_the_configuration_is_given_setting_by_setting() -> None:
     for key in ("notify", "projects", "mcp_servers", "shell_environment_policy"):
         assert key in told
     assert "model" not in told.replace("CODEX_CONFIG", "")
+
+
+def test_all_of_a_server_goes_one_way() -> None:
+    far = {"url": "https://h/mcp?key=s3cret", "startup_timeout_sec": 5, "enabled": True}
+    config = {"mcp_servers": {"far": far, "near": {"command": "c", "enabled": False}}}
+    read = read_variables({"CODEX_CONFIG": json.dumps(config)})
+    assert settings(read.arguments) == {
+        "mcp_servers.near.command": "c",
+        "mcp_servers.near.enabled": False,
+    }
+    assert read.defaults.config == {f"mcp_servers.far.{key}": far[key] for key in far}
+
+
+@pytest.mark.parametrize(
+    ("ours", "clients", "both"),
+    [
+        ({"a.b": 1}, {"a.c": {"d": 2}}, {"a.b": 1, "a.c": {"d": 2}}),
+        ({"a": {"x.y": 1}}, {"a.c": {"d": 2}}, {"a": {"x.y": 1, "c": {"d": 2}}}),
+        ({"a.b.c": 1, "a.b.d": 2}, {"a": {"x.y": 3}}, {"a": {"x.y": 3, "b": {"c": 1, "d": 2}}}),
+        ({"a": {"b": 1, "c": 1}}, {"a": {"c": 2}}, {"a": {"b": 1, "c": 2}}),
+        ({"a": {"b": 1}}, {"a": 2}, {"a": 2}),
+    ],
+)
+def test_no_key_of_a_thread_names_a_part_of_another_ones_table(
+    ours: dict[str, Any], clients: dict[str, Any], both: dict[str, Any]
+) -> None:
+    given = SessionDefaults(config=ours).params({"cwd": "/", "config": clients})
+    assert given == {"cwd": "/", "config": both}
 
 
 @pytest.mark.attack("client")

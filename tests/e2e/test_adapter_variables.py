@@ -98,7 +98,9 @@ def test_what_the_variables_hold_is_in_no_environment_of_codex_and_its_commands(
 @pytest.mark.attack("client")
 def test_what_a_server_is_called_with_is_on_no_command_line_of_codex(tmp_path: Path) -> None:
     server = ScriptedMcpServer(tmp_path, [McpTool("act", read_only=True, text="Done.")])
-    config = {"mcp_servers": {"notes": server.config, "far": {"url": f"{FAR}?sig=s3cret-url"}}}
+    far = {"url": f"{FAR}?sig=s3cret-url", "startup_timeout_sec": 5}
+    plain = {"command": "/nowhere/plain"}
+    config = {"mcp_servers": {"notes": server.config, "far": far, "plain": plain}}
     act = [mcp_call("notes", "act")]
     with EitherVersion(
         1, [act, [Text("One.")], act, [Text("Two.")]], env={"CODEX_CONFIG": json.dumps(config)}
@@ -111,7 +113,7 @@ def test_what_a_server_is_called_with_is_on_no_command_line_of_codex(tmp_path: P
         assert it.prompt(session, "Act.").endswith("Two.")
         assert len(server.received("tools/call")) == 2
         found = Path(f"/proc/{it.adapter.codex()}/cmdline").read_bytes()
-        assert b"mcp_servers.notes.command" in found
+        assert b"mcp_servers.plain.command" in found
         assert str(tmp_path).encode() not in found
         assert b"s3cret" not in found
 
@@ -184,13 +186,19 @@ def test_without_a_browser_no_login_is_offered_that_needs_one(version: int) -> N
 
 
 def test_the_servers_of_the_configuration_stay_beside_those_of_the_client() -> None:
-    config = {"mcp_servers": {"mine": {"command": "/nowhere/mine"}}}
+    secret = {"url": f"{FAR}?sig=s3cret-url"}
+    config = {"mcp_servers": {"mine": {"command": "/nowhere/mine"}, "far": secret}}
     with EitherVersion(1, env={"CODEX_CONFIG": json.dumps(config)}) as it:
-        theirs = {"name": "theirs", "command": "/nowhere/theirs", "args": [], "env": []}
-        session = it.adapter.new_session(it.home.workspace, [theirs])
+        theirs: list[dict[str, Any]] = [
+            {"name": name, "command": "/nowhere/theirs", "args": [], "env": []}
+            for name in ("theirs", "far")
+        ]
+        session = it.adapter.new_session(it.home.workspace, theirs)
         shown = it.prompt(session, "/mcp")
         assert "**mine**" in shown
         assert "**theirs**" in shown
+        said = 'The MCP server "far" of your client was left out'
+        assert said in str(it.updates(session, "agent_thought_chunk"))
 
 
 def test_a_provider_that_is_not_configured_is_told_by_its_name() -> None:

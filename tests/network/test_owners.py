@@ -114,7 +114,8 @@ def test_a_stored_session_that_a_model_only_names_stays_its_owners(tmp_path: Pat
 def test_a_sub_agent_is_below_the_session_that_started_it_whoever_names_it() -> None:
     names, started = _Above("bob"), _Above("alice", "child")
     registry = _with_open(Owners(TWO), names, started)
-    assert registry.above("child") is started
+    above: object = registry.above("child")
+    assert above is started
     assert registry.owned("alice", "child")
     assert not registry.owned("bob", "child")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
+from codex_acp._json import object_at
 from codex_acp._record import record
 
 if TYPE_CHECKING:
@@ -42,8 +43,27 @@ class SessionDefaults:
         """Params of a thread, with these settings below those that the client gave."""
         if not self.config:
             return given
-        config = given.get("config")
-        return {**given, "config": {**self.config, **(config if isinstance(config, dict) else {})}}
+        return {**given, "config": _joined(self.config, object_at(given, "config"))}
+
+
+def _joined(below: dict[str, JsonValue], above: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Both, with no key for a part of another one's table: Codex takes keys in any order."""
+    made = dict(below)
+    for key, value in above.items():
+        made[key] = object_at(below, key) | value if isinstance(value, dict) else value
+    for key in sorted(made):  # a table comes before its parts
+        parts = key.split(".")
+        for end in range(1, len(parts)):
+            table = made.get(".".join(parts[:end]))
+            if isinstance(table, dict):
+                made[".".join(parts[:end])] = _with(table, parts[end:], made.pop(key))
+                break
+    return made
+
+
+def _with(table: dict[str, JsonValue], path: list[str], value: JsonValue) -> dict[str, JsonValue]:
+    name, *more = path
+    return {**table, name: _with(object_at(table, name), more, value) if more else value}
 
 
 def known_mode(text: str) -> str | None:

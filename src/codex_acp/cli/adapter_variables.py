@@ -62,6 +62,10 @@ _PRIVATE: Final = re.compile(
 _ARGUMENTS: Final = re.compile(r"mcp_servers(?:\.[^.]+\.args)?")
 """What a server is called with, or a table of servers: a secret of it may look like anything."""
 
+_SERVER: Final = re.compile(r"mcp_servers\.[^.]+\.")
+"""All of a server goes one way: Codex does not start where it is told of one without its command or
+address, and a thread's whole table of servers hides what the command line says of them."""
+
 _WHERE: Final = re.compile(r"(?:mcp_servers|model_providers)(?:\.|$)")
 """Settings that count as well when a thread is opened with them, so that a text which looks like a
 secret can go that way."""
@@ -83,21 +87,7 @@ class AdapterVariables(NamedTuple):
 def read_variables(environment: Mapping[str, str]) -> AdapterVariables:
     """An empty one is as one that is not set. Raises MisuseError that names the variable."""
     config = _object(CONFIG, environment.get(CONFIG))
-    arguments: list[str] = []
-    private: dict[str, JsonValue] = {}
-    secrets: list[str] = []
-    for key, value in _leaves("", config):
-        named = any(_PRIVATE.search(part) for part in key.split(".")) or _names_private(value)
-        looks = list(_look_private(value)) if _WHERE.match(key) else []
-        secrets += _texts(value) if named else looks
-        if named or looks or _ARGUMENTS.fullmatch(key):
-            private[key] = value
-        else:
-            arguments += ["-c", f"{key}={_toml(key, value)}"]
-    if secrets:  # each thread is opened with it, which a transcript may record
-        from codex_acp.transcript.secrets import remember_secrets
-
-        remember_secrets(secrets)
+    arguments, private = _parted(dict(_leaves("", config)))
     provider = environment.get(PROVIDER)
     if provider:
         arguments += ["-c", f"model_provider={_toml(PROVIDER, provider)}"]
@@ -117,6 +107,29 @@ def read_variables(environment: Mapping[str, str]) -> AdapterVariables:
         _log_file(environment.get(LOGS)),
         tuple(said),
     )
+
+
+def _parted(settings: Mapping[str, Any]) -> tuple[list[str], dict[str, JsonValue]]:
+    """Settings as arguments of Codex, and those that no command line may show."""
+    private: dict[str, JsonValue] = {}
+    secrets: list[str] = []
+    for key, value in settings.items():
+        named = any(_PRIVATE.search(part) for part in key.split(".")) or _names_private(value)
+        looks = list(_look_private(value)) if _WHERE.match(key) else []
+        secrets += _texts(value) if named else looks
+        if named or looks or _ARGUMENTS.fullmatch(key):
+            private[key] = value
+    if secrets:  # each thread is opened with it, which a transcript may record
+        from codex_acp.transcript.secrets import remember_secrets
+
+        remember_secrets(secrets)
+    whole = tuple(server[0] for key in private if (server := _SERVER.match(key)))
+    private |= {key: value for key, value in settings.items() if key.startswith(whole)}
+    arguments: list[str] = []
+    for key, value in settings.items():
+        if key not in private:
+            arguments += ["-c", f"{key}={_toml(key, value)}"]
+    return arguments, private
 
 
 def _object(variable: str, text: str | None) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from codex_acp.mapping.session.mcp_servers import server_config, server_secrets
 from codex_acp.mapping.session.setup import (
     absolute,
     configured_servers,
+    given_servers,
     thread_params,
     without_clashes,
 )
@@ -117,7 +118,8 @@ class SessionMethods:
         said: list[str] = []
         if servers:
             codex = await self._opener.codex()
-            kept, said = without_clashes(servers, await _configured(codex, cwd))
+            configured = await _configured(codex, cwd) | given_servers(self._opener.given({}))
+            kept, said = without_clashes(servers, configured)
         params = thread_params(cwd, directories, kept, stored=stored)
         return Setup({**params, **told}, frozenset(kept), tuple(said), audience)
 

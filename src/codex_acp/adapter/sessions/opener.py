@@ -25,6 +25,8 @@ from codex_acp.mapping.session.ids import canonical_id
 from codex_acp.mapping.session.setup import started_thread
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.config.catalogues import Place
     from codex_acp.adapter.config.config import Config, How
@@ -132,7 +134,7 @@ class SessionOpener:
         read: JsonValue,
         source: str | None = None,
     ) -> OpeningResult:
-        params, restore = self._given(setup), None
+        params, restore = self.given(setup.params), None
         if source is None:
             params, restore = opening(params, read)
         else:
@@ -276,9 +278,9 @@ class SessionOpener:
         said = (*told, *setup.said, *_said_of(place, unrestored))
         return OpeningResult(session_id, how, answer, said)
 
-    def _given(self, setup: Setup) -> dict[str, JsonValue]:
+    def given(self, client: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """The params of a thread: the client's, and what each session is given here."""
-        params, defaults = dict(setup.params), self._app_server.defaults
+        params, defaults = dict(client), self._app_server.defaults
         return params if defaults is None else defaults.params(params)
 
     def _must_be_idle(self, session_id: str) -> None:
@@ -289,7 +291,7 @@ class SessionOpener:
 
     async def _resume(self, codex: AppServerConnection, session_id: str, setup: Setup) -> JsonValue:
         params: dict[str, JsonValue] = {
-            **self._given(setup),
+            **self.given(setup.params),
             "threadId": session_id,
             "excludeTurns": True,
         }

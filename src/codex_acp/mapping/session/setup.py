@@ -88,9 +88,9 @@ def started_thread(result: JsonValue) -> str | None:
 
 
 def given_servers(params: Mapping[str, JsonValue]) -> frozenset[str]:
-    """Names of the MCP servers in params that `thread_params` made."""
+    """Names of the MCP servers in the ``config`` of a thread, by any dotted key."""
     config = object_at(params, "config")
-    dotted = (key.removeprefix(_SERVERS + ".") for key in config if key.startswith(_SERVERS + "."))
+    dotted = (key.split(".")[1] for key in config if key.startswith(_SERVERS + "."))
     return frozenset((*object_at(config, _SERVERS), *dotted))
 
 
