@@ -141,9 +141,11 @@ def test_a_gateway_is_a_login_too(version: int) -> None:
     with ScriptedModel([[Text("By the gateway.")]]) as gateway:
         where = {"baseUrl": gateway.base_url, "headers": {"x-key": "s3cret-of-it"}}
         login = {"methodId": "gateway", "_meta": {"gateway": where}}
+        other = {"name": "Other", "http_headers": {"x-other": "s3cret-of-the-other"}}
+        providers = {**NEEDS_LOGIN["model_providers"], "other": other}
         env = {
             "DEFAULT_AUTH_REQUEST": json.dumps(login),
-            "CODEX_CONFIG": json.dumps(NEEDS_LOGIN),
+            "CODEX_CONFIG": json.dumps({"model_providers": providers}),
         }
         with EitherVersion(version, env=env) as it:
             asked = it.adapter.ask("auth/status", {})["result"]

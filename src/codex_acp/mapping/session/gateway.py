@@ -109,8 +109,11 @@ def as_configured(params: Mapping[str, JsonValue], read: JsonValue) -> dict[str,
 
 def _with_provider(params: Mapping[str, JsonValue], provider: JsonValue) -> dict[str, JsonValue]:
     config = dict(_object(params.get("config")))
-    providers = _object(config.get("model_providers"))
-    config["model_providers"] = {**providers, GATEWAY_PROVIDER: provider}
+    providers = config.get("model_providers")
+    if isinstance(providers, dict):
+        config["model_providers"] = {**providers, GATEWAY_PROVIDER: provider}
+    else:  # a whole table would hide what else there is of providers
+        config[f"model_providers.{GATEWAY_PROVIDER}"] = provider
     return {**params, "modelProvider": GATEWAY_PROVIDER, "config": config}
 
 
