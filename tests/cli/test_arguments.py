@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -171,6 +172,15 @@ def test_an_output_that_takes_no_more_is_told_in_one_sentence(word: str) -> None
         )  # fmt: skip
     said = "codex-acp-sdk: error: the output cannot be written: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, said)
+
+
+def test_a_terminal_of_another_encoding_gets_its_help_too() -> None:
+    env = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "codex_acp", "help"], capture_output=True, check=False, env=env
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"ws://\\u2026" in done.stdout
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["serve", "-h"], ["demo", "--help"]])

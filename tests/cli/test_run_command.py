@@ -48,7 +48,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     monkeypatch.setattr(run_module, "start_logging", lambda *_: None)
 
     def start(arguments: list[str], given: str = "") -> Done:
-        monkeypatch.setattr(sys, "stdin", io.StringIO(given))
+        given_bytes = io.BytesIO(given.encode(errors="surrogateescape"))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(given_bytes))
         try:
             code = main(arguments)
         except SystemExit as end:
@@ -182,6 +183,7 @@ def test_an_agent_that_fails_is_exit_code_1_and_the_reason(
         (["--allow", "reading", "Go."], "'reading' is no kind"),
         (["--cwd", "/no/such/place", "Go."], "is no directory"),
         (["  "], "the prompt is empty"),
+        (["h\udce9llo"], "argument prompt: it is not UTF-8"),
         (["--nonsense", "Go."], "unrecognized arguments"),
     ],
 )
@@ -192,6 +194,12 @@ def test_arguments_that_make_no_sense_are_exit_code_2(
     assert done.returncode == 2
     assert said in done.stderr
     assert done.stdout == ""
+
+
+def test_a_prompt_of_another_encoding_is_refused(run: Run) -> None:
+    done = run(["run", "-"], "h\udce9llo")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "codex-acp-sdk run: error: the prompt is not UTF-8\n"
 
 
 def test_the_help_has_the_exit_codes_and_the_lines_of_json(run: Run) -> None:

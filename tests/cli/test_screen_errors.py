@@ -30,7 +30,8 @@ OLD = "Codex 0.80.0 is too old; update it"
 def test_what_the_data_says_again_is_not_said_again(message: str, data: Any, said: str) -> None:
     error = ErrorReply("session/new", -32603, message, data)
     assert sentence(error, "codex", ours=True) == said
-    assert sentence(error, "fox") == f"fox: {said}{LOOK_AT_ITS_LOG}"
+    unsaid = "" if data else LOOK_AT_ITS_LOG
+    assert sentence(error, "fox") == f"fox: {said}{unsaid}"
 
 
 def test_who_is_not_logged_in_is_told_the_command() -> None:

@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 TOKEN: Final = "the-token-of-these-tests"
 
-WAIT: Final = 30.0
+WAIT: Final = 90.0
 """Seconds; a turn takes a tenth of one, on a busy machine a few."""
 
 

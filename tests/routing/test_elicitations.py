@@ -55,7 +55,7 @@ NO_FIELDS = {"type": "object", "properties": {}}
 
 def form(schema: object = SCHEMA, **fields: Any) -> FormElicitation:
     value = {**WHERE, "mode": "form", "_meta": None, "requestedSchema": schema, **fields}
-    made = form_elicitation(decode(McpFormElicitationParams, value), "call-1")
+    made = form_elicitation(decode(McpFormElicitationParams, value))
     assert isinstance(made, FormElicitation), made
     return made
 
@@ -111,7 +111,6 @@ def test_a_form_says_who_asks_in_whose_words() -> None:
     assert params == {
         "mode": "form",
         "sessionId": "s1",
-        "toolCallId": "call-1",
         "requestedSchema": SCHEMA,
         "message": 'The MCP server "notes" says:\n```\n> Please\n> fill in\n```\n'
         "The names and descriptions of the fields are the server's words, too.",

@@ -11,7 +11,7 @@ import pytest
 from codex_acp.acp._generated.v1 import methods as acp_methods
 from codex_acp.acp._generated.v1 import models as acp
 from codex_acp.codex._generated import models as codex
-from codex_acp.errors import InvalidPayload
+from codex_acp.errors import InvalidPayload, MisuseError
 from codex_acp.transport.json_decoding import fast_loads, standard_loads
 from codex_acp.wire.codec import decode, encode
 from codex_acp.wire.model import UnknownValue, UnknownVariant
@@ -259,3 +259,10 @@ def test_the_scope_of_an_elicitation_is_told_by_its_fields() -> None:
     request = decode(tp, {**form, "requestId": 0})
     assert isinstance(session, acp.SessionFormCreateElicitationRequest)
     assert isinstance(request, acp.RequestFormCreateElicitationRequest)
+
+
+@pytest.mark.parametrize("value", [{"path": "\udce9"}, acp.TextContentBlock(text="\udce9")])
+def test_a_text_that_is_no_unicode_is_an_error_of_the_caller(value: object) -> None:
+    """As the name of a file that is not UTF-8, which Python gives with surrogates."""
+    with pytest.raises(MisuseError, match="not Unicode"):
+        encode(value)

@@ -1,7 +1,7 @@
 """The ACP agent's methods: which are offered, and what each does.
 
-The first ``initialize`` and ``session/new`` are answered without a model: pydantic and all that
-a prompt needs are loaded behind the answer, see `AfterOpening`.
+The first ``initialize`` and ``session/new`` are answered without a model: what reads models and all
+that a prompt needs are loaded behind the answer, see `AfterOpening`.
 """
 
 from __future__ import annotations

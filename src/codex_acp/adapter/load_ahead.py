@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FOR_A_PROMPT: Final = (
-    "codex_acp.wire.codec",  # pydantic, which is half of it
+    "codex_acp.wire.codec",  # pydantic-core
     "codex_acp.acp._generated.v1.models.turn",
     "codex_acp.mapping.v1.content",
     "codex_acp.adapter.prompts.prompts",

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 from typing import Final
 
-from codex_acp.cli.run_arguments import AgentOptions, add_agent_arguments
+from codex_acp.cli.run_arguments import AgentOptions, add_agent_arguments, prompt_text
 
 DESCRIPTION: Final = """\
 Talk with an ACP agent in the terminal, prompt by prompt. Its permission
@@ -45,7 +45,9 @@ def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
     """Everything that may follow ``chat``."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("prompt", nargs="?", help="the first prompt; more are asked for")
+    parser.add_argument(
+        "prompt", nargs="?", type=prompt_text, help="the first prompt; more are asked for"
+    )
     add_agent_arguments(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument(

@@ -6,6 +6,7 @@ Owns what ends every command alike: Ctrl-C and an output that nobody reads any m
 from __future__ import annotations
 
 import errno
+import io
 import sys
 
 INTERRUPTED = 130
@@ -32,6 +33,10 @@ def main(argv: list[str] | None = None) -> int:
             return serve(LaunchOptions())
         from codex_acp.cli.commands import run
 
+        if isinstance(
+            sys.stdout, io.TextIOWrapper
+        ):  # in an encoding that lacks a character of ours
+            sys.stdout.reconfigure(errors="backslashreplace")
         code = run(args)
         return _flushed(code)
     except KeyboardInterrupt:

@@ -30,10 +30,13 @@ def run(options: RunOptions) -> int:
     try:
         text = options.prompt
         if text == "-":
-            text = "" if sys.stdin is None else sys.stdin.read()
+            text = "" if sys.stdin is None else sys.stdin.buffer.read().decode()
         if not text.strip():
             raise MisuseError("the prompt is empty")
         spec, level = options.spec(), log_level()
+    except UnicodeDecodeError:
+        print("codex-acp-sdk run: error: the prompt is not UTF-8", file=sys.stderr)
+        return USAGE
     except (MisuseError, ValueError) as error:
         print(f"codex-acp-sdk run: error: {error}", file=sys.stderr)
         return USAGE

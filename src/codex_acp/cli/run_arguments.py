@@ -121,7 +121,9 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Everything that may follow ``run``."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("prompt", help="the text of the prompt; - reads it from standard input")
+    parser.add_argument(
+        "prompt", type=prompt_text, help="the text of the prompt; - reads it from standard input"
+    )
     add_agent_arguments(parser)
     parser.add_argument(
         "--session", metavar="ID", help="go on with an earlier session; a new one if it is gone"
@@ -129,6 +131,15 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="one JSON object a line, and no questions"
     )
+
+
+def prompt_text(argument: str) -> str:
+    """An argument as text, whatever this process takes for the encoding of its arguments."""
+    try:
+        return os.fsencode(argument).decode()
+    except UnicodeDecodeError:
+        message = "it is not UTF-8"
+        raise argparse.ArgumentTypeError(message) from None
 
 
 def add_agent_arguments(parser: argparse.ArgumentParser) -> None:

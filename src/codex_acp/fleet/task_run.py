@@ -70,7 +70,6 @@ class TaskRun:
         self._check = check
         self._history = history
         self._usage = Usage()
-        self._session_id: str | None = None
         self._cwd: str | None = None
         self._worker: str | None = None
         self._asked = 0

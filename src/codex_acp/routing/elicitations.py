@@ -68,10 +68,6 @@ class FormElicitation:
     """The MCP server, by the name Codex gives it; None: the model asks."""
     message: str
     """The asker's words, as they came."""
-    thread_id: str
-    turn_id: str | None = None
-    tool_call_id: str | None = None
-    """The ACP tool call it belongs to, if one was announced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +79,6 @@ class UrlElicitation:
     """The MCP server, by the name Codex gives it."""
     message: str
     """The server's words, as they came."""
-    server_elicitation_id: str
-    """The server's own id; not unique between servers, so never ACP's ``elicitationId``."""
-    thread_id: str
-    turn_id: str | None = None
-    tool_call_id: str | None = None
-    """The ACP tool call it belongs to, if one was announced."""
 
 
 AskedElicitation: TypeAlias = FormElicitation | UrlElicitation
@@ -115,9 +105,7 @@ class ElicitationReply:
 # --- from Codex --------------------------------------------------------------------------------
 
 
-def form_elicitation(
-    params: FormParams, tool_call_id: str | None = None
-) -> FormElicitation | Unrepresentable:
+def form_elicitation(params: FormParams) -> FormElicitation | Unrepresentable:
     """A form of an MCP server, or why it cannot be asked over ACP."""
     if _claims_approval(params.meta):
         return Unrepresentable("it claims to be an approval, which is never asked as a form")
@@ -127,13 +115,11 @@ def form_elicitation(
         form = acp_form_of_json(params.requested_schema)
     if isinstance(form, Unrepresentable):
         return form
-    return FormElicitation(
-        form, params.server_name, params.message, params.thread_id, params.turn_id, tool_call_id
-    )
+    return FormElicitation(form, params.server_name, params.message)
 
 
 def url_elicitation(
-    params: McpUrlElicitationParams, tool_call_id: str | None = None
+    params: McpUrlElicitationParams,
 ) -> UrlElicitation | RefusedUrl | Unrepresentable:
     """A page that an MCP server wants opened, or why it must not be (contract 2.4)."""
     if _claims_approval(params.meta):
@@ -141,19 +127,11 @@ def url_elicitation(
     url = allowed_url(params.url)
     if isinstance(url, RefusedUrl):
         return url
-    return UrlElicitation(
-        url=url,
-        server=params.server_name,
-        message=params.message,
-        server_elicitation_id=params.elicitation_id,
-        thread_id=params.thread_id,
-        turn_id=params.turn_id,
-        tool_call_id=tool_call_id,
-    )
+    return UrlElicitation(url, params.server_name, params.message)
 
 
 def user_input_elicitation(
-    params: ToolRequestUserInputParams, tool_call_id: str | None = None
+    params: ToolRequestUserInputParams,
 ) -> FormElicitation | Unrepresentable:
     """The model's questions, or why they cannot be asked over ACP."""
     if any(question.id.startswith(APPROVAL_QUESTION) for question in params.questions):
@@ -162,7 +140,7 @@ def user_input_elicitation(
     if isinstance(form, Unrepresentable):
         return form
     message = "\n".join(form.words)
-    return FormElicitation(form, None, message, params.thread_id, params.turn_id, tool_call_id)
+    return FormElicitation(form, None, message)
 
 
 def _claims_approval(meta: object) -> bool:
@@ -180,7 +158,8 @@ def create_request(
 ) -> acp.SessionFormCreateElicitationRequest | acp.SessionUrlCreateElicitationRequest:
     """Params of ``elicitation/create``.
 
-    ``elicitation_id`` must be unique on the client's connection; only the mode ``url`` has it.
+    ``elicitation_id`` must be unique on the client's connection, which the server's own is not;
+    only the mode ``url`` has it.
     ``sub_agent`` names the child thread that asks, if it is not the session's own (contract 3.9).
     """
     made: acp.SessionFormCreateElicitationRequest | acp.SessionUrlCreateElicitationRequest
@@ -200,8 +179,6 @@ def create_request(
             )
         case _:
             assert_never(elicitation)
-    if elicitation.tool_call_id is not None:
-        made.tool_call_id = elicitation.tool_call_id
     if sub_agent is not None:
         made.message = f"Asked by the sub-agent {inline(sub_agent)}.\n{made.message}"
     return made

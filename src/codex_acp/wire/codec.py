@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic_core import SchemaSerializer, ValidationError
+from pydantic_core import PydanticSerializationError, SchemaSerializer, ValidationError
 
-from codex_acp.errors import InvalidPayload
+from codex_acp.errors import InvalidPayload, MisuseError
 from codex_acp.jsonrpc.message import EncodedJson
 from codex_acp.wire.base import BaseModel
 
@@ -23,6 +23,8 @@ MAX_PROBLEMS = 8
 
 _adapters: dict[Any, Any] = {}
 _ANY = SchemaSerializer({"type": "any"})
+# Imports all whose values it can write (10 ms): here, where a thread loads ahead, not at an answer.
+_ANY.to_json(None)
 
 
 def validator_of(tp: Any) -> SchemaValidator:
@@ -60,14 +62,24 @@ def decode(tp: type[T], value: object, what: str = "") -> T:
 
 
 def encode(value: object) -> EncodedJson:
-    """Models (only what was set, under its wire names) and plain JSON data, as JSON text."""
-    if isinstance(value, BaseModel):
-        serializer = value.__pydantic_serializer__
-        # Each model by its own class: trying the members of a union costs three times as much.
-        return EncodedJson(
-            serializer.to_json(value, exclude_unset=True, by_alias=True, serialize_as_any=True)
-        )
-    return EncodedJson(_ANY.to_json(value, exclude_unset=True, by_alias=True))
+    """Models (only what was set, under its wire names) and plain JSON data, as JSON text.
+
+    Raises MisuseError for what JSON cannot hold.
+    """
+    try:
+        if isinstance(value, BaseModel):
+            serializer = value.__pydantic_serializer__
+            # Each model by its own class: trying the members of a union costs three times as much.
+            return EncodedJson(
+                serializer.to_json(value, exclude_unset=True, by_alias=True, serialize_as_any=True)
+            )
+        return EncodedJson(_ANY.to_json(value, exclude_unset=True, by_alias=True))
+    except PydanticSerializationError as error:
+        if "surrogates not allowed" in str(error):
+            msg = "a text is not Unicode, as of a file whose name is not UTF-8: it cannot be sent"
+        else:
+            msg = f"this cannot be sent as JSON: {error}"
+        raise MisuseError(msg) from error
 
 
 def plain(value: object) -> object:

@@ -58,7 +58,6 @@ class Answers(NotificationSink):
 
     def __init__(self) -> None:
         self.failed: str | None = None
-        self.hung = False
         self.warnings: list[dict[str, JsonValue]] = []
         """Params of each ``configWarning``."""
         self.results: dict[str, JsonValue] = {}
@@ -102,7 +101,7 @@ async def talk(path: str, copy: HomeCopy) -> Answers:
             async with asyncio.timeout(START_SECONDS):
                 await connection.connect()
         except TimeoutError:
-            answers.failed, answers.hung = f"it said nothing for {START_SECONDS:g} s", True
+            answers.failed = f"it said nothing for {START_SECONDS:g} s"
             return answers
         except CodexAcpError as error:
             answers.failed = str(error)

@@ -14,7 +14,7 @@ LOG_IN: Final = "codex-acp-sdk login"
 """The command that logs in to the agent of this package."""
 
 LOOK_AT_ITS_LOG: Final = "; with CODEX_ACP_LOG=INFO you see what it writes to its standard error"
-"""Why an agent failed is seldom in its answer."""
+"""Where an agent does not say why it failed."""
 
 DETAIL_LIMIT: Final = 2_000
 """Characters of what an agent adds to its error; what is cut is stated."""
@@ -35,7 +35,8 @@ def sentence(error: Exception, agent: str, *, ours: bool = False) -> str:
         said = _with_detail(error.message.strip() or "an error without words", error.data)
         if ours:
             return said
-        return f"{agent}: {said}{LOOK_AT_ITS_LOG if error.code == INTERNAL_ERROR else ''}"
+        unsaid = error.code == INTERNAL_ERROR and not error.data
+        return f"{agent}: {said}{LOOK_AT_ITS_LOG if unsaid else ''}"
     return str(error)
 
 
