@@ -73,7 +73,7 @@ def public_members(thing: type) -> set[str]:
 
 
 def signature(thing: Any) -> str:
-    if get_origin(thing) is not None:  # an alias, which has a signature from Python 3.13 on
+    if get_origin(thing) is not None:  # an alias: what it shows differs by Python
         return "(...)"
     try:
         shown = str(inspect.signature(thing)).replace("'", "")
