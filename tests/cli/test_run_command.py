@@ -77,7 +77,7 @@ def test_a_dash_reads_the_prompt_from_stdin(run: Run) -> None:
 
 def test_what_an_agent_adds_to_its_error_is_shown(run: Run) -> None:
     said = run(["run", *agent("refuses"), "Go."]).stderr
-    assert said == "error: python: not today: a holiday\n"
+    assert said == f"error: {Path(sys.executable).name}: not today: a holiday\n"
 
 
 @pytest.mark.e2e
