@@ -19,7 +19,6 @@ from codex_acp.acp.types import StopReason, ToolKind
 from codex_acp.cli import run as run_module
 from codex_acp.cli.main import main
 from codex_acp.cli.run_arguments import EXIT_CODES, KINDS, NOBODY_ASKED
-from codex_acp.cli.screen.errors import LOOK_AT_ITS_LOG
 from codex_acp.testing import CodexHome, ScriptedModel, Text
 from tests.cli.command import COMMAND, environment
 from tests.cli.on_terminal import GUTTER, STYLES, OnTerminal, agent
@@ -78,7 +77,7 @@ def test_a_dash_reads_the_prompt_from_stdin(run: Run) -> None:
 
 def test_what_an_agent_adds_to_its_error_is_shown(run: Run) -> None:
     said = run(["run", *agent("refuses"), "Go."]).stderr
-    assert said == f"error: python: not today: a holiday{LOOK_AT_ITS_LOG}\n"
+    assert said == f"error: {Path(sys.executable).name}: not today: a holiday\n"
 
 
 @pytest.mark.e2e

@@ -38,9 +38,9 @@ INTRUDE = SCENES.add(
     [Text("I know it."), Gate("intruder")],
 )
 WORK = SCENES.add(
-    "work", [Text("Own work."), Gate("never")], [Text("Told."), Gate("work"), Text("Done.")]
+    "work", [Text("Own work."), Gate("intruded")], [Text("Told."), Gate("work"), Text("Done.")]
 )
-"""Codex gives what another agent says to the model in the middle of a turn."""
+"""Codex gives the model what another agent says at once; 0.147 behind a response."""
 
 NATIVE: list[Any] = [
     pytest.param(1, {"subagents": {}}, id="v1"),
@@ -150,6 +150,8 @@ def test_a_session_that_the_model_of_another_talks_to_stays_one_of_its_own() -> 
         work = bench.adapter.start("session/prompt", {"sessionId": victim, "prompt": [block]})
         bench.wait(victim, lambda u: u["sessionUpdate"] == "agent_message_chunk")
         bench.begin(INTRUDE)
+        bench.wait(bench.session, lambda u: u["sessionUpdate"] == "agent_message_chunk")
+        bench.model.open("intruded")
         bench.wait(victim, lambda u: u.get("content") == {"type": "text", "text": "Told."})
         assert bench.children() == {}
         assert "receiverThreadIds" in bench.transcript.read_text()
