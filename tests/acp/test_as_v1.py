@@ -111,6 +111,27 @@ def test_many_small_pieces_of_a_tool_call_do_not_have_all_told_again_each_time()
     assert rest["content"][-1] == text_piece("1002")
 
 
+def test_a_piece_that_is_too_large_to_be_kept_is_told_once() -> None:
+    updates, large = Updates(), text_piece("x" * 1_100_000)
+    piece = {"sessionUpdate": "tool_call_content_chunk", "toolCallId": "c"}
+    said(updates, call(title="t", status="in_progress"))
+    pieces = (text_piece("small"), large, text_piece("more"))
+    _, told, after = said(updates, *({**piece, "content": content} for content in pieces))
+    assert told["content"] == [text_piece("small"), large]
+    assert after["content"][1:] == [text_piece("more")]
+
+
+def test_the_last_pieces_of_a_tool_call_are_told_however_many_others_follow() -> None:
+    updates = Updates()
+    piece = {"sessionUpdate": "tool_call_content_chunk", "toolCallId": "c"}
+    said(updates, call(title="t", status="in_progress"))
+    pieces = (text_piece("x" * 20_000), text_piece("last"))
+    assert len(said(updates, *({**piece, "content": content} for content in pieces))) == 1
+    others = said(updates, *(call(f"d{n}", title="t") for n in range(64)))
+    (late,) = (each for each in others if each["toolCallId"] == "c")
+    assert late["content"] == list(pieces)
+
+
 @pytest.mark.attack("agent")
 def test_the_output_of_a_command_is_told_in_few_calls_and_once_in_each() -> None:
     updates = Updates()

@@ -135,6 +135,14 @@ async def test_what_stands_by_itself_is_below_nobody_whatever_a_model_calls_it()
 
 
 @pytest.mark.attack("model")
+async def test_what_a_session_names_that_is_being_opened_anew_can_be_opened_itself() -> None:
+    world = _World(knows=True)
+    world.hear("root", {"item": {**NAMED, "receiverThreadIds": ["child"]}})
+    world.agents.detach()
+    world.agents.forget("child")
+    assert (world.agents.threads, world.codex.heard) == ((), [])
+
+
 def test_a_history_shows_only_those_of_which_codex_says_that_they_were_started() -> None:
     histories = SubAgentHistories(cast("Any", _Audience()), "root")
     for tool, child in (("sendInput", "foreign"), ("resumeAgent", "foreign"), ("spawnAgent", "c")):

@@ -91,3 +91,24 @@ async def test_one_that_cannot_write_holds_up_no_other(caplog: pytest.LogCapture
         whole.connection.data_received(READ)
     assert whole.written == [READ]
     assert "could not be written" in caplog.text
+
+
+async def test_what_is_held_and_cannot_be_written_silences_nobody() -> None:
+    told = Told()
+    told.connection.start(Recorder())
+
+    def fails() -> None:
+        message = "no"
+        raise ValueError(message)
+
+    class Holds(Recorder):
+        def on_notification(self, notification: Notification) -> None:
+            told.connection.notify(notification.method, None)
+            told.connection.outbox.hold(fails)
+
+    heard = Told()
+    heard.connection.start(Holds())
+    heard.connection.data_received(b'{"method":"one"}\n')
+    heard.connection.data_received(b'{"method":"two"}\n')
+    await settle()
+    assert b"".join(told.written) == READ

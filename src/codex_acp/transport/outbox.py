@@ -97,13 +97,15 @@ class Outbox:
     def flush(self) -> None:
         """Send now what was added or is held."""
         held, self.held = self.held, None
-        if held is not None:
-            held()
-        self._scheduled = False
-        lines = self._lines
-        if lines:
-            self._lines = []
-            self._link.write(lines[0] if len(lines) == 1 else b"".join(lines))
+        try:
+            if held is not None:
+                held()
+        finally:  # what cannot be written takes nothing else with it
+            self._scheduled = False
+            lines = self._lines
+            if lines:
+                self._lines = []
+                self._link.write(lines[0] if len(lines) == 1 else b"".join(lines))
         if not self.paused:
             self._unread_answers = 0
 

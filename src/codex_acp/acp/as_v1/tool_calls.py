@@ -100,6 +100,9 @@ class _Call:
         self.pieces.append(piece)
         self.size += size
         self.untold += size
+
+    def trim(self) -> None:
+        """Keep no more than may be; to be called when what is new was told, if that is due."""
         while self.size > MAX_CONTENT:
             self.size -= _size(self.pieces.popleft())
             self.left_out = True
@@ -123,6 +126,8 @@ class ToolCalls:
         self._with_content: dict[str, None] = {}
         """Those whose content is kept, the one that was told of last at the end."""
         self._terminals: dict[str, _Terminal] = {}
+        self._late: list[Json] = []
+        """What was gathered of those whose content is not kept any more."""
 
     def updated(self, update: Json) -> Json:
         """``tool_call_update`` of version 2: one that is new is version 1's ``tool_call``."""
@@ -155,6 +160,7 @@ class ToolCalls:
             made["content"] = self._shown(call_id, pieces)
             for piece in pieces:
                 call.add(piece)
+            call.trim()
             call.untold = 0
         elif call.untold and made.get("status") in _ENDS:
             made["content"] = self.shown(call_id)
@@ -166,11 +172,19 @@ class ToolCalls:
         """``tool_call_content_chunk``: the whole content, with one more piece; perhaps later."""
         call = self._call(chunk["toolCallId"])
         call.add(chunk["content"])
-        return [self._whole(chunk["toolCallId"])] if call.is_due else []
+        told = [self._whole(chunk["toolCallId"])] if call.is_due else []
+        call.trim()
+        return told
 
     def untold(self) -> list[Json]:
         """What was gathered and is still to be told, when the agent rests."""
-        return [self._whole(name) for name in self._with_content if self._calls[name].untold]
+        rest = [self._whole(name) for name in self._with_content if self._calls[name].untold]
+        return self.late() + rest
+
+    def late(self) -> list[Json]:
+        """The same of calls that others have taken the place of: with the next update."""
+        late, self._late = self._late, []
+        return late
 
     def _call(self, call_id: str) -> _Call:
         """Of which something is said."""
@@ -180,6 +194,8 @@ class ToolCalls:
         if len(self._with_content) > MAX_CONTENTS:
             oldest = next(iter(self._with_content))
             del self._with_content[oldest]
+            if self._calls[oldest].untold:
+                self._late.append(self._whole(oldest))
             self._calls[oldest].forget()
         if len(self._calls) > MAX_CALLS:
             del self._calls[next(name for name in self._calls if name not in self._with_content)]

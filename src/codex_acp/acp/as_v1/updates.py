@@ -81,7 +81,7 @@ class Updates:
         """Message → the id under which it goes on, where what was said of it was replaced."""
         self._replaced = 0
         self._makers: dict[str, Callable[[Json], list[Json] | None]] = {
-            "tool_call_update": lambda update: [self.calls.updated(update)],
+            "tool_call_update": lambda update: [self.calls.updated(update), *self.calls.late()],
             "tool_call_content_chunk": self.calls.appended,
             "terminal_update": self.calls.terminal,
             "terminal_output_chunk": self.calls.terminal,

@@ -81,7 +81,8 @@ class SubAgents:
         """It is opened as a session of its own."""
         agent = self._state.sub_agents.pop(thread_id, None)
         if agent is not None:
-            self._sinks.pop(thread_id).detach()
+            if thread_id in self._sinks:  # else the session is just being opened anew
+                self._sinks.pop(thread_id).detach()
             for other in self._state.sub_agents.values():
                 if other.parent_id == thread_id:  # it may be named again, by one of these
                     other.parent_id = agent.parent_id
