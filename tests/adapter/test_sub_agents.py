@@ -143,6 +143,7 @@ async def test_what_a_session_names_that_is_being_opened_anew_can_be_opened_itse
     assert (world.agents.threads, world.codex.heard) == ((), [])
 
 
+@pytest.mark.attack("model")
 def test_a_history_shows_only_those_of_which_codex_says_that_they_were_started() -> None:
     histories = SubAgentHistories(cast("Any", _Audience()), "root")
     for tool, child in (("sendInput", "foreign"), ("resumeAgent", "foreign"), ("spawnAgent", "c")):

@@ -218,7 +218,8 @@ class SessionMethods:
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_SECONDS):
                 await session.stop()
-        shown, known = session.sub_agents.threads, self._sessions.below(session_id)
+        shown = session.sub_agents.threads
+        known = opened.connection.events.items.below(session_id)
         # No more than so many are shown; a model can name any number that there are not.
         below = list(dict.fromkeys((*shown, *known)))[:MAX_BELOW]
         self._sessions.close(session_id)

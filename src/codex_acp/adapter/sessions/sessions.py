@@ -313,10 +313,6 @@ class Sessions:
         if self.has_below(canonical_id(session_id)):
             raise sub_agent_session(session_id)
 
-    def below(self, session_id: str) -> list[str]:
-        """The threads of all sub-agents of an open session that its Codex has named."""
-        return self._open[session_id].connection.events.items.below(session_id)
-
     def has_below(self, thread_id: str) -> bool:
         """Whether a thread is a sub-agent's that Codex has started in an open session."""
         root = self._root_of(thread_id)
