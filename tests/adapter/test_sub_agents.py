@@ -8,11 +8,13 @@ import pytest
 
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.sub_agents.histories import SubAgentHistories
+from codex_acp.adapter.sub_agents.shown_session import ShownSubAgent
 from codex_acp.adapter.sub_agents.sub_agents import MAX_SHOWN, MORE_THAN_SHOWN, SubAgents
-from codex_acp.codex._generated.models import CollabAgentToolCallThreadItem
-from codex_acp.mapping.events.session_events import SubAgentChanged
-from codex_acp.mapping.session.sub_agents import named_by
+from codex_acp.codex._generated.models import CollabAgentToolCallThreadItem, Turn
+from codex_acp.mapping.events.session_events import StateChanged, SubAgentChanged
+from codex_acp.mapping.session.sub_agents import SubAgent, named_by
 from codex_acp.mapping.state import SessionState
+from codex_acp.testing.app_server_defaults import turn_object
 
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
@@ -43,6 +45,9 @@ class _Outflow:
 
     def send(self, session_id: str, event: object) -> None:
         self.sent.append((session_id, event))
+
+    def flush(self) -> None:
+        """All is sent at once."""
 
 
 class _Audience:
@@ -112,6 +117,21 @@ async def test_no_agent_is_below_itself_and_none_is_told_twice() -> None:
 
     told = [(session, cast("SubAgentChanged", e).session_id) for session, e in world.outflow.sent]
     assert told == [("root", "one"), ("one", "two")]
+
+
+async def test_the_end_of_a_turn_is_told_that_began_before_its_thread_was_named() -> None:
+    outflow = _Outflow()
+    shown = ShownSubAgent(
+        SubAgent("child", "root", "call", started=True),
+        cast("Any", _Codex()),
+        cast("Any", outflow),
+        SessionState(ClientFeatures(subagents=True)),
+        names=lambda *_: None,
+        ended=lambda: None,
+    )
+    shown.turn_ended(Turn.model_validate(turn_object("turn", "completed")))
+    told = [cast("StateChanged", e).state for session, e in outflow.sent if session == "child"]
+    assert told == ["running", "idle"]
 
 
 @pytest.mark.attack("model")

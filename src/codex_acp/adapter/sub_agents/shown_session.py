@@ -137,7 +137,8 @@ class ShownSubAgent:
                 self._tell_parent(SubAgentChanged(self._agent.thread_id, title=event.title))
 
     def turn_ended(self, turn: Turn) -> None:
-        """See `ThreadOwner`."""
+        """See `ThreadOwner`; it may have begun before the thread was named."""
+        self._activity.begins()
         self._ends(end_of_turn(turn, self._thread.state.turn_errors.pop(turn.id, None)))
 
     def turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
@@ -145,6 +146,7 @@ class ShownSubAgent:
         del params
         message = f"Codex ended the turn in a way that could not be read: {problem}"
         self._thread.close_open()
+        self._activity.begins()
         self._ends(PromptFailure(INTERNAL_ERROR, message, {}))
 
     def read_ended(self) -> None:
