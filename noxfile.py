@@ -173,7 +173,7 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session
 def soak(session: nox.Session) -> None:
-    """Everything mixed for a time, counted, and what is left of it: -- --minutes 5 [--seed S]."""
+    """Everything mixed for a time, and what is left of it: -- [KIND] --minutes 5 [--seed S]."""
     session.run(shared(session), "-m", "tests.soak", *session.posargs)
 
 

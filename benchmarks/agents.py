@@ -1,6 +1,7 @@
 """Which programs are measured side by side, and how each one is started.
 
-Owns command lines; starts nothing but ``npm install``. Must not know what is measured.
+Owns command lines, and with what Codex and model an agent is measured; starts nothing else but
+``npm install``. Must not know what is measured.
 """
 
 from __future__ import annotations
@@ -12,13 +13,18 @@ import subprocess
 import sys
 import sysconfig
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from codex_acp.codex.connection.codex_binary import find_codex
+from codex_acp.testing import CodexHome, ScriptedModel
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable, Mapping
+
+    from codex_acp.testing import ModelScript
 
 OFFICIAL_PACKAGE = "@agentclientprotocol/codex-acp"
 OFFICIAL_VERSION = "2.6.0"
@@ -78,7 +84,9 @@ def add_protocol_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def agents_from(options: argparse.Namespace, directory: Path, *, with_codex: bool) -> list[Agent]:
+def agents_from(
+    options: argparse.Namespace, directory: Path, *, with_codex: bool, with_translator: bool = True
+) -> list[Agent]:
     """The agents to measure, ours first. ``directory`` is where npm may install.
 
     An official adapter that cannot be had is left out, with a message on stderr. Raises
@@ -88,7 +96,8 @@ def agents_from(options: argparse.Namespace, directory: Path, *, with_codex: boo
     official = _official(options, directory)
     if official is not None:
         agents.append(official)
-    agents.append(Agent("python-translator", (sys.executable, str(TRANSLATOR)), "acp v1"))
+    if with_translator:
+        agents.append(Agent("python-translator", (sys.executable, str(TRANSLATOR)), "acp v1"))
     if with_codex:
         agents.append(Agent("codex app-server", (find_codex().path, "app-server"), "codex"))
     agents.extend(_named_agent(text) for text in options.agent)
@@ -101,6 +110,21 @@ def agents_from(options: argparse.Namespace, directory: Path, *, with_codex: boo
         message = f"--only names something that is not there; there are: {names}"
         raise SystemExit(message)
     return chosen
+
+
+def on_models(
+    script: ModelScript,
+    agents: list[Agent],
+    measure: Callable[[Agent, Mapping[str, str], Path], Mapping[str, float]],
+) -> dict[str, Callable[[], Mapping[str, float]]]:
+    """``measure`` of each agent by its name, each time with a model and a home of its own."""
+
+    def measured(agent: Agent) -> Mapping[str, float]:
+        with ScriptedModel(script) as model, CodexHome(model.base_url) as home:
+            env = home.env | {"CODEX_PATH": find_codex().path}
+            return measure(agent, env, home.workspace)
+
+    return {agent.name: partial(measured, agent) for agent in agents}
 
 
 def _in_versions(agent: Agent, options: argparse.Namespace) -> list[Agent]:

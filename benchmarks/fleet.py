@@ -8,7 +8,6 @@ sessions by the runtime alone, in as many processes.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import resource
 import subprocess
@@ -17,7 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.report import add_report_options, report
+from benchmarks.report import note, report, report_parser
 from codex_acp.fleet import Fleet, Task
 from codex_acp.runtime import AgentRuntime, AgentSpec
 from codex_acp.testing import CodexHome, Gate, ModelResponse, ScriptedAgent, ScriptedModel, Text
@@ -134,8 +133,7 @@ def measure_start(count: int, scratch: Path) -> dict[str, float]:
 
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, and write the JSON if it is wanted."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    add_report_options(parser, 5)
+    parser = report_parser(__doc__, 5)
     parser.add_argument("--tasks", type=int, default=50, help="of a round (default: %(default)s)")
     parser.add_argument("--at-once", type=int, default=64, help="default: %(default)s")
     options = parser.parse_args(argv)
@@ -145,7 +143,7 @@ def main(argv: list[str] | None = None) -> int:
         for measure, function, count in measures:
             with tempfile.TemporaryDirectory() as scratch:
                 for name, value in function(count, Path(scratch)).items():
-                    samples.setdefault(name, {}).setdefault(measure, []).append(value)
+                    note(samples, name, {measure: value})
     report("fleet", options, samples, reference="runtime alone")
     return 0
 

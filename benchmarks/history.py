@@ -7,7 +7,6 @@ without Codex, and the bytes that it sends. See README.md for what the numbers m
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.agents import Agent, add_agent_options, agents_from
 from benchmarks.process import AgentProcess
-from benchmarks.report import add_report_options, report
+from benchmarks.report import note, report, report_parser
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.testing import CodexHome, ModelResponse, ModelScript, ScriptedModel, Text, When
 from codex_acp.testing.model_tools import add_file, exec_command
@@ -144,8 +143,7 @@ def run(agents: list[Agent], plan: Plan, rounds: int) -> Samples:
             for agent in agents[turn:] + agents[:turn]:
                 (home.workspace / "new.txt").unlink(missing_ok=True)
                 measured = measure_history(agent, env, home.workspace, plan, stored)
-                for name, value in measured.items():
-                    samples[agent.name].setdefault(name, []).append(value)
+                note(samples, agent.name, measured)
     return samples
 
 
@@ -176,8 +174,7 @@ def _turn(prompt: str, call: Step, *rest: Step) -> tuple[ModelResponse, ModelRes
 
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, and write the JSON if it is wanted."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    add_report_options(parser, 5)
+    parser = report_parser(__doc__, 5)
     parser.add_argument("--items", type=int, default=1_000, help="default: %(default)s")
     parser.add_argument("--output", type=int, default=1_000_000, help="default: %(default)s")
     parser.add_argument("--file", type=int, default=5_000_000, help="default: %(default)s")
@@ -185,8 +182,7 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     plan = Plan(options.items, options.output, options.file)
     with tempfile.TemporaryDirectory() as scratch:
-        agents = agents_from(options, Path(scratch), with_codex=False)
-        agents = [agent for agent in agents if agent.name != "python-translator"]
+        agents = agents_from(options, Path(scratch), with_codex=False, with_translator=False)
         samples = run(agents, plan, options.rounds)
     report("history", options, samples, reference="official")
     return 0

@@ -6,16 +6,16 @@ See README.md for what the numbers mean.
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import statistics
 import subprocess
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
-from benchmarks.report import add_report_options, report
+from benchmarks.report import interleaved, report, report_parser
 
 if TYPE_CHECKING:
     from benchmarks.report import Samples
@@ -46,12 +46,13 @@ NOT_PASSED_ON = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYTHONPROFILEIM
 """The first would measure the compiler, and the others themselves."""
 
 
-def measure_import(statement: str) -> tuple[float, float]:
+def measure_import(statement: str) -> dict[str, float]:
     """Wall and CPU milliseconds of one Python that runs ``statement``."""
     env = {name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON}
     cpu, wall = _children_cpu(), time.perf_counter()
     subprocess.run([sys.executable, "-c", statement], env=env, check=True)
-    return 1e3 * (time.perf_counter() - wall), 1e3 * (_children_cpu() - cpu)
+    wall, cpu = time.perf_counter() - wall, _children_cpu() - cpu
+    return {WALL: 1e3 * wall, CPU: 1e3 * cpu}
 
 
 def _children_cpu() -> float:
@@ -62,13 +63,8 @@ def _children_cpu() -> float:
 
 def run(statements: dict[str, str], rounds: int) -> Samples:
     """Interleaved rounds after one that only writes the byte code; bare Python is taken off."""
-    raw: Samples = {name: {WALL: [], CPU: []} for name in statements}
-    for number in range(-1, rounds):
-        for name, statement in statements.items():
-            wall, cpu = measure_import(statement)
-            if number >= 0:
-                raw[name][WALL].append(wall)
-                raw[name][CPU].append(cpu)
+    measured = {name: partial(measure_import, text) for name, text in statements.items()}
+    raw = interleaved(measured, rounds, warm_up=True)
     bare = {measure: statistics.median(values) for measure, values in raw[BARE].items()}
     return {
         name: {m: [value - bare[m] for value in values] for m, values in rows.items()}
@@ -78,8 +74,7 @@ def run(statements: dict[str, str], rounds: int) -> Samples:
 
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, and write the JSON if it is wanted."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    add_report_options(parser, 9)
+    parser = report_parser(__doc__, 9)
     options = parser.parse_args(argv)
     samples = run(STATEMENTS, options.rounds)
     report("imports", options, samples)

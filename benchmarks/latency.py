@@ -7,7 +7,6 @@ what else the machine does meets all alike. See README.md for what the numbers m
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 from contextlib import ExitStack
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.agents import Agent, add_agent_options, agents_from
 from benchmarks.process import AgentProcess
-from benchmarks.report import add_report_options, report
+from benchmarks.report import note, report, report_parser
 from benchmarks.stamped_deltas import LATENCY, introduced, thread, ways
 from benchmarks.stamping_codex import executable
 from codex_acp.testing import CodexHome, ScriptedModel
@@ -78,15 +77,13 @@ def run(
             for name, measures in found.items():
                 if ALONE in found and name != ALONE:
                     measures[ADDED] = measures[LATENCY] - found[ALONE][LATENCY]
-                for measure, value in measures.items():
-                    samples[name].setdefault(measure, []).append(value)
+                note(samples, name, measures)
     return samples
 
 
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, and write the JSON if it is wanted."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    add_report_options(parser, 30)
+    parser = report_parser(__doc__, 30)
     parser.add_argument("--deltas", type=int, default=100, help="default: %(default)s")
     parser.add_argument(
         "--pause", type=float, default=5.0, help="ms between two deltas (default: %(default)s)"

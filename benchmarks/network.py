@@ -6,7 +6,6 @@ own, notes when it has them. See README.md for what the numbers mean.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -23,7 +22,7 @@ from websockets.sync.client import connect
 from benchmarks.agents import Agent
 from benchmarks.http_client import Http1, Http2, HttpClient
 from benchmarks.process import AgentProcess
-from benchmarks.report import add_report_options, report
+from benchmarks.report import note, report, report_parser
 from benchmarks.stamped_deltas import LATENCY, Client, introduced, new_session, ways
 from benchmarks.stamping_codex import executable
 from codex_acp.codex.connection.codex_binary import find_codex
@@ -129,35 +128,29 @@ def memory(env: Mapping[str, str], cwd: Path, sessions: int) -> dict[str, float]
 
 def run(rounds: int, deltas: int, sessions: int) -> Samples:
     """Interleaved rounds."""
-    samples: Samples = {STDIO: {}, WEBSOCKET: {}, **{name: {} for name in OVER_HTTP}}
-
-    def note(name: str, found: dict[str, float]) -> None:
-        for measure, value in found.items():
-            samples[name].setdefault(measure, []).append(value)
-
+    samples: Samples = {}
     with tempfile.TemporaryDirectory() as scratch:
         codex = executable(Path(scratch))
         stand_in = {**os.environ, "CODEX_PATH": str(codex), "CODEX_HOME": scratch}
         for _ in range(rounds):
             with AgentProcess(OURS, stand_in, Path(scratch)) as stdio:
-                note(STDIO, {LATENCY: latency(stdio, Path(scratch), deltas)})
+                note(samples, STDIO, {LATENCY: latency(stdio, Path(scratch), deltas)})
             with WebSocketClient(stand_in, Path(scratch)) as websocket:
-                note(WEBSOCKET, {LATENCY: latency(websocket, Path(scratch), deltas)})
+                note(samples, WEBSOCKET, {LATENCY: latency(websocket, Path(scratch), deltas)})
             for name, version in OVER_HTTP.items():
                 with Listening(stand_in, Path(scratch), "http") as adapter:
                     client = HttpClient(version(adapter.url))
-                    note(name, {LATENCY: latency(client, Path(scratch), deltas)})
+                    note(samples, name, {LATENCY: latency(client, Path(scratch), deltas)})
                 client.close()
         with ScriptedModel([]) as model, CodexHome(model.base_url) as home:
             env = home.env | {"CODEX_PATH": find_codex().path}
-            note(WEBSOCKET, memory(env, home.workspace, sessions))
+            note(samples, WEBSOCKET, memory(env, home.workspace, sessions))
     return samples
 
 
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, and write the JSON if it is wanted."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    add_report_options(parser, 5)
+    parser = report_parser(__doc__, 5)
     parser.add_argument("--deltas", type=int, default=1_000, help="default: %(default)s")
     parser.add_argument("--sessions", type=int, default=200, help="default: %(default)s")
     options = parser.parse_args(argv)

@@ -6,22 +6,20 @@ rounds are interleaved, the model answers one word. See README.md for what the n
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
-from benchmarks.report import add_report_options, report
+from benchmarks.report import interleaved, report, report_parser
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.testing import CodexHome, ModelResponse, ScriptedModel, Text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-    from benchmarks.report import Samples
 
 WALL = "from start to end, ms"
 CPU = "CPU of the program and of what it started, ms"
@@ -87,34 +85,21 @@ def measure(command: list[str], env: Mapping[str, str], workspace: Path) -> dict
     return {WALL: 1e3 * wall, CPU: 1e3 * cpu}
 
 
-def run(
-    measured: dict[str, list[str]], env: Mapping[str, str], workspace: Path, rounds: int
-) -> Samples:
-    """Interleaved rounds after one that only warms the caches."""
-    samples: Samples = {name: {} for name in measured}
-    for number in range(-1, rounds):
-        for name, command in measured.items():
-            for row, value in measure(command, env, workspace).items():
-                if number >= 0:
-                    samples[name].setdefault(row, []).append(value)
-    return samples
-
-
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, and write the JSON if it is wanted."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    add_report_options(parser, 15)
+    parser = report_parser(__doc__, 15)
     parser.add_argument(
         "--openai",
         metavar="PYTHON",
         help="the interpreter of an environment with openai-codex (left out without it)",
     )
     options = parser.parse_args(argv)
-    measured = commands(options.openai)
     answer = ModelResponse(Text("Hello."), repeat=True)
     with ScriptedModel([answer]) as model, CodexHome(model.base_url) as home:
         env = home.env | {"CODEX_PATH": find_codex().path}
-        samples = run(measured, env, home.workspace, options.rounds)
+        found = commands(options.openai)
+        measured = {name: partial(measure, c, env, home.workspace) for name, c in found.items()}
+        samples = interleaved(measured, options.rounds, warm_up=True)
     report("program", options, samples, reference=OPENAI if OPENAI in measured else "codex exec")
     return 0
 

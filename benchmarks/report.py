@@ -1,10 +1,11 @@
-"""Medians and quartiles of samples, as a table for people and as JSON.
+"""Interleaved rounds; medians and quartiles of their samples, as a table for people and as JSON.
 
-Owns the options that every benchmark has. Must not know what was measured.
+Owns the options that every benchmark has. Must not know what is measured.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
 from dataclasses import dataclass
@@ -12,14 +13,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 NO_SETTINGS = frozenset({"json", "official", "npm", "agent", "openai"})
 """Options that say where something is."""
 
 Samples = dict[str, dict[str, list[float]]]
 """By agent, by measure, one number a repetition."""
+
+
+def interleaved(
+    measured: Mapping[str, Callable[[], Mapping[str, float]]], rounds: int, *, warm_up: bool = False
+) -> Samples:
+    """Everything once a round, so that a slow moment of the machine hits all of it.
+
+    ``warm_up``: first one round more, for the caches alone (byte code, disk, Codex's files).
+    """
+    samples: Samples = {name: {} for name in measured}
+    names = list(measured)
+    for number in range(-1 if warm_up else 0, rounds):
+        turn = number % len(names)  # not always the same one behind the same other
+        for name in names[turn:] + names[:turn]:
+            found = measured[name]()
+            if number >= 0:
+                note(samples, name, found)
+    return samples
+
+
+def note(samples: Samples, name: str, found: Mapping[str, float]) -> None:
+    """One number more of each measure in ``found``."""
+    for measure, value in found.items():
+        samples.setdefault(name, {}).setdefault(measure, []).append(value)
 
 
 @dataclass(frozen=True)
@@ -67,10 +91,12 @@ def table(samples: Samples, *, reference: str | None = None) -> str:
     return "\n".join(lines).lstrip("\n")
 
 
-def add_report_options(parser: argparse.ArgumentParser, rounds: int) -> None:
-    """How many rounds are measured, and what `report` reads."""
+def report_parser(description: str | None, rounds: int) -> argparse.ArgumentParser:
+    """Knows how many rounds are measured, and what `report` reads."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("-n", "--rounds", type=int, default=rounds, help="default: %(default)s")
     parser.add_argument("--json", metavar="FILE", help="write all samples to FILE")
+    return parser
 
 
 def report(

@@ -7,25 +7,23 @@ each. See README.md for what the numbers mean.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.agents import add_agent_options, agents_from
+from benchmarks.agents import add_agent_options, agents_from, on_models
 from benchmarks.process import AgentProcess
-from benchmarks.report import add_report_options, report
+from benchmarks.report import interleaved, report, report_parser
 from benchmarks.stream import PROMPT_SECONDS, deltas
-from codex_acp.codex.connection.codex_binary import find_codex
-from codex_acp.testing import CodexHome, ModelResponse, ModelScript, ScriptedModel, Text, When
+from codex_acp.testing import ModelResponse, ModelScript, Text, When
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from benchmarks.agents import Agent
-    from benchmarks.report import Samples
 
 OPENED = 10
 """Sessions that are opened for one measure."""
@@ -90,28 +88,9 @@ def _prompt(process: AgentProcess, session: str, text: str) -> float:
     return process.cpu_seconds() - before
 
 
-def run(agents: list[Agent], plan: Plan, rounds: int) -> Samples:
-    """Interleaved rounds; each agent starts anew in each, with a model of its own."""
-    samples: Samples = {agent.name: {} for agent in agents}
-    script = ModelScript(
-        ModelResponse(Text(*deltas(plan.deltas)), when=When(user_text="stream"), repeat=True),
-        ModelResponse(Text("other"), repeat=True),
-    )
-    for number in range(rounds):
-        turn = number % len(agents)
-        for agent in agents[turn:] + agents[:turn]:
-            with ScriptedModel(script) as model, CodexHome(model.base_url) as home:
-                env = home.env | {"CODEX_PATH": find_codex().path}
-                measured = measure_sessions(agent, env, home.workspace, plan)
-            for name, value in measured.items():
-                samples[agent.name].setdefault(name, []).append(value)
-    return samples
-
-
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, and write the JSON if it is wanted."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    add_report_options(parser, 5)
+    parser = report_parser(__doc__, 5)
     parser.add_argument(
         "--open", type=int, nargs="+", default=[1, 50, 200], help="default: %(default)s"
     )
@@ -119,10 +98,14 @@ def main(argv: list[str] | None = None) -> int:
     add_agent_options(parser)
     options = parser.parse_args(argv)
     plan = Plan(tuple(sorted(options.open)), options.deltas)
+    script = ModelScript(
+        ModelResponse(Text(*deltas(plan.deltas)), when=When(user_text="stream"), repeat=True),
+        ModelResponse(Text("other"), repeat=True),
+    )
     with tempfile.TemporaryDirectory() as scratch:
-        agents = agents_from(options, Path(scratch), with_codex=False)
-        agents = [agent for agent in agents if agent.name != "python-translator"]
-        samples = run(agents, plan, options.rounds)
+        agents = agents_from(options, Path(scratch), with_codex=False, with_translator=False)
+        measured = on_models(script, agents, partial(measure_sessions, plan=plan))
+        samples = interleaved(measured, options.rounds)
     report("sessions", options, samples, reference="official")
     return 0
 

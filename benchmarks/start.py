@@ -6,15 +6,15 @@ that a slow moment of the machine hits all of them. See README.md for what the n
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.agents import add_agent_options, add_protocol_option, agents_from
 from benchmarks.process import AgentProcess
-from benchmarks.report import add_report_options, report
+from benchmarks.report import interleaved, report, report_parser
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.testing import CodexHome, ModelResponse, ScriptedModel, Text
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from benchmarks.agents import Agent
-    from benchmarks.report import Samples
 
 INITIALIZE = "to initialize answered, ms"
 SESSION = "to first session, ms"
@@ -63,23 +62,9 @@ def _codex_steps(process: AgentProcess, cwd: str) -> Iterator[str]:
     yield PROMPT_ANSWERED
 
 
-def run(agents: list[Agent], env: Mapping[str, str], workspace: Path, rounds: int) -> Samples:
-    """Interleaved rounds after one that only warms the caches (byte code, disk, Codex's files)."""
-    samples: Samples = {agent.name: {} for agent in agents}
-    for number in range(-1, rounds):
-        # Not always the same one behind the same other.
-        turn = number % len(agents)
-        for agent in agents[turn:] + agents[:turn]:
-            for measure, value in measure_start(agent, env, workspace).items():
-                if number >= 0:
-                    samples[agent.name].setdefault(measure, []).append(value)
-    return samples
-
-
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, and write the JSON if it is wanted."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    add_report_options(parser, 15)
+    parser = report_parser(__doc__, 15)
     add_agent_options(parser)
     add_protocol_option(parser)
     options = parser.parse_args(argv)
@@ -91,7 +76,8 @@ def main(argv: list[str] | None = None) -> int:
     ):
         agents = agents_from(options, Path(scratch), with_codex=True)
         env = home.env | {"CODEX_PATH": find_codex().path}
-        samples = run(agents, env, home.workspace, options.rounds)
+        measured = {a.name: partial(measure_start, a, env, home.workspace) for a in agents}
+        samples = interleaved(measured, options.rounds, warm_up=True)
     report("start", options, samples, reference="official")
     return 0
 

@@ -6,25 +6,23 @@ Counted is the adapter process alone, without Codex. See README.md for what the 
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.agents import add_agent_options, add_protocol_option, agents_from
+from benchmarks.agents import add_agent_options, add_protocol_option, agents_from, on_models
 from benchmarks.process import AgentProcess
-from benchmarks.report import add_report_options, report
-from codex_acp.codex.connection.codex_binary import find_codex
-from codex_acp.testing import CodexHome, ModelResponse, ModelScript, ScriptedModel, Text, When
+from benchmarks.report import interleaved, report, report_parser
+from codex_acp.testing import ModelResponse, ModelScript, Text, When
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from benchmarks.agents import Agent
-    from benchmarks.report import Samples
 
 CLIENT_INFO = {"name": "codex-acp-benchmark", "version": "1"}
 
@@ -109,21 +107,6 @@ def _note_memory(found: dict[str, float], process: AgentProcess, when: str) -> N
         found[f"{name.upper()} {when}, MB"] = megabytes
 
 
-def run(agents: list[Agent], plan: Plan, rounds: int) -> Samples:
-    """Interleaved rounds; each agent starts anew in each, with a model of its own."""
-    samples: Samples = {agent.name: {} for agent in agents}
-    script = _script(plan)
-    for number in range(rounds):
-        turn = number % len(agents)
-        for agent in agents[turn:] + agents[:turn]:
-            with ScriptedModel(script) as model, CodexHome(model.base_url) as home:
-                env = home.env | {"CODEX_PATH": find_codex().path}
-                measured = measure_stream(agent, env, home.workspace, plan)
-            for name, value in measured.items():
-                samples[agent.name].setdefault(name, []).append(value)
-    return samples
-
-
 def _script(plan: Plan) -> ModelScript:
     """One response a prompt, and one for whatever else an agent asks the model in between."""
     return ModelScript(
@@ -136,8 +119,7 @@ def _script(plan: Plan) -> ModelScript:
 
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, and write the JSON if it is wanted."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    add_report_options(parser, 5)
+    parser = report_parser(__doc__, 5)
     parser.add_argument("--deltas", type=int, default=20_000, help="default: %(default)s")
     parser.add_argument("--paced-deltas", type=int, default=2_000, help="default: %(default)s")
     add_agent_options(parser)
@@ -146,7 +128,8 @@ def main(argv: list[str] | None = None) -> int:
     plan = Plan(options.deltas, options.paced_deltas)
     with tempfile.TemporaryDirectory() as scratch:
         agents = agents_from(options, Path(scratch), with_codex=False)
-        samples = run(agents, plan, options.rounds)
+        measured = on_models(_script(plan), agents, partial(measure_stream, plan=plan))
+        samples = interleaved(measured, options.rounds)
     report("stream", options, samples, reference="official")
     return 0
 

@@ -6,23 +6,21 @@ interleaved. See README.md for what the numbers mean.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks.agents import Agent
 from benchmarks.process import AgentProcess
-from benchmarks.report import add_report_options, report
+from benchmarks.report import interleaved, report, report_parser
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.testing import CodexHome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-    from benchmarks.report import Samples
 
 BARE = "codex app-server"
 
@@ -104,28 +102,16 @@ def measure_bare(env: Mapping[str, str], workspace: Path) -> dict[str, float]:
         return {THREAD: milliseconds, SPAWNED: milliseconds}
 
 
-def run(env: Mapping[str, str], workspace: Path, rounds: int) -> Samples:
-    """Interleaved rounds after one that only warms the caches."""
-    samples: Samples = {name: {} for name in (BARE, *PROGRAMS)}
-    for number in range(-1, rounds):
-        measured = {BARE: measure_bare(env, workspace)}
-        for name, code in PROGRAMS.items():
-            measured[name] = measure_program(code, env, workspace)
-        if number >= 0:
-            for name, rows in measured.items():
-                for measure, value in rows.items():
-                    samples[name].setdefault(measure, []).append(value)
-    return samples
-
-
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the table, and write the JSON if it is wanted."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    add_report_options(parser, 15)
+    parser = report_parser(__doc__, 15)
     options = parser.parse_args(argv)
     with CodexHome() as home:
         env = home.env | {"CODEX_PATH": find_codex().path}
-        samples = run(env, home.workspace, options.rounds)
+        where = (env, home.workspace)
+        measured = {n: partial(measure_program, code, *where) for n, code in PROGRAMS.items()}
+        measured = {BARE: partial(measure_bare, *where)} | measured
+        samples = interleaved(measured, options.rounds, warm_up=True)
     report("thread", options, samples, reference=BARE)
     return 0
 

@@ -1,6 +1,6 @@
 """The way of one message through the adapter, as calls: ``python -m benchmarks.trace``.
 
-Plays the recorded transcripts ``message`` and ``command-approved`` in memory and counts, of each
+Plays the recorded conversations ``message`` and ``command-approved`` in memory and counts, of each
 step, the functions of ours that are entered (*hops*), those of them that are there to do something
 and did nothing (*idle*), and those that were asked again with the same arguments and gave the same
 (*again*).
@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import codex_acp
 from benchmarks.report import write_json
 from tests.sent_to_clients.codex import PlayedCodex
+from tests.sent_to_clients.conversation import WIRE, load
 from tests.sent_to_clients.stage import Stage
-from tests.sent_to_clients.transcript import WIRE, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import CodeType, FrameType
 
-    from tests.sent_to_clients.transcript import Json
+    from tests.sent_to_clients.conversation import Json
 
 OURS: Final = str(Path(codex_acp.__file__).parent)
 NOT_COUNTED: Final = ("/testing/", "/transport/memory.py")
@@ -187,14 +187,14 @@ async def _settle() -> None:
 
 
 async def steps_of(name: str, cwd: Path) -> dict[str, Tracer]:
-    """Each step of a transcript, by its number and its name."""
-    transcript = load(WIRE / f"{name}.jsonl")
+    """Each step of a conversation, by its number and its name."""
+    conversation = load(WIRE / f"{name}.jsonl")
     codex = PlayedCodex()
     traced: dict[str, Tracer] = {}
-    async with Stage(codex.link, transcript.capabilities) as stage:
+    async with Stage(codex.link, conversation.capabilities) as stage:
         session = await stage.new_session(cwd)
         await _settle()
-        for number, step in enumerate(transcript.steps):
+        for number, step in enumerate(conversation.steps):
             with Tracer() as tracer:
                 if "client" in step:
                     stage.act(session, step["client"])
@@ -212,14 +212,14 @@ def _name_of(step: Json) -> str:
 
 async def load_of(items: int, cwd: Path) -> Tracer:
     """``session/load`` of a history of so many messages, when another was loaded before."""
-    transcript = load(WIRE / "message.jsonl")
-    message = next(e for e in transcript.history if e["item"]["type"] == "agentMessage")
+    conversation = load(WIRE / "message.jsonl")
+    message = next(e for e in conversation.history if e["item"]["type"] == "agentMessage")
     codex = PlayedCodex()
     for count in (1, items):
         page = [{**message, "item": {**message["item"], "id": f"m{n}"}} for n in range(count)]
         codex.will_answer("thread/items/list", {"data": page, "nextCursor": None})
         codex.will_answer("thread/backgroundTerminals/list", {"data": [], "nextCursor": None})
-    async with Stage(codex.link, transcript.capabilities) as stage:
+    async with Stage(codex.link, conversation.capabilities) as stage:
         await stage.load("thread-1", cwd)
         await _settle()
         params = {"sessionId": "thread-1", "cwd": str(cwd), "mcpServers": []}

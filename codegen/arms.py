@@ -144,11 +144,7 @@ def lacking(files: list[SourceFile], sets: Sets) -> list[Lack]:
 
 
 def _is_over(
-    match: Match,
-    protocol: str,
-    classes: frozenset[str],
-    literals: frozenset[str],
-    sets: Sets,
+    match: Match, protocol: str, classes: frozenset[str], literals: frozenset[str], sets: Sets
 ) -> bool:
     """Whether this is the one smallest set that has all arms of the match."""
 

@@ -15,8 +15,7 @@ from codegen.errors import CodegenError
 from codegen.ir import Protocol, UnionDef
 
 MAPPING = "src/codex_acp/mapping"
-TOOL_ITEMS = f"{MAPPING}/calls/tool_items.py"
-MODELS = "codex_acp.codex._generated.models"
+TOOL_ITEMS = f"{MAPPING}/calls/open_calls.py"
 ITEM_SAMPLES = "tests/support/tool_call_samples.py"
 
 
@@ -83,10 +82,10 @@ def _items(codex: Protocol, root: Path) -> Iterator[tuple[str, int, str, str]]:
             if re.search(rf"\b{name}\b", text) is None:
                 what = (
                     f"no item of type {tag} is mapped: give it an arm in mapping/items.py if it is "
-                    f"told in words; if it is a tool call, add before this line, and above "
-                    f"`from {MODELS} import {name}`, then the arms that mypy asks for:"
+                    f"told in words; if it is a tool call, add before this line, then the arms "
+                    f"that mypy asks for:"
                 )
-                yield TOOL_ITEMS, end, what, f"    | {name}"
+                yield TOOL_ITEMS, end, what, f"    | models.{name}"
                 yield from _item_sample(tag, root / ITEM_SAMPLES)
 
 

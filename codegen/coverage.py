@@ -5,6 +5,7 @@ Rows of the total tables, arms of closed matches, and names that are gone.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,15 +74,17 @@ def of_match(lack: Lack) -> Missing:
 
 
 def _gone(files: list[SourceFile], protocols: dict[str, Protocol]) -> Iterator[Missing]:
-    """Imports of generated names that no schema gives any more."""
+    """Uses of generated names that no schema gives any more, the first of each file."""
     there = {key: _names(protocol) for key, protocol in protocols.items()}
     for file in files:
-        for local, line in file.lines.items():
-            protocol, name = file.names[local]
+        used = {file.names[local]: line for local, line in reversed(file.lines.items())}
+        for node in file.nodes if file.packages else ():
+            if isinstance(node, ast.Attribute) and (key := file.generated(node)) is not None:
+                used[key] = min(node.lineno, used.get(key, node.lineno))
+        for (protocol, name), line in used.items():
             is_model = name[:1].isupper() and not name.isupper()
             if protocol in there and is_model and name not in there[protocol] | _ALSO_THERE:
-                text = f"{name} is gone from the schema, but is imported here"
-                yield Missing(file.path, line, text)
+                yield Missing(file.path, line, f"{name} is gone from the schema, but is used here")
 
 
 def _names(protocol: Protocol) -> set[str]:

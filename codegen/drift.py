@@ -8,20 +8,59 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from codegen.bundles import read_schema_set
-from codegen.changelog import write_report
+from codegen import acp, codex
+from codegen.bundles import ACP_SCHEMAS, EXPERIMENTAL, STABLE, Schema, SchemaFiles, read_schema_set
 from codegen.drift_judge import drift
 from codegen.drift_model import Report, SchemaSet
 from codegen.drift_ours import read_ours
-from codegen.drift_read import schema_set
-from codegen.drift_render import as_json, markdown, terminal
+from codegen.drift_render import as_json, markdown, terminal, write_report
 from codegen.errors import CodegenError
+from codegen.ir import Protocol
 from codegen.pinned import ROOT
+from codegen.render import discriminators
 
 RENDERERS = {"terminal": terminal, "markdown": markdown, "json": as_json}
+
+
+def schema_set(source: SchemaFiles, *, is_strict: bool = False) -> SchemaSet:
+    """The protocols of schema files, also of those that the generator itself would stop at.
+
+    With ``is_strict`` also whether it could take them.
+    """
+    protocols: list[tuple[str, Protocol]] = []
+    stable: list[tuple[str, Protocol]] = []
+    files = source.files
+    if EXPERIMENTAL in files:
+        experimental, known = files[EXPERIMENTAL], files[STABLE]
+        protocols.append(("codex", codex.load(experimental, known, strict=False)))
+        stable.append(("codex", codex.load(known, known, strict=False)))
+    for name, (whole, part) in _acp_files(files):
+        protocols.append((name, acp.load(name, whole, part, strict=False)))
+        stable.append((name, acp.load(name, part, part, strict=False)))
+    problem = _problem(source) if is_strict else ""
+    return SchemaSet(tuple(source.versions.items()), tuple(protocols), tuple(stable), problem)
+
+
+def _acp_files(files: Mapping[str, Schema]) -> Iterator[tuple[str, tuple[Schema, Schema]]]:
+    """The versions of ACP whose two schemas are there."""
+    for name, (whole, stable) in ACP_SCHEMAS.items():
+        if whole in files and stable in files:
+            yield name, (files[whole], files[stable])
+
+
+def _problem(source: SchemaFiles) -> str:
+    files = source.files
+    try:
+        if EXPERIMENTAL in files:
+            discriminators(codex.load(files[EXPERIMENTAL], files[STABLE]))
+        for name, (whole, part) in _acp_files(files):
+            acp.load(name, whole, part)
+    except CodegenError as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 def report(old: Path, new: Path, root: Path = ROOT) -> Report:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import get_args
 
 from codegen.drift_model import Area, Judged, Report, Verdict
@@ -18,6 +19,11 @@ _VERDICTS = {
     Verdict.DECISION: "Needs a decision.",
 }
 _MAX_PLACES = 6
+_CHANGELOG = """# Changelog
+
+What upstream changed, and what became of it here; each report is written by
+`python -m codegen.drift OLD NEW --changelog`, newest first.
+"""
 
 
 def terminal(report: Report) -> str:
@@ -29,6 +35,16 @@ def markdown(report: Report) -> str:
     """A section for the changelog; its first line is `heading` as a title."""
     title = f"## {heading(report)}"
     return "\n".join([title, "", *_body(report, lambda name: f"`{name}`", "### ")]) + "\n"
+
+
+def write_report(path: Path, report: Report) -> None:
+    """Put the report on top of the changelog, in place of an older one of the same step."""
+    text = path.read_text() if path.exists() else _CHANGELOG
+    head, *sections = text.split("\n## ")
+    title = heading(report)
+    kept = [s for s in sections if s.partition("\n")[0] != title]
+    body = [markdown(report).removeprefix("## ").rstrip("\n"), *(s.strip("\n") for s in kept)]
+    path.write_text("\n\n## ".join([head.rstrip("\n"), *body]) + "\n")
 
 
 def as_json(report: Report) -> str:

@@ -21,6 +21,9 @@ _OTHER_MODULES = (
 )  # fmt: skip
 """Generated modules whose names are not those of definitions and methods."""
 
+_PACKAGES = ("models", "notifications", "server_requests", "types", "unstable", "v2")
+"""Modules that are imported themselves, for ``models.NAME``."""
+
 
 @dataclass(frozen=True)
 class SourceFile:
@@ -90,13 +93,12 @@ def _parsed(path: str, text: str) -> SourceFile:
 
 def _imported(source: SourceFile, module: str, node: ast.ImportFrom) -> None:
     protocol = _protocol_of(module)
-    if protocol is None:
-        return
     for alias in node.names:
         name = alias.asname or alias.name
-        if alias.name in ("models", "server_requests", "notifications"):
-            source.packages[name] = protocol
-        elif alias.name != "*":
+        package = _protocol_of(f"{module}.{alias.name}") if alias.name in _PACKAGES else None
+        if package is not None:
+            source.packages[name] = package
+        elif protocol is not None and alias.name != "*":
             source.names[name] = (protocol, alias.name)
             if not module.endswith(_OTHER_MODULES):
                 source.lines[name] = alias.lineno

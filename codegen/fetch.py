@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import platform
+import shutil
 import sys
 import tarfile
 import zipfile
@@ -33,6 +34,8 @@ CODEX_COMMAND = (
 
 _FETCH_SECONDS = 1800.0
 _RUN_SECONDS = 120.0
+_PROGRAMS = ("bin", "codex-path", "codex-resources")
+"""Folders of a package whose files are programs; a wheel does not keep that they are."""
 _MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 
 
@@ -136,7 +139,7 @@ def _the_only(folder: Path, pattern: str) -> Path:
 def codex_bundles(fetched: Fetched, folder: Path, progress: Progress) -> dict[str, bytes]:
     """Path below ``schema/`` → bytes of the two bundles that the binary writes."""
     with progress.step("the binary out of its archive"):
-        binary = _unpack_binary(fetched.archive, folder)
+        binary = unpack(fetched.archive, folder / "unpacked")
     home = folder / "codex-home"
     home.mkdir()
     env = {**os.environ, "CODEX_HOME": str(home)}
@@ -162,42 +165,44 @@ def _read(path: Path) -> bytes:
         raise FetchFailed(msg) from None
 
 
-def _unpack_binary(archive: Path, folder: Path) -> Path:
-    """The one file ``…/bin/codex`` of a wheel or of npm's archive, made executable."""
-    target = folder / "codex"
+def unpack(archive: Path, target: Path) -> Path:
+    """All of a wheel or of npm's archive below ``target``, and where its one binary is."""
     try:
         if archive.suffix == ".whl":
             with zipfile.ZipFile(archive) as wheel:
-                name = _one_binary(wheel.namelist())
-                data = wheel.read(name)
-                _check_record(wheel, name, data)
+                wheel.extractall(target)
         else:
             with tarfile.open(archive) as tar:
-                name = _one_binary(tar.getnames())
-                member = tar.extractfile(name)
-                data = b"" if member is None else member.read()
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
+                tar.extractall(target, filter="data")
+    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError, shutil.Error) as error:
         msg = f"{archive.name} cannot be unpacked; it may be cut off: {error}"
         raise FetchFailed(msg) from None
-    target.write_bytes(data)
-    target.chmod(0o755)
-    return target
+    binary = find_binary(target)
+    if archive.suffix == ".whl":
+        _check_record(target, binary)
+    for path in target.rglob("*"):
+        if path.is_file() and any(part in _PROGRAMS for part in path.parts):
+            path.chmod(path.stat().st_mode | 0o111)
+    return binary
 
 
-def _one_binary(names: list[str]) -> str:
-    found = [name for name in names if name.endswith(("/bin/codex", "/bin/codex.exe"))]
+def find_binary(folder: Path) -> Path:
+    """The one file ``…/bin/codex`` of what was unpacked here."""
+    found = [*folder.rglob("bin/codex"), *folder.rglob("bin/codex.exe")]
     if len(found) != 1:
-        raise FetchFailed(f"the archive has {len(found)} files bin/codex: {found}")
+        msg = f"{folder} has {len(found)} files bin/codex; if it was kept, remove it and try again"
+        raise FetchFailed(msg)
     return found[0]
 
 
-def _check_record(wheel: zipfile.ZipFile, name: str, data: bytes) -> None:
+def _check_record(wheel: Path, binary: Path) -> None:
     """Compare with the hash that the wheel itself gives for the file."""
-    record = next(n for n in wheel.namelist() if n.endswith(".dist-info/RECORD"))
-    rows = csv.reader(wheel.read(record).decode().splitlines())
+    record = next(wheel.glob("*.dist-info/RECORD"))
+    rows = csv.reader(record.read_text().splitlines())
+    name = binary.relative_to(wheel).as_posix()
     wanted = {row[0]: row[1] for row in rows if len(row) > 1}.get(name, "")
-    found = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
-    if wanted != f"sha256={found}":
+    found = base64.urlsafe_b64encode(hashlib.sha256(binary.read_bytes()).digest()).decode()
+    if wanted != f"sha256={found.rstrip('=')}":
         raise FetchFailed(f"{name} does not match the wheel's RECORD")
 
 

@@ -19,19 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codegen.bundles import (
-    ACP_FILES,
-    CODEX_FILES,
-    OLDER,
-    SchemaFiles,
-    pack,
-    parse,
-    read_schema_set,
-)
-from codegen.changelog import write_report
+from codegen.bundles import ACP_FILES, CODEX_FILES, OLDER, SchemaFiles, pack, parse, read_schema_set
 from codegen.drift import report
 from codegen.drift_model import Report, Verdict
-from codegen.drift_render import terminal
+from codegen.drift_render import terminal, write_report
 from codegen.errors import CodegenError
 from codegen.fetch import (
     ACP_NPM,

@@ -9,14 +9,7 @@ import tempfile
 from pathlib import Path
 
 from codegen import acp, codex, render
-from codegen.bundles import (
-    ACP_FILES,
-    ACP_SCHEMAS,
-    ACP_V1,
-    EXPERIMENTAL,
-    OLDER,
-    STABLE,
-)
+from codegen.bundles import ACP_FILES, ACP_SCHEMAS, ACP_V1, EXPERIMENTAL, OLDER, STABLE
 from codegen.coverage import Missing, missing
 from codegen.errors import CodegenError
 from codegen.fitting import check_schemas

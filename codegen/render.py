@@ -180,12 +180,6 @@ def rows(protocol: Protocol, direction: str) -> list[dict[str, Any]]:
     return [_row(m, protocol) for m in protocol.methods[direction]]
 
 
-def used_names(*groups: list[dict[str, Any]]) -> list[str]:
-    """Every model that some rows mention, sorted."""
-    found = {r[k] for group in groups for r in group for k in ("params", "result") if r[k]}
-    return sorted(found)
-
-
 DISCRIMINATORS = {
     "McpServerElicitationRequestParams": ("ELICITATION_MODES", "Modes of an MCP elicitation."),
     "CommandExecutionApprovalKind": ("COMMAND_KINDS", "Kinds of a command approval."),
@@ -228,24 +222,21 @@ def codex_files(target: Target) -> dict[str, str]:
         "notifications": rows(protocol, "client_notifications"),
     }
     files[f"{target.folder}/methods.py"] = methods_file(target)
-    files[f"{target.folder}/calls.py"] = template(
-        "calls.py.jinja", **base, classes=[client],
-        used=used_names(client["requests"], client["notifications"]),
-    )  # fmt: skip
+    files[f"{target.folder}/calls.py"] = template("calls.py.jinja", **base, classes=[client])
     files[f"{target.folder}/server_requests.py"] = template(
-        "server_requests.py.jinja", **base, requests=requests, used=used_names(requests)
+        "server_requests.py.jinja", **base, requests=requests
     )
     files[f"{target.folder}/handler_registration.py"] = template(
         "handler_registration.py.jinja", **base, requests=requests
     )
     files[f"{target.folder}/notifications.py"] = template(
-        "notifications.py.jinja", **base, notifications=notes, used=used_names(notes)
+        "notifications.py.jinja", **base, notifications=notes
     )
     files["src/codex_acp/codex/_generated/discriminators.py"] = template(
         "discriminators.py.jinja", **base, lists=discriminators(protocol)
     )
     files["src/codex_acp/mapping/_generated/notifications.py"] = template(
-        "mapping.py.jinja", **base, notifications=notes, used=used_names(notes)
+        "mapping.py.jinja", **base, notifications=notes
     )
     return files
 
@@ -281,12 +272,7 @@ def acp_files(target: Target) -> dict[str, str]:
                 "notifications": notifications,
             }
         )
-    used = used_names(*(t[k] for t in tables for k in ("requests", "notifications")))
     files[f"{target.folder}/methods.py"] = methods_file(target)
-    files[f"{target.folder}/calls.py"] = template(
-        "calls.py.jinja", **base, classes=classes, used=used
-    )
-    files[f"{target.folder}/handlers.py"] = template(
-        "handlers.py.jinja", **base, tables=tables, used=used
-    )
+    files[f"{target.folder}/calls.py"] = template("calls.py.jinja", **base, classes=classes)
+    files[f"{target.folder}/handlers.py"] = template("handlers.py.jinja", **base, tables=tables)
     return files

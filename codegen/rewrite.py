@@ -54,11 +54,7 @@ def rewrite_class(node: ast.ClassDef, definition: ClassDef) -> ast.ClassDef:
         if field.doc:
             body.append(ast.Expr(ast.Constant(_clean(field.doc))))
     return ast.ClassDef(
-        definition.name,
-        [ast.Name("WireModel", ast.Load())],
-        [],
-        body or [ast.Pass()],
-        [],
+        definition.name, [ast.Name("WireModel", ast.Load())], [], body or [ast.Pass()], []
     )
 
 

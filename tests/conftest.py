@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -13,6 +14,9 @@ from tests.support.attack_table import note_attacks, table_of_attacks
 from tests.support.codex_version import skip_differences
 from tests.support.used_homes import used_homes
 
+REAL_CODEX = ("e2e", "e2e_contract")
+"""Folders in which every test runs the real Codex."""
+
 
 def pytest_configure() -> None:
     """What every run is told before a test is read."""
@@ -21,6 +25,9 @@ def pytest_configure() -> None:
         "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
     settings.load_profile("untimed")
+    # Where no byte code is kept (PYTHONDONTWRITEBYTECODE, as in containers), each worker of each
+    # run rewrites the asserts of every test: ten seconds.
+    sys.dont_write_bytecode = False
     # A run in a shell's background ignores Ctrl-C, and what it starts would inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -39,7 +46,11 @@ def pytest_xdist_auto_num_workers() -> int | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With another Codex than the wheel's, leave out what that one is known not to pass."""
+    """Mark what runs the real Codex, by where it is; leave out what another one than the wheel's is
+    known not to pass."""
+    for item in items:
+        if item.path.parent.name in REAL_CODEX or item.path.stem.endswith("_with_codex"):
+            item.add_marker("e2e")
     skip_differences(items)
     note_attacks(items)
 

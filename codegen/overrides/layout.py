@@ -24,11 +24,7 @@ CODEX_HOT: dict[str, tuple[str, ...]] = {
         "warning",
         "configWarning",
     ),
-    "begin": (
-        "thread/start",
-        "thread/started",
-        "thread/status/changed",
-    ),
+    "begin": ("thread/start", "thread/started", "thread/status/changed"),
     "requests": (
         "item/commandExecution/requestApproval",
         "item/fileChange/requestApproval",

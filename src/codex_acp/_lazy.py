@@ -10,14 +10,19 @@ if TYPE_CHECKING:
 
 
 def lazy(
-    package: str, names_of: Mapping[str, Iterable[str]]
+    package: str, names_of: Mapping[str, str | Iterable[str]]
 ) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
     """What a package needs: its ``__all__``, ``__getattr__`` and ``__dir__``.
 
-    ``names_of`` says which module has which names: a module below the package, or of this library
-    by its whole name; "" has the names that are modules themselves.
+    ``names_of`` says which module has which names, with spaces between them: a module below the
+    package, or of this library by its whole name; "" has the names that are modules themselves.
+    Type checkers and editors see the imports beside it; a test compares both.
     """
-    home_of = {name: module for module, names in names_of.items() for name in names}
+    home_of = {
+        name: module
+        for module, names in names_of.items()
+        for name in (names.split() if isinstance(names, str) else names)
+    }
 
     def load(name: str) -> object:
         if name not in home_of:

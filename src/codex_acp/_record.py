@@ -1,13 +1,15 @@
 """Small classes for what is loaded at every start: as dataclasses, at a sixth of their cost.
 
 A dataclass compiles six functions of its own; one of these compiles its ``__init__``, which is
-what its speed rests on, and shares the rest.
+what its speed rests on, when its first object is made, and shares the rest.
 """
 
 from __future__ import annotations
 
-from dataclasses import MISSING, Field, field
-from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform, overload
+from _thread import RLock
+from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, dataclass_transform, overload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,17 +20,21 @@ T = TypeVar("T")
 @overload
 def record(cls: type[T]) -> type[T]: ...
 @overload
-def record(*, frozen: bool = False, kw_only: bool = False) -> Callable[[type[T]], type[T]]: ...
+def record(
+    *, frozen: bool = False, kw_only: bool = False, eq: bool = True
+) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(field_specifiers=(field,))
-def record(cls: type[T] | None = None, *, frozen: bool = False, kw_only: bool = False) -> Any:
+def record(
+    cls: type[T] | None = None, *, frozen: bool = False, kw_only: bool = False, eq: bool = True
+) -> Any:
     """As ``@dataclass(slots=True)``: an ``__init__`` of the annotated fields, ``==`` and a repr.
 
     For classes without a base. A default is a value, or a factory as ``field`` takes it; what is
-    frozen can be hashed. Of what `dataclasses` has for a dataclass there is `replace`.
+    frozen can be hashed. To the functions of `dataclasses` it is one; `replace` is faster.
     """
     if cls is None:
-        return lambda made: _made(made, frozen=frozen, kw_only=kw_only)
-    return _made(cls, frozen=frozen, kw_only=kw_only)
+        return lambda made: _made(made, frozen=frozen, kw_only=kw_only, eq=eq)
+    return _made(cls, frozen=frozen, kw_only=kw_only, eq=eq)
 
 
 def names_of(cls: type) -> tuple[str, ...]:
@@ -44,13 +50,63 @@ def replace(value: T, **changes: Any) -> T:
     return copy
 
 
-def _made(cls: type[T], *, frozen: bool, kw_only: bool) -> type[T]:
+def _made(cls: type[T], *, frozen: bool, kw_only: bool, eq: bool) -> type[T]:
     namespace = dict(cls.__dict__)
-    names = tuple(namespace["__annotations__"])
+    annotations = namespace["__annotations__"]
+    names = tuple(annotations)
+    defaults = {name: namespace.pop(name) for name in names if name in namespace}
+    for left_over in ("__dict__", "__weakref__"):
+        namespace.pop(left_over, None)
+    # Once: it takes out of the class what it would look for the next time.
+    as_dataclass = cache(lambda: vars(dataclass(frozen=frozen, kw_only=kw_only, eq=eq)(cls)))
+    namespace |= {
+        "__slots__": names,
+        "__match_args__": names,
+        "__init__": _AtFirstUse(
+            lambda: _init(annotations, defaults, frozen=frozen, kw_only=kw_only)
+        ),
+        "__dataclass_fields__": _AtFirstUse(lambda: as_dataclass()["__dataclass_fields__"]),
+        "__dataclass_params__": _AtFirstUse(lambda: as_dataclass()["__dataclass_params__"]),
+        "__repr__": _repr,
+        "__replace__": replace,
+    }
+    if eq:
+        namespace |= {"__eq__": _equal, "__hash__": _hash if frozen else None}
+    if frozen:
+        namespace |= {"__setattr__": _refuse, "__delattr__": _refuse, "__setstate__": _restore}
+    make: Any = type(cls)
+    made: type[T] = make(cls.__name__, (), namespace)
+    return made
+
+
+_MAKING: Final = RLock()
+"""Held by the thread that makes one."""
+
+
+class _AtFirstUse:
+    """A member of a class that is made when it is first looked up: of most nobody ever does."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._owner, self._name = owner, name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        with _MAKING:
+            if vars(self._owner)[self._name] is self:
+                setattr(self._owner, self._name, self._make())
+        made = vars(self._owner)[self._name]
+        return made.__get__(instance, owner) if hasattr(made, "__get__") else made
+
+
+def _init(
+    annotations: dict[str, Any], defaults: dict[str, Any], *, frozen: bool, kw_only: bool
+) -> object:
     known: dict[str, Any] = {"_set": object.__setattr__}
     params, steps = ["self", "*"] if kw_only else ["self"], []
-    for name in names:
-        default = namespace.pop(name, MISSING)
+    for name in annotations:
+        default = defaults.get(name, MISSING)
         value = name
         if isinstance(default, Field):
             known[f"_{name}_made"] = default.default_factory
@@ -64,15 +120,9 @@ def _made(cls: type[T], *, frozen: bool, kw_only: bool) -> type[T]:
             params.append(f"{name}=_{name}_default")
         steps.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
     exec(f"def __init__({', '.join(params)}):\n  " + "\n  ".join(steps), known)
-    for left_over in ("__dict__", "__weakref__"):
-        namespace.pop(left_over, None)
-    namespace |= {"__init__": known["__init__"], "__slots__": names, "__match_args__": names}
-    namespace |= {"__eq__": _equal, "__repr__": _repr, "__hash__": _hash if frozen else None}
-    if frozen:
-        namespace |= {"__setattr__": _refuse, "__delattr__": _refuse}
-    make: Any = type(cls)
-    made: type[T] = make(cls.__name__, (), namespace)
-    return made
+    init = known["__init__"]
+    init.__annotations__ = {**annotations, "return": None}
+    return cast("object", init)
 
 
 def _values(self: Any) -> tuple[Any, ...]:
@@ -93,4 +143,10 @@ def _repr(self: Any) -> str:
 
 
 def _refuse(self: Any, name: str, *_: object) -> None:
-    raise AttributeError(f"cannot change {name!r}: a {type(self).__name__} is frozen")
+    raise FrozenInstanceError(f"cannot change {name!r}: a {type(self).__name__} is frozen")
+
+
+def _restore(self: Any, state: tuple[None, dict[str, Any]]) -> None:
+    """Of a copy, and of what was pickled."""
+    for name, value in state[1].items():
+        object.__setattr__(self, name, value)

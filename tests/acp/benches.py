@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Self
 
-from codex_acp.acp import AgentSide, ClientSide, acp_connection
+from codex_acp.acp import (
+    AgentNotificationHandlers,
+    AgentRequestHandlers,
+    AgentSide,
+    ClientNotificationHandlers,
+    ClientRequestHandlers,
+    ClientSide,
+    acp_connection,
+)
+from codex_acp.errors import InvalidPayload
+from codex_acp.jsonrpc.message import Notification
 from codex_acp.transport.memory import memory_pair
 from tests.acp.raw_peer import RawPeer
 from tests.acp.tables import (
@@ -15,18 +26,6 @@ from tests.acp.tables import (
     client_requests,
 )
 from tests.support.acp_schema import SchemaTap, SideName
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from codex_acp.acp import (
-        AgentNotificationHandlers,
-        AgentRequestHandlers,
-        ClientNotificationHandlers,
-        ClientRequestHandlers,
-    )
-    from codex_acp.errors import InvalidPayload
-    from codex_acp.jsonrpc.message import Notification
 
 
 class _Bench:

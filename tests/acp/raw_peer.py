@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import anyio
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from codex_acp.errors import TransportError
-    from codex_acp.transport.memory import MemoryLink
+from codex_acp.errors import TransportError
+from codex_acp.transport.memory import MemoryLink
 
 WAIT = 60.0
 """Seconds; nothing here takes more than milliseconds, a test that waits has failed."""

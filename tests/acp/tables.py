@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from codex_acp.acp import (
+    AgentNotificationHandlers,
+    AgentRequestHandlers,
+    ClientNotificationHandlers,
+    ClientRequestHandlers,
+)
 from codex_acp.acp.types import InitializeRequest, InitializeResponse
-
-if TYPE_CHECKING:
-    from codex_acp.acp import (
-        AgentNotificationHandlers,
-        AgentRequestHandlers,
-        ClientNotificationHandlers,
-        ClientRequestHandlers,
-    )
 
 INITIALIZE: dict[str, Any] = {"protocolVersion": 1}
 PROMPT: dict[str, Any] = {"sessionId": "s1", "prompt": [{"type": "text", "text": "hi"}]}

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from codex_acp.acp.v2 import Implementation, InitializeRequest, InitializeResponse
-
-if TYPE_CHECKING:
-    from codex_acp.acp.v2 import (
-        AgentNotificationHandlers,
-        AgentRequestHandlers,
-        ClientNotificationHandlers,
-        ClientRequestHandlers,
-    )
+from codex_acp.acp.v2 import (
+    AgentNotificationHandlers,
+    AgentRequestHandlers,
+    ClientNotificationHandlers,
+    ClientRequestHandlers,
+    Implementation,
+    InitializeRequest,
+    InitializeResponse,
+)
 
 ME = Implementation(name="me", version="1")
 INITIALIZE: dict[str, Any] = {"protocolVersion": 2, "info": {"name": "c", "version": "1"}}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import anyio
 
-from codex_acp.acp import AgentSide, ClientSide, acp_connection
+from codex_acp.acp import (
+    AgentNotificationHandlers,
+    AgentRequestHandlers,
+    AgentSide,
+    ClientSide,
+    acp_connection,
+)
 from codex_acp.acp.types import (
     AgentMessageChunkSessionUpdate,
     CancelledRequestPermissionOutcome,
@@ -33,9 +37,6 @@ from tests.acp.tables import (
     client_requests,
 )
 from tests.support.acp_schema import SchemaTap
-
-if TYPE_CHECKING:
-    from codex_acp.acp import AgentNotificationHandlers, AgentRequestHandlers
 
 SESSION = "s1"
 

@@ -87,10 +87,7 @@ class Talk:
 
 NEEDY: Final[list[tuple[str, Json]]] = [
     ("session.notices", {"sessionUpdate": "notice", "severity": "info", "title": "News"}),
-    (
-        "subagents",
-        {"sessionUpdate": "subagent_update", "sessionId": "child", "title": "Helper"},
-    ),
+    ("subagents", {"sessionUpdate": "subagent_update", "sessionId": "child", "title": "Helper"}),
     (
         "session.compaction",
         {"sessionUpdate": "compaction_update", "compactionId": "k", "status": "in_progress"},

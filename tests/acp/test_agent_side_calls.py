@@ -24,8 +24,7 @@ from tests.acp.tables import PERMISSION
 
 def chunk(text: str) -> SessionNotification:
     return SessionNotification(
-        session_id="s1",
-        update=AgentMessageChunkSessionUpdate(content=TextContentBlock(text=text)),
+        session_id="s1", update=AgentMessageChunkSessionUpdate(content=TextContentBlock(text=text))
     )
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from codex_acp.acp import AgentSide
 from codex_acp.errors import MisuseError, RpcError
+from codex_acp.jsonrpc.message import JsonValue
 from tests.acp.benches import AgentBench
 from tests.acp.tables import agent_notifications, agent_requests
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
 
 
 async def echo(params: JsonValue) -> JsonValue:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+from collections.abc import Awaitable, Callable
+from typing import cast
 
 import anyio
 import pytest
 
+from codex_acp.acp import AgentNotificationHandlers
 from codex_acp.acp.types import (
     CancelNotification,
     CancelRequestNotification,
@@ -21,12 +23,7 @@ from tests.acp.benches import AgentBench
 from tests.acp.raw_peer import WAIT
 from tests.acp.tables import PROMPT, agent_notifications, agent_requests, initialize
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from codex_acp.acp import AgentNotificationHandlers
-
-    Prompt = Callable[[PromptRequest], Awaitable[PromptResponse]]
+Prompt = Callable[[PromptRequest], Awaitable[PromptResponse]]
 
 DONE = PromptResponse(stop_reason="end_turn")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import AsyncIterator
+from typing import cast
 
 import pytest
 
@@ -19,9 +20,6 @@ from codex_acp.transport.memory import memory_pair
 from tests.acp.raw_peer import RawPeer
 from tests.acp.tables import INITIALIZE, agent_notifications, agent_requests
 from tests.support.acp_schema import SchemaTap
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 FORK = {"sessionId": "s1", "cwd": "/w", "mcpServers": []}
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
@@ -37,9 +38,6 @@ from codex_acp.transport.memory import memory_pair
 from tests.acp.raw_peer import WAIT, RawPeer
 from tests.support.acp_schema import problems_of_message
 from tests.support.stream_rules_v2 import SessionRules
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
 
 Json = dict[str, Any]
 
@@ -241,11 +239,7 @@ async def test_sessions_are_listed_resumed_set_and_closed() -> None:
         return SetSessionConfigOptionResponse(config_options=OPTIONS)
 
     told: list[Any] = []
-    more = {
-        "session/list": listed,
-        "session/load": load,
-        "session/set_config_option": choose,
-    }
+    more = {"session/list": listed, "session/load": load, "session/set_config_option": choose}
     async with serving(answer, **more) as client:
         assert (await client.call("session/list", {}))["result"] == {"sessions": []}
         where = {"sessionId": "old", "cwd": "/w"}

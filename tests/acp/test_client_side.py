@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import pytest
 
+from codex_acp.acp import ClientNotificationHandlers
 from codex_acp.acp._generated.v1.methods import CLIENT_REQUESTS
 from codex_acp.acp.types import (
     AcceptCreateElicitationResponse,
@@ -28,9 +29,6 @@ from codex_acp.errors import ConnectionClosed, InvalidPayload
 from tests.acp.benches import ClientBench
 from tests.acp.raw_peer import WAIT
 from tests.acp.tables import NEW_SESSION, PERMISSION, PROMPT, client_notifications, client_requests
-
-if TYPE_CHECKING:
-    from codex_acp.acp import ClientNotificationHandlers
 
 
 async def permit(params: RequestPermissionRequest) -> RequestPermissionResponse:

@@ -18,11 +18,13 @@ from codex_acp.acp.form_answers import (
     MAX_PROBLEMS,
     MAX_WORDS,
     MIN_INTEGER,
+    Form,
     InvalidContent,
     Problem,
     ValidContent,
     too_large,
     validate,
+    written,
 )
 from codex_acp.acp.types import ElicitationSchema
 from codex_acp.codex._generated.models import McpElicitationSchema
@@ -31,14 +33,19 @@ from codex_acp.wire.codec import decode, encode
 from tests.routing.form_strategies import askable
 
 
-def _schema(properties: dict[str, Any], *required: str) -> ElicitationSchema:
+def _schema(properties: dict[str, Any], *required: str) -> Form:
     """As an MCP server asks for it, if that can be carried; else as an agent may ask for it."""
     value = {"type": "object", "properties": properties, "required": list(required)}
     form = acp_form(decode(McpElicitationSchema, value))
-    return form.schema if isinstance(form, AcpForm) else decode(ElicitationSchema, value)
+    return form.schema if isinstance(form, AcpForm) else _as_read(value)
 
 
-def _form(schema: McpElicitationSchema) -> ElicitationSchema:
+def _as_read(value: dict[str, Any]) -> Form:
+    form: Form = written(decode(ElicitationSchema, value))
+    return form
+
+
+def _form(schema: McpElicitationSchema) -> Form:
     form = acp_form(schema)
     assert isinstance(form, AcpForm), form
     return form.schema
@@ -196,7 +203,7 @@ def test_2_5_a_field_may_be_left_out_exactly_if_it_is_not_required(
 ) -> None:
     schema, content = _form(case[0]), case[1]
     kept = {name: value for name, value in content.items() if data.draw(st.booleans())}
-    missing = set(schema.required or ()) - kept.keys()
+    missing = set(schema.get("required") or ()) - kept.keys()
     assert isinstance(validate(schema, kept), InvalidContent if missing else ValidContent)
 
 
@@ -247,22 +254,20 @@ def _fields(count: int) -> dict[str, Any]:
 
 def test_a_form_that_no_person_fills_in_is_too_large() -> None:
     fields = _fields(MANY)
-    schema = decode(
-        ElicitationSchema, {"type": "object", "properties": fields, "required": [*fields]}
-    )
+    schema = _as_read({"type": "object", "properties": fields, "required": [*fields]})
     assert too_large(schema) == f"it has {MANY} fields, above the limit of {MAX_FIELDS}"
     assert acp_form(
         decode(McpElicitationSchema, {"type": "object", "properties": fields})
     ) == Unrepresentable(f"it has {MANY} fields, above the limit of {MAX_FIELDS}")
-    schema = decode(ElicitationSchema, {"properties": _fields(MAX_FIELDS)})
+    schema = _as_read({"properties": _fields(MAX_FIELDS)})
     assert too_large(schema) is None
     words = {"f": {"type": "boolean", "description": "x" * MAX_WORDS}}
-    assert too_large(decode(ElicitationSchema, {"properties": words})) is not None
+    assert too_large(_as_read({"properties": words})) is not None
     values = [str(n) for n in range(MAX_CHOICES + 1)]
     choices = {"f": {"type": "string", "enum": values}}
-    assert too_large(decode(ElicitationSchema, {"properties": choices})) is not None
+    assert too_large(_as_read({"properties": choices})) is not None
     values.pop()
-    assert too_large(decode(ElicitationSchema, {"properties": choices})) is None
+    assert too_large(_as_read({"properties": choices})) is None
 
 
 class Looked:
@@ -283,9 +288,8 @@ class Looked:
 
 def test_each_field_is_looked_at_once_however_many_are_required() -> None:
     fields = _fields(100)
-    schema = decode(ElicitationSchema, {"type": "object", "properties": fields})
     looked = Looked([*fields])
-    required = schema.model_copy(update={"required": looked})
+    required: Any = {"type": "object", "properties": fields, "required": looked}
     assert isinstance(validate(required, dict.fromkeys(fields, True)), ValidContent)
     assert isinstance(validate(required, {}), InvalidContent)
     assert looked.times == 2
@@ -310,3 +314,12 @@ def test_2_5_what_fits_is_what_the_schema_itself_accepts(
     schema, content = _form(case[0]), case[1]
     assert isinstance(validate(schema, content), ValidContent)
     jsonschema.Draft202012Validator(json.loads(encode(schema))).validate(content)
+
+
+def test_2_5_a_bound_beyond_every_double_is_told_as_it_is() -> None:
+    form = _as_read(
+        {"type": "object", "properties": {"n": {"type": "integer", "minimum": 10**400}}}
+    )
+    checked = validate(form, {"n": 1})
+    assert isinstance(checked, InvalidContent)
+    assert checked.sentences() == (f"'n' must be at least {10**400}",)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from anyio import create_task_group
 
 from codex_acp.acp import AgentSide, ClientSide, acp_connection, client_features, types, v2
 from codex_acp.errors import ErrorReply, MisuseError, UnsupportedVersion
-from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.memory import MemoryLink, memory_pair
 from tests.acp import tables, tables_v2
 from tests.acp.raw_peer import RawPeer
-
-if TYPE_CHECKING:
-    from codex_acp.transport.memory import MemoryLink
 
 Json = dict[str, Any]
 
@@ -243,8 +240,7 @@ async def test_calls_of_the_other_version_are_a_misuse() -> None:
         with pytest.raises(MisuseError, match="speaks version 2 of ACP, not 1"):
             other.side.session_update(
                 types.SessionNotification(
-                    session_id="s",
-                    update=types.CurrentModeUpdateSessionUpdate(current_mode_id="m"),
+                    session_id="s", update=types.CurrentModeUpdateSessionUpdate(current_mode_id="m")
                 )
             )
 

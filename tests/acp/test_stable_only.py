@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from codex_acp.acp import AgentSide, ClientSide, acp_connection
+from codex_acp.acp import AgentRequestHandlers, AgentSide, ClientSide, acp_connection
 from codex_acp.acp._generated.v1.methods import MODELS, STABLE_MODELS
 from codex_acp.acp._generated.v2.methods import STABLE_MODELS as STABLE_V2
 from codex_acp.acp.types import (
     ListSessionsRequest,
     NewSessionRequest,
     PlanRemovedSessionUpdate,
+    PromptRequest,
     PromptResponse,
     SessionNotification,
     SetSessionTitleRequest,
@@ -32,10 +33,6 @@ from tests.acp.tables import (
     client_notifications,
     client_requests,
 )
-
-if TYPE_CHECKING:
-    from codex_acp.acp import AgentRequestHandlers
-    from codex_acp.acp.types import PromptRequest
 
 USAGE = {"totalTokens": 3, "inputTokens": 1, "outputTokens": 2}
 PLAN_REMOVED = {"sessionId": "s", "update": {"sessionUpdate": "plan_removed", "planId": "p"}}

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 import anyio
 
-from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.adapter.config.config import Config
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
-from codex_acp.testing import AppServerScript, Expect, Notify, RawLine, ScriptedAppServer
-from codex_acp.wire.codec import plain
+from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.mapping.config.options import written
+from codex_acp.mapping.events.session_events import SessionEvent
+from codex_acp.testing import AppServerScript, Entry, Expect, Notify, RawLine, ScriptedAppServer
 from tests.support.acp_schema import problems_of_message
-from tests.support.config_samples import (
-    COLLABORATIONS,
-    MODELS,
-    PROFILES,
-    started,
-    updated,
-)
+from tests.support.config_samples import COLLABORATIONS, MODELS, PROFILES, started, updated
 from tests.support.updates import wire
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.events.session_events import SessionEvent
-    from codex_acp.testing import Entry
 
 THREAD = "thread-1"
 WAIT = 60.0
@@ -126,23 +116,17 @@ class ConfigBench:
 
     async def set(self, option: str, value: str | bool, session: str = THREAD) -> dict[str, Any]:
         """``session/set_config_option``; the options by id."""
-        params: dict[str, Any] = {"sessionId": session, "configId": option, "value": value}
-        if isinstance(value, bool):
-            params["type"] = "boolean"
-        request = ACP_MODELS.decode("SetSessionConfigOptionRequest", params, "the request")
         with anyio.fail_after(WAIT):
-            response = await self.config.set_config_option(request)
-        written = cast("dict[str, Any]", plain(response))
-        message = {"jsonrpc": "2.0", "result": written}
+            options = await self.config.set_config_option(session, option, value)
+        result = {"configOptions": [written(each) for each in options]}
+        message = {"jsonrpc": "2.0", "result": result}
         assert problems_of_message("agent", message, "session/set_config_option") == []
-        return by_id(written["configOptions"])
+        return by_id(result["configOptions"])
 
     async def set_mode(self, mode: str, session: str = THREAD) -> None:
         """``session/set_mode``."""
-        params = {"sessionId": session, "modeId": mode}
-        request = ACP_MODELS.decode("SetSessionModeRequest", params, "the request")
         with anyio.fail_after(WAIT):
-            await self.config.set_mode(request)
+            await self.config.set_mode(session, mode)
 
     def asked(self, method: str) -> list[dict[str, Any]]:
         """The params of what Codex was asked so far."""

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, cast
+from types import TracebackType
+from typing import Any, Self, cast
 
 import anyio
 
+from codex_acp.adapter.load_ahead import LoadAhead
 from codex_acp.adapter.serve import serve_link
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.codex.connection.launch import LaunchOptions
-from codex_acp.testing import AppServerScript, Notify, RawLine, ScriptedAppServer
+from codex_acp.testing import AppServerScript, Entry, Notify, RawLine, ScriptedAppServer
 from codex_acp.testing.app_server_defaults import turn_object
+from codex_acp.transport.child import ChildProcess
 from codex_acp.transport.memory import memory_pair
 from tests.acp.raw_peer import RawPeer
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import TracebackType
-
-    from codex_acp.adapter.load_ahead import LoadAhead
-    from codex_acp.testing import Entry
-    from codex_acp.transport.child import ChildProcess
 
 THREAD = "thread-1"
 """The thread, and session, of every bench."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import anyio
 import pytest
 
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.errors import RpcError
-from codex_acp.mapping.config.options import options_of
+from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.mapping.config.options import ConfigView, Option, options_of
 from codex_acp.testing import Expect, ScriptedAppServer
 from tests.adapter.config_bench import (
     FULL,
@@ -22,10 +21,6 @@ from tests.adapter.config_bench import (
     taken,
 )
 from tests.support.config_samples import MODELS, PROFILES, started
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.config.options import ConfigView, Option
 
 
 async def test_a_new_session_has_all_options_and_codex_was_asked_to_change_nothing() -> None:

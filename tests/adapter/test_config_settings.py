@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import pytest
 
 from codex_acp.errors import RpcError
+from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.testing import Exit, Expect
 from tests.adapter.config_bench import (
     FULL_ACCESS,
@@ -19,9 +20,6 @@ from tests.adapter.config_bench import (
     taken,
 )
 from tests.support.config_samples import started
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
 
 
 async def test_the_answer_to_a_choice_is_the_complete_list_as_codex_reports_it() -> None:
@@ -70,6 +68,25 @@ async def test_a_mode_set_by_set_mode_is_told_to_clients_of_options() -> None:
         (update,) = bench.updates
         assert update["sessionUpdate"] == "config_option_update"
         assert by_id(update["configOptions"])["mode"]["currentValue"] == "full-access"
+
+
+@pytest.mark.attack("client")
+@pytest.mark.parametrize("by_option", [True, False])
+async def test_nothing_is_told_of_a_choice_in_a_session_that_was_closed_meanwhile(
+    by_option: bool,
+) -> None:
+    async with ConfigBench(*LISTS, Expect("thread/settings/update", silent=True)) as bench:
+        await bench.open()
+        async with anyio.create_task_group() as tasks:
+            if by_option:
+                tasks.start_soon(bench.set, "mode", "full-access")
+            else:
+                tasks.start_soon(bench.set_mode, "full-access")
+            await bench.server.wait_for_message("thread/settings/update")
+            bench.config.closed(THREAD)
+            await bench.answer("thread/settings/update", {})
+            bench.server.play(settings_updated(**FULL_ACCESS))
+        assert bench.updates == []
 
 
 async def test_as_configured_restores_what_the_thread_began_with() -> None:
@@ -249,10 +266,7 @@ async def test_the_effort_of_a_collaboration_mode_goes_with_it() -> None:
         settings: dict[str, JsonValue] = {
             "model": "gpt-5.5", "reasoning_effort": effort, "developer_instructions": "long",
         }  # fmt: skip
-        return {
-            "effort": effort,
-            "collaborationMode": {"mode": kind, "settings": settings},
-        }
+        return {"effort": effort, "collaborationMode": {"mode": kind, "settings": settings}}
 
     script = (*taken(**mode("plan", "medium")), *taken(**mode("default", None)))
     async with ConfigBench(*LISTS, *script) as bench:

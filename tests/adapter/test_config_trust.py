@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from codex_acp.errors import RpcError
+from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.mapping.session.trust import left_out_line, unrestored_line
 from codex_acp.testing import Expect
 from tests.adapter.config_bench import FULL, LISTS, THREAD, ConfigBench, by_id, taken
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from codex_acp.jsonrpc.message import JsonValue
 
 GIVEN: dict[str, JsonValue] = {"sandboxPolicy": FULL}
 IN_FORCE: dict[str, JsonValue] = {"sandboxPolicy": FULL, "activePermissionProfile": None}
 
 
-async def test_contract_7_2_what_is_restored_is_what_is_configured() -> None:
+async def test_7_2_what_is_restored_is_what_is_configured() -> None:
     async with ConfigBench(*LISTS, *taken(**IN_FORCE)) as bench:
         answer = await bench.open(restore=GIVEN)
         assert bench.asked("thread/settings/update") == [{"threadId": THREAD, **GIVEN}]
@@ -30,7 +27,7 @@ async def test_contract_7_2_what_is_restored_is_what_is_configured() -> None:
         assert bench.config.unrestored(THREAD) is None
 
 
-async def test_contract_7_2_what_codex_refuses_is_said_and_nothing_is_widened() -> None:
+async def test_7_2_what_codex_refuses_is_said_and_nothing_is_widened() -> None:
     error: dict[str, object] = {"code": -32600, "message": "not allowed here"}
     refusal = Expect("thread/settings/update", error=error)
     async with ConfigBench(*LISTS, refusal) as bench:

@@ -6,16 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, cast
+from pathlib import Path
+from typing import cast
 
 import pytest
 
 from codex_acp.adapter.early_hello import say_hello
 from codex_acp.testing import AppServerScript, ScriptedCodex
 from codex_acp.transport.child import ChildProcess
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CLIENT = {"name": "zed", "version": "1"}
 PARAMS = {"protocolVersion": 1, "clientInfo": CLIENT}

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
 from codex_acp.adapter.server.held_notifications import HeldNotifications
+from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.codex.connection.notification_router import NotificationRouter
-
-if TYPE_CHECKING:
-    from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.errors import TransportError
-    from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.errors import TransportError
+from codex_acp.jsonrpc.message import JsonValue
 
 
 class Heard:

@@ -16,15 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.approval_world import (
-    APPROVALS,
-    KINDS,
-    THREAD,
-    Asked,
-    World,
-    accepts,
-    settle,
-)
+from tests.support.approval_world import APPROVALS, KINDS, THREAD, Asked, World, accepts, settle
 
 ROUNDS: Final = 100
 """Interleavings of one example; they share a connection, as the turns of a session do."""

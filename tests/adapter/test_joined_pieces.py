@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
 from codex_acp.adapter.sessions.joined_pieces import JoinedPieces
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc.message import JsonValue
 
 DELTA = "item/agentMessage/delta"
 

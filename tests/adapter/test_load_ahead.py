@@ -6,12 +6,15 @@ import asyncio
 import sys
 import threading
 from importlib import import_module
+from pathlib import Path
 
 import anyio
 import pytest
 
 from codex_acp.adapter import load_ahead
-from codex_acp.adapter.load_ahead import LoadAhead
+from codex_acp.adapter.load_ahead import IDLE_SECONDS, LoadAhead
+from codex_acp.adapter.sessions.after_opening import LOAD_AFTER_SECONDS
+from tests.adapter.memory_bench import THREAD, MemoryBench
 
 
 async def test_what_waits_is_called_on_the_loop_when_all_is_loaded(
@@ -38,6 +41,36 @@ async def test_what_waits_is_called_on_the_loop_when_all_is_loaded(
     assert begun[-1] == "at once"
 
 
+class Noted(LoadAhead):
+    """Only notes when it is to begin."""
+
+    def __init__(self) -> None:
+        super().__init__(asyncio.get_running_loop())
+        self.within: list[float] = []
+
+    def start_within(self, seconds: float) -> None:
+        """See `LoadAhead`."""
+        self.within.append(seconds)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_codex_has_the_processors_until_the_first_session_is_open(version: int) -> None:
+    ahead = Noted()
+    async with MemoryBench(ahead=ahead, version=version):
+        idle, opened = ahead.within
+        assert (idle, opened) == (IDLE_SECONDS, LOAD_AFTER_SECONDS)
+        assert idle > 100 * opened
+
+
+async def test_a_session_with_a_history_is_loaded_by_two(tmp_path: Path) -> None:
+    ahead = Noted()
+    async with MemoryBench(ahead=ahead) as bench:
+        ahead.within.clear()
+        params = {"sessionId": THREAD, "cwd": str(tmp_path), "mcpServers": []}
+        await bench.client.ask("load", "session/load", params)
+    assert ahead.within[0] == 0
+
+
 async def test_what_cannot_be_loaded_is_logged_and_holds_up_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -50,6 +83,26 @@ async def test_what_cannot_be_loaded_is_logged_and_holds_up_nothing(
     with anyio.fail_after(30):
         await called.wait()
     assert "loaded ahead" in caplog.text
+
+
+async def test_without_a_thread_nobody_waits_for_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def none_left(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", none_left)
+    ahead = LoadAhead(asyncio.get_running_loop())
+    ahead.start_within(0)
+    loading = [ahead.loading]
+    called = anyio.Event()
+    ahead.then(called.set)
+    with anyio.fail_after(30):
+        await ahead.for_a_prompt()
+        await called.wait()
+    assert [*loading, ahead.loading] == [True, False]
+    assert "can't start new thread" in caplog.text
+    ahead.give_up()
 
 
 async def test_a_prompt_does_not_wait_for_what_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:

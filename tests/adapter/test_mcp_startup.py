@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import anyio
 import pytest
 
 from codex_acp.adapter.server import mcp_startup
 from codex_acp.adapter.server.mcp_startup import McpStartups
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc.message import JsonValue
 
 
 def note(startups: McpStartups, name: str, status: str, thread: str = "t") -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, cast
 
 import anyio
 import pytest
@@ -17,15 +18,10 @@ from hypothesis import strategies as st
 
 from codex_acp.adapter.prompts.host import TurnWork
 from codex_acp.adapter.prompts.prompts import Prompts
+from codex_acp.adapter.prompts.run import PromptRun
+from codex_acp.adapter.prompts.turn_calls import TurnCalls
 from codex_acp.errors import ErrorReply
-from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
-    from codex_acp.adapter.prompts.run import PromptRun
-    from codex_acp.adapter.prompts.turn_calls import TurnCalls
-    from codex_acp.mapping.session.stop_reasons import PromptEnd
+from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptFailure, PromptStop
 
 STEPS: Final = 12
 """Iterations of the loop in which everything that can happen has happened."""

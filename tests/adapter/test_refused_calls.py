@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from codex_acp.errors import RpcError
+from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.testing import Expect
 from codex_acp.transcript.secrets import remember_secrets
 from tests.adapter.config_bench import LISTS, ConfigBench
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
 
 SECRET = "mcp-server-header-9f2b7c41d0"
 QUOTED: dict[str, JsonValue] = {

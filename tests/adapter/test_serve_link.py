@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import anyio
 import pytest
@@ -20,11 +20,9 @@ from codex_acp.testing import (
     agent_message,
     turn_started,
 )
+from codex_acp.transport.child import ChildProcess
 from codex_acp.transport.memory import memory_pair
 from tests.acp.raw_peer import RawPeer
-
-if TYPE_CHECKING:
-    from codex_acp.transport.child import ChildProcess
 
 
 class Unused:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from codex_acp.adapter.sessions import methods
 from codex_acp.adapter.sub_agents.sub_agents import MAX_SHOWN
-from codex_acp.testing import Expect, Notify, RawLine, turn_completed, turn_started
+from codex_acp.testing import Entry, Expect, Notify, RawLine, turn_completed, turn_started
 from tests.adapter.memory_bench import THREAD, MemoryBench
-
-if TYPE_CHECKING:
-    from codex_acp.testing import Entry
 
 pytestmark = pytest.mark.attack("client")
 
@@ -84,3 +82,28 @@ async def test_what_sub_agents_have_left_running_ends_however_many_there_are() -
         bench.client.send({"id": "end", "method": "session/close", "params": {"sessionId": THREAD}})
         cleaned = await bench.asked_codex("thread/backgroundTerminals/clean", len(children) + 1)
         assert {each["threadId"] for each in cleaned} == {THREAD, *children}
+
+
+@pytest.mark.parametrize("ending", ["session/close", "session/delete"])
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_session_that_is_closed_while_it_is_loaded_for_long_is_closed(
+    ending: str, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(methods, "STOP_SECONDS", 0.05)
+    reading = "thread/items/list"
+    async with MemoryBench(Expect(reading, silent=True), version=version) as bench:
+        where: dict[str, Any] = {"sessionId": THREAD, "cwd": "/scripted/workspace"}
+        loading = {"id": "l", "method": "session/load", "params": {**where, "mcpServers": []}}
+        if version == 2:
+            whole = {"replayFrom": {"type": "start"}, **where, "mcpServers": []}
+            loading = {"id": "l", "method": "session/resume", "params": whole}
+        bench.client.send(loading)
+        request = await bench.server.wait_for_message(reading)
+        if ending == "session/delete":
+            bench.server.play(Expect("thread/delete", result={}))
+        assert "result" in await bench.client.ask("c", ending, {"sessionId": THREAD})
+        page: dict[str, Any] = {"data": [], "nextCursor": None}
+        bench.server.play(RawLine(json.dumps({"id": request["id"], "result": page})))
+        assert (await bench.client.reply("l"))["error"]["code"] == -32002
+        bench.client.send(prompt("p"))
+        assert (await bench.end_of("p"))["code"] == -32002

@@ -4,16 +4,11 @@ compaction, whose call is answered without one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import anyio
 import pytest
 
 from codex_acp.adapter.prompts.run import PromptRun
-from codex_acp.mapping.session.stop_reasons import PromptStop
-
-if TYPE_CHECKING:
-    from codex_acp.mapping.session.stop_reasons import PromptEnd
+from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptStop
 
 END = PromptStop("end_turn")
 

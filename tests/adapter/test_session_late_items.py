@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from codex_acp.adapter.prompts import turn_end
 from codex_acp.testing import (
+    Entry,
     Expect,
     Notify,
     agent_message,
@@ -16,9 +17,6 @@ from codex_acp.testing import (
     turn_started,
 )
 from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note
-
-if TYPE_CHECKING:
-    from codex_acp.testing import Entry
 
 
 def item(method: str, status: str, turn_id: str = "turn-1") -> Notify:

@@ -5,13 +5,14 @@ What became of the turn is asked of Codex, and taken from its answer; silence al
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import anyio
 import pytest
 
-from codex_acp.adapter.prompts import turn_end, turn_watch
+from codex_acp.adapter.prompts import turn_end
 from codex_acp.adapter.prompts.run import PromptRun
+from codex_acp.adapter.prompts.turn_calls import TurnCalls
 from codex_acp.adapter.prompts.turn_end import TurnEnd
 from codex_acp.testing import (
     Entry,
@@ -25,9 +26,6 @@ from codex_acp.testing import (
 from codex_acp.testing.app_server_defaults import default_result, turn_object
 from tests.adapter.memory_bench import THREAD, MemoryBench, turn_note
 
-if TYPE_CHECKING:
-    from codex_acp.adapter.prompts.turn_calls import TurnCalls
-
 BEGUN: list[Entry] = [Expect("turn/start"), *turn_started()]
 LIST = "thread/turns/list"
 NOT_FOUND = {"code": -32601, "message": "there is no such method"}
@@ -35,14 +33,14 @@ NOT_FOUND = {"code": -32601, "message": "there is no such method"}
 
 @pytest.fixture(autouse=True)
 def _short_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn_watch, "LOST_SECONDS", 0.02)
+    monkeypatch.setattr(turn_end, "LOST_SECONDS", 0.02)
     monkeypatch.setattr(turn_end, "LOST_ANSWER_SECONDS", 0.02)
 
 
 @pytest.fixture
 def silence(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn is silent after no time at all."""
-    monkeypatch.setattr(turn_watch, "SILENCE_SECONDS", 0.02)
+    monkeypatch.setattr(turn_end, "SILENCE_SECONDS", 0.02)
 
 
 def status(kind: str) -> Notify:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import pytest
 
-from codex_acp.adapter.sessions import loading
-from codex_acp.testing import Expect, Notify
+from codex_acp.adapter.sessions import loading, methods
+from codex_acp.testing import Entry, Expect, Notify, RawLine
 from codex_acp.testing.app_server_defaults import default_result, turn_object
 from tests.adapter.memory_bench import WAIT, MemoryBench
-
-if TYPE_CHECKING:
-    from codex_acp.testing import Entry
 
 BUSY = 12
 """Times the usual bound that ten thousand items may take on a machine that does much else."""
@@ -252,6 +250,47 @@ async def test_a_session_that_is_deleted_while_it_is_loaded_is_not_there(told: b
         error = (await load(bench))["error"]
         assert error["code"] == -32002
         assert error["data"]["sessionId"] == STORED
+        prompt = {"sessionId": STORED, "prompt": [{"type": "text", "text": "hi"}]}
+        assert (await bench.client.ask("p", "session/prompt", prompt))["error"]["code"] == -32002
+
+
+async def test_a_session_that_is_deleted_while_it_is_resumed_is_not_there() -> None:
+    answer, held = resumed(), Notify("thread/deleted", {"threadId": STORED})
+    async with MemoryBench(Expect("thread/resume", silent=True)) as bench:
+        params = {"sessionId": STORED, "cwd": "/w", "mcpServers": []}
+        bench.client.send({"id": "load", "method": "session/resume", "params": params})
+        request = await bench.server.wait_for_message("thread/resume")
+        told = {"id": request["id"], "result": answer.result}
+        bench.server.play(RawLine(json.dumps(told)), held)
+        assert (await bench.client.reply("load"))["error"]["code"] == -32002
+        prompt = {"sessionId": STORED, "prompt": [{"type": "text", "text": "hi"}]}
+        assert (await bench.client.ask("p", "session/prompt", prompt))["error"]["code"] == -32002
+
+
+@pytest.mark.parametrize("method", ["archive", "unarchive", "delete"])
+async def test_a_load_that_never_ends_holds_up_no_other_request_for_ever(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(methods, "STOP_SECONDS", 0.01)
+    async with MemoryBench(resumed(), Expect("thread/items/list", silent=True)) as bench:
+        start_load(bench)
+        await bench.asked_codex("thread/items/list")
+        bench.server.play(Expect(f"thread/{method}"))
+        answer = await bench.client.ask("a", f"session/{method}", {"sessionId": STORED})
+        assert "result" in answer
+        bench.client.send({"method": "$/cancel_request", "params": {"requestId": "load"}})
+        assert (await bench.client.reply("load"))["error"]["code"] == -32800
+
+
+async def test_a_session_that_is_deleted_while_it_is_loaded_is_not_open_behind_it() -> None:
+    async with MemoryBench(resumed(), Expect("thread/items/list", silent=True)) as bench:
+        start_load(bench)
+        request = await bench.server.wait_for_message("thread/items/list")
+        bench.client.send({"id": "d", "method": "session/delete", "params": {"sessionId": STORED}})
+        told = {"id": request["id"], "result": page(message(1)).result}
+        bench.server.play(RawLine(json.dumps(told)), Expect("thread/delete"))
+        assert "result" in await bench.client.reply("load")
+        assert "result" in await bench.client.reply("d")
         prompt = {"sessionId": STORED, "prompt": [{"type": "text", "text": "hi"}]}
         assert (await bench.client.ask("p", "session/prompt", prompt))["error"]["code"] == -32002
 

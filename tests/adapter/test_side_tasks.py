@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -20,9 +21,6 @@ from codex_acp.errors import ErrorReply
 from codex_acp.testing import AppServerScript, Expect, ScriptedAppServer
 from codex_acp.transport.memory import memory_pair
 from tests.acp.raw_peer import RawPeer
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 NEW = {"cwd": "/", "mcpServers": []}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
@@ -11,14 +11,11 @@ from codex_acp.adapter.sub_agents.histories import SubAgentHistories
 from codex_acp.adapter.sub_agents.shown_session import ShownSubAgent
 from codex_acp.adapter.sub_agents.sub_agents import MAX_SHOWN, MORE_THAN_SHOWN, SubAgents
 from codex_acp.codex._generated.models import CollabAgentToolCallThreadItem, Turn
-from codex_acp.mapping.events.session_events import StateChanged, SubAgentChanged
+from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.mapping.events.session_events import Notice, StateChanged, SubAgentChanged
 from codex_acp.mapping.session.sub_agents import SubAgent, named_by
 from codex_acp.mapping.state import SessionState
 from codex_acp.testing.app_server_defaults import turn_object
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.events.session_events import Notice
 
 
 class _Codex:
@@ -85,6 +82,7 @@ class _World:
             say=self.said.append,
             may_note=lambda: True,
             may_have=lambda thread: thread not in self.others,
+            earlier=lambda _: [],
         )
 
     def hear(self, thread: str, params: JsonValue) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from codex_acp.adapter.server.threadless_notifications import MAX_KEPT, ThreadlessNotifications
-from codex_acp.codex.connection.notification_router import NotificationRouter
-
-if TYPE_CHECKING:
-    from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.codex.connection.notification_router import NotificationSink
-    from codex_acp.errors import TransportError
-    from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.codex.connection.app_server_connection import AppServerConnection
+from codex_acp.codex.connection.notification_router import NotificationRouter, NotificationSink
+from codex_acp.errors import TransportError
+from codex_acp.jsonrpc.message import JsonValue
 
 
 class Heard:
@@ -32,7 +29,8 @@ class Heard:
 
 def unclaimed(*everyone: NotificationSink) -> tuple[NotificationRouter, ThreadlessNotifications]:
     router = NotificationRouter()
-    return router, ThreadlessNotifications(cast("AppServerConnection", router), lambda: everyone)
+    codex = cast("AppServerConnection", router)
+    return router, ThreadlessNotifications(codex, lambda: everyone, lambda: False)
 
 
 def test_what_has_no_thread_goes_to_all_open_sessions() -> None:

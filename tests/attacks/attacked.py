@@ -7,17 +7,21 @@ attack breaks, the usual prompt behind it finds broken.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import Any, Self
 
-from codex_acp.testing import CodexHome, ModelResponse, ScriptedModel, Text, When
+from codex_acp.testing import (
+    CodexHome,
+    ModelResponse,
+    ScriptedMcpServer,
+    ScriptedModel,
+    Step,
+    Text,
+    When,
+)
 from tests.fuzz.adapter_process import AdapterProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
-    from codex_acp.testing import ScriptedMcpServer, Step
 
 Json = dict[str, Any]
 

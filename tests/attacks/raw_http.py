@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterator
+from typing import Any, Self
 
 import anyio
 from h2.config import H2Configuration
@@ -11,9 +12,6 @@ from h2.connection import H2Connection
 from h2.events import Event
 
 from tests.network.listening_adapter import WAIT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Raw:

@@ -6,9 +6,10 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import pytest
@@ -22,9 +23,6 @@ from codex_acp.runtime import (
     Session,
     TerminalAccess,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 pytestmark = pytest.mark.attack("agent")
 

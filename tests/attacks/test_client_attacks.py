@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from codex_acp.testing import CodexHome
 from tests.fuzz.adapter_process import AdapterProcess
 from tests.fuzz.fuzzed_codex import FuzzedCodex
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 pytestmark = [pytest.mark.e2e, pytest.mark.attack("client")]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -14,10 +16,6 @@ from tests.attacks.raw_http import Http2, Raw
 from tests.attacks.test_http_attacks import head, still_works, works
 from tests.network.http_client import EVENTS
 from tests.network.served import ALICE, BOB, Served, served, several_tokens
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.attack("network")
 

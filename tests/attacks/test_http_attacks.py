@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import logging
 import ssl
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from itertools import count, repeat
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -22,10 +24,6 @@ from tests.network.http_client import EVENTS, JSON, HttpClient
 from tests.network.listening_adapter import WAIT
 from tests.network.served import ALICE, BOB, Served, served, several_tokens, until
 from tests.network.test_tls import CERTIFICATE
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.attack("network")
 

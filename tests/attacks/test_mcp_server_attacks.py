@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import pytest
 
 from codex_acp.testing import (
     McpTool,
     ScriptedMcpServer,
+    Step,
     form_elicitation,
     mcp_call,
     url_elicitation,
 )
 from tests.attacks.attacked import Attacked
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from codex_acp.testing import Step
 
 Attack: TypeAlias = Callable[..., ScriptedMcpServer]
 
@@ -40,9 +37,7 @@ FORMS: dict[str, dict[str, object]] = {
         "?", {"__proto__": TEXT, "constructor": TEXT, "toString": TEXT, "": TEXT}
     ),
     "a hundred levels": form_elicitation("?", {"a": nested(40)}),
-    "a reference to itself": {
-        **form_elicitation("?", {"a": {"$ref": "#/properties/a"}}),
-    },
+    "a reference to itself": {**form_elicitation("?", {"a": {"$ref": "#/properties/a"}})},
     "two thousand fields": form_elicitation(
         "?", {f"f{n}": TEXT for n in range(2000)}, required=[f"f{n}" for n in range(2000)]
     ),

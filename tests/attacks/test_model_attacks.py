@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator
+from typing import Any, Literal
 
 import pytest
 
 from codex_acp.testing import (
     CustomToolCall,
     Disconnect,
+    Step,
     Text,
     ToolCall,
     apply_patch,
@@ -16,11 +18,6 @@ from codex_acp.testing import (
     update_plan,
 )
 from tests.attacks.attacked import Attacked
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from codex_acp.testing import Step
 
 pytestmark = [pytest.mark.e2e, pytest.mark.attack("model")]
 

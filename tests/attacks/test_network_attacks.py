@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -13,14 +15,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from codex_acp.adapter.network.limits import Limits
 from codex_acp.transport import websocket_messages
-from tests.network.listening_adapter import TOKEN, WAIT
+from tests.network.listening_adapter import TOKEN, WAIT, JsonClient
 from tests.network.served import ALICE, BOB, Served, served, several_tokens, until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-    from pathlib import Path
-
-    from tests.network.listening_adapter import JsonClient
 
 pytestmark = pytest.mark.attack("network")
 

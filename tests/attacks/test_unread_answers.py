@@ -8,9 +8,10 @@ import select
 import signal
 import subprocess
 import uuid
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import pytest
 
@@ -18,9 +19,6 @@ from codex_acp.testing import CodexHome
 from tests.e2e.adapter_bench import COMMAND
 from tests.e2e.spawned_adapter import MARKER, marked_processes
 from tests.fuzz.fuzzed_codex import FuzzedCodex
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = [pytest.mark.e2e, pytest.mark.attack("client")]
 

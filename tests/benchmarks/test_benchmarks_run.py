@@ -6,7 +6,8 @@ import argparse
 import json
 import math
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ from benchmarks import imports, start, stream
 from benchmarks.agents import Agent, add_agent_options, agents_from
 from benchmarks.process import AgentProcess
 from benchmarks.report import quartiles, table
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OURS = "codex-acp-sdk"
 TRANSLATOR = "python-translator"
@@ -90,9 +88,7 @@ def test_imports_takes_bare_python_off(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("statement", imports.STATEMENTS.values())
 def test_every_import_that_is_measured_exists(statement: str) -> None:
-    wall, cpu = imports.measure_import(statement)
-    assert cpu > 0
-    assert wall > 0
+    assert all(value > 0 for value in imports.measure_import(statement).values())
 
 
 def test_the_table_has_medians_quartiles_and_ratios() -> None:

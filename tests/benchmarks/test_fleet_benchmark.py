@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from benchmarks import fleet
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.e2e

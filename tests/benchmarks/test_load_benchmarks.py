@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from benchmarks import history, sessions
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 OURS = "codex-acp-sdk"
 
 
 @pytest.mark.e2e
-def test_history_measures_loads_and_what_is_printed_or_written_is_sent_once(
-    tmp_path: Path,
-) -> None:
+def test_history_measures_loads_and_what_is_printed_or_written_is_sent_once(tmp_path: Path) -> None:
     file = tmp_path / "history.json"
     sizes = ["-n", "1", "--items", "100", "--output", "200000", "--file", "200000"]
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from benchmarks import latency, network
 from benchmarks.stamped_deltas import LATENCY
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.e2e

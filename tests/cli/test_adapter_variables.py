@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import tomllib
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ from codex_acp.cli.adapter_variables import read_variables
 from codex_acp.cli.serve import ADAPTER_VARIABLES
 from codex_acp.errors import MisuseError
 from codex_acp.transcript.secrets import scrub
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def settings(arguments: tuple[str, ...]) -> dict[str, Any]:
@@ -204,3 +202,57 @@ def test_no_secret_of_a_login_is_said() -> None:
     read = read_variables({"DEFAULT_AUTH_REQUEST": json.dumps(login)})
     assert read.defaults.login == login
     assert "s3cret" not in str((read.arguments, read.said, read.defaults.said))
+
+
+MINE = {
+    "command": "server", "args": ["--stdio"], "env": {"TOKEN": "s3cret-s3cret", "A": "1"},
+}  # fmt: skip
+SECRETIVE: dict[str, Any] = {
+    "mcp_servers": {"mine": MINE},
+    "model_providers": {"p": {"name": "p", "http_headers": {"x-key": "s3cret-s3cret"}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "server", "provider", "left"),
+    [
+        ("model=gpt-5.5", {}, True, ["model=gpt-5.5"]),
+        ('mcp_servers.mine.command="other"', {"command": "other"}, True, []),
+        ("mcp_servers.mine.enabled=false", {"enabled": False}, True, []),
+        ("mcp_servers.mine.env.TOKEN=plain", {"env.TOKEN": "plain"}, True, []),
+        ("mcp_servers.mine.env.A=2026-01-31", {"env.A": "2026-01-31"}, True, []),
+        ("mcp_servers.mine.env.A=nan", {"env.A": "nan"}, True, []),
+        ('mcp_servers.mine={command="x"}', None, True, ['mcp_servers.mine={command="x"}']),
+        ("mcp_servers={}", None, True, ["mcp_servers={}"]),
+        ('mcp_servers.other.command="x"', {}, True, ['mcp_servers.other.command="x"']),
+        (
+            'model_providers.p.http_headers={x-key="n"}', {}, False,
+            ['model_providers.p.http_headers={x-key="n"}'],
+        ),
+    ],
+)  # fmt: skip
+def test_the_command_line_goes_before_what_each_thread_is_given(
+    given: str, server: dict[str, Any] | None, provider: bool, left: list[str]
+) -> None:
+    environment = {"CODEX_CONFIG": json.dumps(SECRETIVE)}
+    read = read_variables(environment, ["-c", given])
+    before = read_variables(environment)
+    assert [each for each in read.arguments if each not in before.arguments] == left
+    expected: dict[str, Any] = {
+        "mcp_servers.mine.command": "server",
+        "mcp_servers.mine.args": ["--stdio"],
+        "mcp_servers.mine.env.TOKEN": "s3cret-s3cret",
+        "mcp_servers.mine.env.A": "1",
+    }
+    expected = (
+        {} if server is None else expected | {f"mcp_servers.mine.{k}": v for k, v in server.items()}
+    )
+    if provider:
+        expected["model_providers.p.http_headers.x-key"] = "s3cret-s3cret"
+    assert read.defaults.config == expected
+
+
+def test_a_part_of_a_table_that_stays_one_is_put_into_it() -> None:
+    config = {"mcp_servers": {"mine": {"command": "c", "env": {"a key": "s3cret-s3cret"}}}}
+    read = read_variables({"CODEX_CONFIG": json.dumps(config)}, ["-c", "mcp_servers.mine.env.B=2"])
+    assert read.defaults.config["mcp_servers.mine.env"] == {"a key": "s3cret-s3cret", "B": 2}

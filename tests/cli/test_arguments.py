@@ -126,10 +126,7 @@ def test_options_of_the_demonstration(
     ],
 )
 def test_bad_arguments_start_nothing_and_are_explained(
-    started: list[object],
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    message: str,
+    started: list[object], capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     with pytest.raises(SystemExit) as end:
         main(arguments)
@@ -289,10 +286,10 @@ def test_version_is_a_word_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
     monkeypatch.setenv("CODEX_PATH", "/none/codex")
-    assert main(arguments) == 0
+    assert main(arguments) == 1
     assert capsys.readouterr().out.startswith("codex-acp-sdk ")
 
 
 def test_the_version_of_another_codex(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["version", "--codex", "/none/other"]) == 0
+    assert main(["version", "--codex", "/none/other"]) == 1
     assert "'/none/other', which does not exist" in capsys.readouterr().out

@@ -8,8 +8,11 @@ import re
 import shlex
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -27,6 +30,7 @@ from codex_acp.testing import (
 )
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment, run
 from tests.support.adapter_tap import AdapterTap
+from tests.support.processes import lives
 
 
 class RealCodex:
@@ -47,17 +51,7 @@ class RealCodex:
         """Those that still run, of at least two: one told its version, one was the app-server."""
         pids = [int(line) for line in self._pids.read_text(encoding="utf-8").split()]
         assert len(pids) >= 2
-        return [pid for pid in pids if _runs(pid)]
-
-
-def _runs(pid: int) -> bool:
-    """Whether it lives; one that only its parent's notice keeps in the table does not."""
-    try:
-        os.kill(pid, 0)
-        stat = Path("/proc", str(pid), "stat")
-        return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
+        return [pid for pid in pids if lives(pid)]
 
 
 @pytest.fixture
@@ -120,59 +114,55 @@ def test_the_wire_shows_each_line_in_both_directions(temporary: Path) -> None:
     assert len(chunks) > 5
 
 
+@contextmanager
+def demonstration(
+    tmp_path: Path, temporary: Path, *options: str
+) -> Iterator[tuple[IO[bytes], IO[bytes], subprocess.Popen[bytes]]]:
+    """Its standard output and error, and its process; behind it nothing may be left."""
+    codex = RealCodex(tmp_path)
+    with subprocess.Popen(
+        [*COMMAND, "demo", "--yes", *options, "--codex", str(codex.path)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(temporary),
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            yield process.stdout, process.stderr, process
+        finally:
+            process.kill()
+    assert codex.living() == []
+    assert list(temporary.iterdir()) == []
+
+
+def read_until(stdout: IO[bytes], text: bytes) -> None:
+    while text not in (line := stdout.readline()):
+        assert line
+
+
 @pytest.mark.e2e
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_in_the_middle_leaves_nothing_behind(
     tmp_path: Path, temporary: Path, number: signal.Signals
 ) -> None:
-    codex = RealCodex(tmp_path)
-    process = subprocess.Popen(
-        [*COMMAND, "demo", "--yes", "--codex", str(codex.path)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(temporary),
-    )
-    with process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        try:
-            while b"First I look around" not in (line := process.stdout.readline()):
-                assert line
-            process.send_signal(number)
-            assert process.wait(WAIT_SECONDS) == 128 + number
-            stderr = process.stderr.read()
-        finally:
-            process.kill()
-    assert b"everything that was started is ended" in stderr
-    assert b"Traceback" not in stderr
-    assert codex.living() == []
-    assert list(temporary.iterdir()) == []
+    with demonstration(tmp_path, temporary) as (stdout, stderr, process):
+        read_until(stdout, b"First I look around")
+        process.send_signal(number)
+        assert process.wait(WAIT_SECONDS) == 128 + number
+        said = stderr.read()
+    assert b"everything that was started is ended" in said
+    assert b"Traceback" not in said
 
 
 @pytest.mark.e2e
 def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path, temporary: Path) -> None:
-    codex = RealCodex(tmp_path)
-    process = subprocess.Popen(
-        [*COMMAND, "demo", "--yes", "--wire", "--codex", str(codex.path)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(temporary),
-    )
-    with process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        try:
-            while b"Show me around." not in (line := process.stdout.readline()):
-                assert line
-            process.stdout.close()
-            assert process.wait(WAIT_SECONDS) == 1
-            assert process.stderr.read() == b""
-        finally:
-            process.kill()
-    assert codex.living() == []
-    assert list(temporary.iterdir()) == []
+    with demonstration(tmp_path, temporary, "--wire") as (stdout, stderr, process):
+        read_until(stdout, b"Show me around.")
+        stdout.close()
+        assert process.wait(WAIT_SECONDS) == 1
+        assert stderr.read() == b""
 
 
 @pytest.mark.e2e

@@ -8,7 +8,9 @@ import shlex
 import signal
 import subprocess
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,10 +18,7 @@ from codex_acp.cli.doctor import codex_checks, codex_talk, command, finding, lim
 from codex_acp.cli.doctor.editors import EDITORS, settings_for
 from codex_acp.cli.main import main
 from tests.cli.command import COMMAND, WAIT_SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from tests.support.processes import lives
 
 HANGS = "sleep 1000 & sleep 1000"
 
@@ -146,9 +145,7 @@ def test_a_codex_that_does_not_start(
 
 
 def test_a_login_that_hangs_is_a_warning(
-    codex: Callable[..., Path],
-    look: Callable[..., dict[str, Any]],
-    monkeypatch: pytest.MonkeyPatch,
+    codex: Callable[..., Path], look: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "LOGIN_SECONDS", 0.5)
     codex("exit 3", login=HANGS)
@@ -246,22 +243,18 @@ def test_a_disk_that_has_stopped_is_given_up(
 
 
 def test_what_nobody_thought_of_is_a_line_too(
-    codex: Callable[..., Path],
-    look: Callable[..., dict[str, Any]],
-    monkeypatch: pytest.MonkeyPatch,
+    codex: Callable[..., Path], look: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_given: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(codex_talk, "talk", broken)
+    monkeypatch.setattr(command, "talk", broken)
     codex("exit 1")
     assert about(look(), "start") == ("problem", "looking failed: ZeroDivisionError:")
 
 
 def test_no_place_for_temporary_files(
-    codex: Callable[..., Path],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    codex: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/none/there")
     codex("exit 1")
@@ -323,7 +316,7 @@ def test_a_program_is_ended_with_what_it_started(tmp_path: Path) -> None:
         limits.run_program(["/bin/sh", "-c", script], os.environ, str(tmp_path), 0.5)
     pid = int((tmp_path / "pid").read_text())
     deadline = time.monotonic() + 60
-    while _runs(pid):
+    while lives(pid):
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
@@ -347,17 +340,16 @@ def test_ctrl_c_leaves_nothing_behind(codex: Callable[..., Path], tmp_path: Path
         process.kill()
     assert process.returncode == 130, out
     assert b"Traceback" not in out
-    assert not _runs(int(pids.read_text()))
+    assert not lives(int(pids.read_text()))
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123
-        return stat.read().rpartition(")")[2].split()[0] != "Z"
+def test_no_part_of_a_secret_is_left_where_an_error_is_cut() -> None:
+    answers, key = codex_talk.Answers(), "sk-" + "A1b2" * 12
+    answers.results["config"] = {"config": {"mcp_servers": {"notes": {"command": "notes"}}}}
+    answers.servers["notes"] = {"status": "failed", "error": "x" * 209 + f" {key}"}
+    found = codex_checks.codex_findings(answers, [], {}, [])
+    assert "A1b2" not in json.dumps(finding.as_json(found, None))
 
 
 @pytest.mark.parametrize("name", EDITORS)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,11 +14,6 @@ from codex_acp.cli.main import main
 from codex_acp.testing import McpScript, ScriptedMcpServer
 from codex_acp.testing.toml_writer import toml_text
 from tests.cli.command import environment, run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.e2e
 
 SECRETS = ("zsecret-key-1", "zsecret-header", "zsecret-variable", "zsecret-argument", "zsecret-url")
 

@@ -11,22 +11,9 @@ import pytest
 import codex_acp
 
 HEAVY = (
-    "argparse",
-    "subprocess",
-    "signal",
-    "re",
-    "enum",
-    "anyio",
-    "asyncio",
-    "dataclasses",
-    "inspect",
-    "json",
-    "logging",
-    "pathlib",
-    "pydantic",
-    "pydantic_core",
-    "typing",
-)
+    "argparse", "subprocess", "signal", "re", "enum", "anyio", "asyncio", "dataclasses", "inspect",
+    "json", "logging", "pathlib", "pydantic", "pydantic_core", "typing",
+)  # fmt: skip
 SOURCE = str(Path(codex_acp.__file__).parents[1])
 
 AT_SPAWN = f"""

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from codex_acp.adapter.network.listen import NetworkOptions
 from codex_acp.cli import serve as serve_module
 from codex_acp.cli.main import main
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from codex_acp.adapter.network.listen import NetworkOptions
 
 WS = ("--listen", "ws://127.0.0.1:0/acp")
 TOKEN = "a-token-of-some-length"

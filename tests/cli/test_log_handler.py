@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from codex_acp.cli.log_handler import MAX_RECORD, MAX_REMEMBERED, REPEAT_SECONDS, LogHandler
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 class Log:

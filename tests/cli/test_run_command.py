@@ -22,6 +22,7 @@ from codex_acp.cli.run_arguments import EXIT_CODES, KINDS, NOBODY_ASKED
 from codex_acp.testing import CodexHome, ScriptedModel, Text
 from tests.cli.command import COMMAND, environment
 from tests.cli.on_terminal import GUTTER, STYLES, OnTerminal, agent
+from tests.support.processes import lives
 
 
 @pytest.fixture
@@ -102,9 +103,7 @@ def test_what_could_steer_a_terminal_is_shown_and_not_obeyed(run: Run) -> None:
     assert shown == "Hello.⟦U+001B⟧]0;owned⟦U+0007⟧ café ⟦U+202E⟧\n"
 
 
-def test_without_a_terminal_permissions_are_rejected_and_forms_not_offered(
-    run: Run,
-) -> None:
+def test_without_a_terminal_permissions_are_rejected_and_forms_not_offered(run: Run) -> None:
     done = run(["run", *agent("asks"), "Go."])
     assert done.returncode == NOBODY_ASKED
     assert run(["run", *agent("asks"), "--json", "Go."]).returncode == NOBODY_ASKED
@@ -277,15 +276,6 @@ def test_ctrl_c_settles_an_open_question(env: dict[str, str]) -> None:
         code, out = terminal.end()
     assert '{"outcome": {"outcome": "cancelled"}}' in out
     assert code == 0, "this agent goes on to its end"
-
-
-def lives(pid: int) -> bool:
-    """Whether it runs; one that has ended may still wait for its parent to look."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 def _word(stream: IO[bytes], number: int) -> bytes:

@@ -64,15 +64,7 @@ def permission(*more: PermissionOption, **shown: Any) -> Permission:
     return Permission("s", ToolCall("t", **({"title": "rm"} | shown)), tuple(options), request)
 
 
-@pytest.mark.parametrize(
-    ("typed", "option"),
-    [
-        ("@1", YES),
-        (" @2 ", NO),
-        ("", None),
-        (None, None),
-    ],
-)
+@pytest.mark.parametrize(("typed", "option"), [("@1", YES), (" @2 ", NO), ("", None), (None, None)])
 async def test_a_key_chooses_and_enter_or_the_end_rejects(
     typed: str | None, option: PermissionOption | None
 ) -> None:

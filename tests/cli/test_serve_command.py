@@ -6,16 +6,13 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from codex_acp.testing import Exit, Expect, ScriptedCodex
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment, run
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 LOGGED = "codex_acp.adapter.server.app_server: Codex could not be started"
 INITIALIZE: dict[str, object] = {"protocolVersion": 1, "clientCapabilities": {}}

@@ -8,8 +8,9 @@ import signal
 import stat
 import subprocess
 import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,10 +18,6 @@ from codex_acp.cli.event_log import log_entry
 from codex_acp.testing import Expect, Notify, ScriptedCodex
 from codex_acp.transcript.events import Entry, SessionOpened, SessionRef, WireMessage
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment, run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 FLOOD = 3000
 """Warnings of some 200 bytes each: many times what a pipe holds."""

@@ -10,9 +10,10 @@ import struct
 import subprocess
 import termios
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -20,10 +21,6 @@ from codex_acp.cli.main import main
 from codex_acp.cli.transcript_view.selection import moment
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment, run
 from tests.support.transcript_samples import HOSTILE, lines, of_every_kind, with_wire
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -48,7 +45,7 @@ def test_everything_is_one_row_with_time_way_and_word(shown: Callable[..., list[
     rows = shown()
     assert len(rows) == 17
     assert rows[2].split()[:8] == [
-        *("12:00:00.500", "sion-one", "Codex", ">", "client", "\u2b22", "APPROVAL", "asked"),
+        *("12:00:00.500", "sion-one", "Codex", ">", "client", "\u2b22", "APPROVAL", "asked")
     ]
     assert "DECLINED" in rows[11]
     assert "nobody was asked: it asks for a secret" in rows[11]

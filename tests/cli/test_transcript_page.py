@@ -6,7 +6,8 @@ import base64
 import hashlib
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,12 +16,8 @@ from codex_acp.cli.transcript_view.lines import read_line
 from codex_acp.cli.transcript_view.page_data import PageData, page_data
 from codex_acp.cli.transcript_view.page_file import page_text
 from codex_acp.cli.transcript_view.selection import Selection
+from codex_acp.transcript import TranscriptEvent
 from tests.support.transcript_samples import HOSTILE, lines, many, of_every_kind, with_wire
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from codex_acp.transcript import TranscriptEvent
 
 ELEMENT = re.compile(
     r"<script( type=\"application/json\" id=\"([a-z-]+)\")?>(.*?)</script>", re.DOTALL

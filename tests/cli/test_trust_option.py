@@ -8,8 +8,9 @@ import pytest
 
 from codex_acp.cli.argument_values import parsed_as
 from codex_acp.cli.arguments import run_parser, serve_parser
+from codex_acp.cli.endings import USAGE
 from codex_acp.cli.run import run
-from codex_acp.cli.run_arguments import USAGE, RunOptions
+from codex_acp.cli.run_arguments import RunOptions
 
 
 def test_it_is_repeated_and_kept_as_codex_compares_it(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from codex_acp import __version__
 from codex_acp.cli.main import main
+from codex_acp.codex.connection import codex_binary
 from codex_acp.testing import ScriptedCodex
 
 PINNED = Path(__file__).resolve().parents[2] / "schema" / "PINNED.json"
@@ -55,13 +56,26 @@ def test_an_option_names_the_binary(capsys: pytest.CaptureFixture[str], tmp_path
 
 
 def test_without_a_codex_it_says_how_to_get_one(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert main(["--version", "--codex", str(tmp_path / "none")]) == 0
+    monkeypatch.delenv("CODEX_PATH", raising=False)
+    monkeypatch.setattr(codex_binary, "WHEEL_MODULE", "there_is_none")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["--version"]) == 0
     out = capsys.readouterr().out
     assert out.startswith(f"codex-acp-sdk {__version__}\n")
     assert "no Codex binary was found" in out
     assert "pip install 'codex-acp-sdk[codex]'" in out
+
+
+@pytest.mark.parametrize("by", ["--codex", "CODEX_PATH"])
+def test_a_codex_that_is_named_has_to_be_there(
+    by: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    missing = str(tmp_path / "none")
+    monkeypatch.setenv("CODEX_PATH", missing)
+    assert main(["--version", *(["--codex", missing] if by == "--codex" else [])]) == 1
+    assert f"{by} names {missing!r}, which does not exist" in capsys.readouterr().out
 
 
 def test_what_is_no_codex_is_called_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import anyio
 import pytest
 
 from codex_acp.runtime import AgentRuntime, AgentSpec, Permission
-from codex_acp.testing import Text, exec_command
+from codex_acp.testing import Step, Text, exec_command
 from tests.clients.third_party import (
     NODE_VARIABLE,
     TREE_VARIABLE,
@@ -20,9 +20,6 @@ from tests.clients.third_party import (
     third_party_bench,
 )
 from tests.e2e.adapter_bench import COMMAND
-
-if TYPE_CHECKING:
-    from codex_acp.testing import Step
 
 HERE = Path(__file__).parent
 CLIENT = str(HERE / "sdk_client_v2.mjs")

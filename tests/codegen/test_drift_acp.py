@@ -10,10 +10,10 @@ import pytest
 
 from codegen import acp
 from codegen.bundles import SchemaFiles, read_schema_set
+from codegen.drift import schema_set
 from codegen.drift_judge import drift
 from codegen.drift_model import Judged, SchemaSet, Verdict
 from codegen.drift_ours import read_ours
-from codegen.drift_read import schema_set
 from codegen.errors import CodegenError
 from codegen.pinned import ROOT
 

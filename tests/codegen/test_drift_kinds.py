@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from codegen.changelog import write_report
+from codegen.drift import schema_set
 from codegen.drift_compare import compare
 from codegen.drift_judge import drift
 from codegen.drift_model import Report, SchemaSet, Verdict
 from codegen.drift_ours import Ours
-from codegen.drift_read import schema_set
-from codegen.drift_render import as_json, markdown, terminal
+from codegen.drift_render import as_json, markdown, terminal, write_report
 from codegen.exposure import public_signatures, read_sources, uses
 from tests.support.small_protocol import files, method
 

@@ -18,11 +18,10 @@ import pytest
 
 from codegen import codex, coverage, render
 from codegen.bundles import EXPERIMENTAL, STABLE, read_schema_set
-from codegen.drift import main
+from codegen.drift import main, schema_set
 from codegen.drift_judge import drift
 from codegen.drift_model import Judged, Report, SchemaSet, Verdict
 from codegen.drift_ours import read_ours
-from codegen.drift_read import schema_set
 from codegen.drift_render import as_json, markdown, terminal
 from codegen.naming import Namer
 from codegen.overrides import codex as overrides
@@ -237,9 +236,7 @@ def test_the_command_exits_with_the_verdict(capsys: pytest.CaptureFixture[str]) 
     assert json.loads(out[out.index("{") :])["new"] == {"codex": "0.163.0"}
 
 
-def test_what_the_generator_would_stop_at_is_a_decision(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_the_generator_would_stop_at_is_a_decision(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(overrides.RESULTS, "no/such/method", "NoResponse")
     source = read_schema_set(FIXTURES / "0.169.0.json.xz")
     new = schema_set(source, is_strict=True)

@@ -61,9 +61,7 @@ def _older_bundles() -> list[str]:
 
 
 UNREADABLE = {
-    "0.147.0": {
-        "hooks/list": "its hooks have no handler type yet; nothing here asks for them",
-    },
+    "0.147.0": {"hooks/list": "its hooks have no handler type yet; nothing here asks for them"}
 }
 """Version → what these models cannot read of it, and why that is no harm."""
 

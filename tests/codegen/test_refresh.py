@@ -229,11 +229,7 @@ FAILURES = [
     ("prepare", "error", "said"), FAILURES, ids=[f.__name__ for f, _, _ in FAILURES]
 )
 def test_a_failure_leaves_everything_as_it_was(
-    root: Path,
-    registries: FakeRegistries,
-    prepare: object,
-    error: type[CodegenError],
-    said: str,
+    root: Path, registries: FakeRegistries, prepare: object, error: type[CodegenError], said: str
 ) -> None:
     assert callable(prepare)
     prepare(registries)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, ExitStack
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
-from codex_acp.codex import CodexClient, LaunchOptions
-from codex_acp.testing import CodexHome, ScriptedModel
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from codex_acp.codex import Thread
-    from codex_acp.testing import ModelResponse, Step
+from codex_acp.codex import CodexClient, LaunchOptions, Thread
+from codex_acp.testing import (
+    CodexHome,
+    Entry,
+    Expect,
+    ExpectNotification,
+    ModelResponse,
+    ScriptedModel,
+    Step,
+)
 
 WAIT_SECONDS: Final = 60
 """The machine may be busy; a turn itself takes a tenth of a second."""
+
+HELLO: Final[list[Entry]] = [Expect("initialize"), ExpectNotification("initialized")]
+"""What a scripted app-server is told first by every client."""
 
 NO_THREAD: Final = "01a00000-0000-7000-8000-000000000000"
 """An id that no thread has."""

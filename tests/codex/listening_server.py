@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 import threading
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from codex_acp.codex import find_codex
-
-if TYPE_CHECKING:
-    from codex_acp.testing import CodexHome
+from codex_acp.testing import CodexHome
 
 START_SECONDS: Final = 30
 """A cold start on a busy machine; usually a tenth of a second."""

@@ -5,28 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import anyio
 import pytest
 
-from codex_acp.codex import CodexClient, Once
+from codex_acp.codex import ApprovalQuestion, CodexClient, Once, Policy, RefusedRequest
+from codex_acp.codex.approvals.grants import Grant
 from codex_acp.codex.types import TextUserInput, TurnStartParams
 from codex_acp.testing import (
     AskClient,
+    Entry,
     Expect,
     ExpectNotification,
     Notify,
     ScriptedAppServer,
     turn_started,
 )
+from tests.codex.server_request_samples import COMMAND
 
-if TYPE_CHECKING:
-    from codex_acp.codex import ApprovalQuestion, Policy, RefusedRequest
-    from codex_acp.codex.approvals.grants import Grant
-    from codex_acp.testing import Entry
-
-COMMAND: Final = "item/commandExecution/requestApproval"
 FILES: Final = "item/fileChange/requestApproval"
 PERMISSIONS: Final = "item/permissions/requestApproval"
 ELICITATION: Final = "mcpServer/elicitation/request"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from jsonschema import Draft7Validator
 
+COMMAND: Final = "item/commandExecution/requestApproval"
 SCHEMA_FILE = Path(__file__).resolve().parents[2] / "schema" / "codex" / "experimental.json"
 
 _TURN = {"threadId": "t", "turnId": "u"}

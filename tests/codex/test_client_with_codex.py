@@ -6,11 +6,12 @@ import json
 import logging
 import os
 import signal
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import pytest
@@ -19,15 +20,18 @@ from codex_acp.codex import (
     CodexClient,
     LaunchOptions,
     NotificationStream,
+    RefusedRequest,
     codex_version,
     find_codex,
 )
+from codex_acp.codex._generated.methods import ServerNotificationMethod
 from codex_acp.codex.types import (
     CommandExecutionRequestApprovalResponse,
     CommandExecutionThreadItem,
     ItemAgentMessageDeltaEvent,
     ItemCommandExecutionRequestApproval,
     ItemCompletedEvent,
+    RequestHandlers,
     ServerNotification,
     TextUserInput,
     ThreadStartParams,
@@ -43,8 +47,10 @@ from codex_acp.testing import (
     Gate,
     McpScript,
     McpTool,
+    ModelResponse,
     ScriptedMcpServer,
     ScriptedModel,
+    Step,
     Text,
     add_file,
     exec_command,
@@ -55,16 +61,6 @@ from codex_acp.testing import (
 )
 from codex_acp.transport.child import ChildProcess
 from tests.support.codex_version import codex_under_test
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from codex_acp.codex import RefusedRequest
-    from codex_acp.codex._generated.methods import ServerNotificationMethod
-    from codex_acp.codex.types import RequestHandlers
-    from codex_acp.testing import ModelResponse, Step
-
-pytestmark = pytest.mark.e2e
 
 WAIT_SECONDS = 60
 """The machine may be busy; a turn itself takes a tenth of a second."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import anyio
 import pytest
 
@@ -22,14 +20,9 @@ from codex_acp.errors import (
     MisuseError,
     TransportError,
 )
-from codex_acp.testing import Expect, ExpectNotification, ScriptedAppServer, Silence
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.testing import Entry
-
-WAIT_SECONDS = 60
-HELLO: list[Entry] = [Expect("initialize"), ExpectNotification("initialized")]
+from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.testing import Expect, ScriptedAppServer, Silence
+from tests.codex.codex_bench import HELLO, WAIT_SECONDS
 
 
 async def test_the_handshake_says_who_we_are_and_then_initialized() -> None:
@@ -61,6 +54,17 @@ async def test_the_handshake_takes_the_programs_name_and_wishes() -> None:
                     "optOutNotificationMethods": ["thread/started", "skills/changed"],
                 },
             }
+
+
+async def test_a_list_of_threads_that_goes_in_circles_ends() -> None:
+    pages: list[dict[str, JsonValue]] = [
+        {"data": [], "nextCursor": cursor} for cursor in ("a", "b", "a")
+    ]
+    script = [*HELLO, *(Expect("thread/list", page) for page in pages)]
+    async with ScriptedAppServer(script) as server:
+        with anyio.fail_after(WAIT_SECONDS):
+            async with CodexClient(server.link) as client:
+                assert [thread async for thread in client.threads.list()] == []
 
 
 async def test_a_server_that_never_answers_ends_the_handshake(

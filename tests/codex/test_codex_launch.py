@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
 import pytest
@@ -21,11 +20,9 @@ from codex_acp.errors import (
     ProcessExited,
     TransportError,
 )
+from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.testing import AppServerScript, Exit, Expect, ScriptedCodex, StderrText
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.transport.child import ChildProcess
+from codex_acp.transport.child import ChildProcess
 
 WAIT_SECONDS = 60
 

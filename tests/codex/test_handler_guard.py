@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import pytest
@@ -11,12 +11,15 @@ import pytest
 from codex_acp.codex import Once
 from codex_acp.codex.approvals.refusals import is_negative, refusal
 from codex_acp.codex.types import CommandExecutionRequestApprovalResponse as Reply
-from codex_acp.codex.types import FileChangeRequestApprovalResponse, RequestPermissionProfile
+from codex_acp.codex.types import (
+    FileChangeRequestApprovalResponse,
+    ItemCommandExecutionRequestApproval,
+    RequestPermissionProfile,
+)
 from codex_acp.errors import RpcError
 from codex_acp.testing import AskClient, Expect, Notify
 from tests.codex.policy_bench import (
     ASKED,
-    COMMAND,
     DECLINED,
     FILES,
     TURN,
@@ -24,9 +27,7 @@ from tests.codex.policy_bench import (
     PolicyBench,
     ask_command,
 )
-
-if TYPE_CHECKING:
-    from codex_acp.codex.types import ItemCommandExecutionRequestApproval
+from tests.codex.server_request_samples import COMMAND
 
 pytestmark = pytest.mark.attack("model")
 

@@ -6,17 +6,14 @@ import asyncio
 import contextvars
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
 from unittest.mock import Mock
 
 import pytest
 
 from codex_acp.codex.sync.loop_thread import LoopThread
 from codex_acp.errors import ConnectionClosed, MisuseError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 WAIT_SECONDS = 60.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,13 +19,9 @@ from codex_acp.codex.types import (
     SkillsChangedEvent,
     UnknownNotification,
 )
-from codex_acp.errors import ConnectionClosed
-from codex_acp.testing import Expect, ExpectNotification, Notify, ScriptedAppServer
-
-if TYPE_CHECKING:
-    from codex_acp.errors import TransportError
-    from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.testing import Entry
+from codex_acp.errors import ConnectionClosed, TransportError
+from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.testing import Entry, Expect, ExpectNotification, Notify, ScriptedAppServer
 
 DELTA: dict[str, JsonValue] = {"threadId": "a", "turnId": "u", "itemId": "i", "delta": "hi"}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import anyio
 import pytest
 
@@ -11,14 +9,10 @@ from codex_acp.codex.client import CodexClient
 from codex_acp.codex.threads.notification_stream import NotificationStream
 from codex_acp.codex.types import ItemAgentMessageDeltaEvent, SkillsChangedEvent
 from codex_acp.errors import ConnectionClosed, MisuseError, ProcessExited
-from codex_acp.testing import Expect, ExpectNotification, Notify, ScriptedAppServer
+from codex_acp.testing import Expect, Notify, ScriptedAppServer
 from codex_acp.transport.reading_gate import ReadingGate
+from tests.codex.codex_bench import HELLO, WAIT_SECONDS
 
-if TYPE_CHECKING:
-    from codex_acp.testing import Entry
-
-WAIT_SECONDS = 60
-HELLO: list[Entry] = [Expect("initialize"), ExpectNotification("initialized")]
 BIG = "x" * 500
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +15,7 @@ from codex_acp.codex.threads.opening import (
     trusting,
     with_settings,
 )
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.jsonrpc.message import JsonValue
 
 CWD: dict[str, JsonValue] = {"cwd": "/place"}
 READ_ONLY: dict[str, JsonValue] = {"cwd": "/place", "sandbox": "read-only"}
@@ -90,7 +88,7 @@ NETWORK = {"sandbox_workspace_write": {"network_access": True, "writable_roots":
         ({}, read({"sandbox_mode": "a-later-one"}), {"sandboxPolicy": {"type": "aLaterOne"}}),
     ],
 )
-def test_contract_7_1_what_may_write_is_started_read_only_and_then_given_it(
+def test_7_1_what_may_write_is_started_read_only_and_then_given_it(
     params: dict[str, JsonValue], configured: JsonValue, restore: dict[str, JsonValue] | None
 ) -> None:
     made = opening(CWD | params, configured)

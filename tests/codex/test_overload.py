@@ -10,9 +10,9 @@ import pytest
 from codex_acp.codex import CodexClient
 from codex_acp.codex.connection.overload import ATTEMPTS, pause_before
 from codex_acp.errors import ErrorReply, ServerOverloaded
-from codex_acp.testing import Entry, Expect, ExpectNotification, ScriptedAppServer
+from codex_acp.testing import Expect, ScriptedAppServer
+from tests.codex.codex_bench import HELLO
 
-HELLO: list[Entry] = [Expect("initialize"), ExpectNotification("initialized")]
 BUSY = Expect("thread/list", error={"code": -32001, "message": "Server overloaded; retry later."})
 BROKEN = Expect("thread/list", error={"code": -32603, "message": "broken"})
 

@@ -20,14 +20,7 @@ from codex_acp.codex._generated.server_requests import (
 )
 from codex_acp.codex.approvals import policies
 from codex_acp.codex.approvals.classify import ApprovalRequest, CommandApproval, McpToolApproval
-from codex_acp.codex.approvals.grants import (
-    Always,
-    Once,
-    Session,
-    arguments_of,
-    digest_of,
-    offered,
-)
+from codex_acp.codex.approvals.grants import Always, Once, Session, arguments_of, digest_of, offered
 from codex_acp.codex.approvals.policies import (
     Allow,
     ApprovalQuestion,
@@ -40,10 +33,7 @@ from codex_acp.codex.approvals.policies import (
     first_of,
     trust_mcp_servers,
 )
-from codex_acp.codex.types import (
-    McpFormElicitationParams,
-    McpToolCallThreadItem,
-)
+from codex_acp.codex.types import McpFormElicitationParams, McpToolCallThreadItem
 from codex_acp.errors import MisuseError
 
 SOURCES = Path(codex_acp.__file__).parent

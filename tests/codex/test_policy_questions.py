@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import pytest
 
 from codex_acp.codex import Allow, Deny, Once, ask
 from codex_acp.codex.approvals import callbacks, policy_runner
+from codex_acp.codex.approvals.grants import Grant
 from codex_acp.codex.approvals.policies import ApprovalQuestion, Policy
 from codex_acp.testing import (
+    Entry,
     Expect,
     Notify,
     RawLine,
@@ -21,7 +23,6 @@ from codex_acp.testing import (
 )
 from codex_acp.wire.codec import encode
 from tests.codex.policy_bench import (
-    COMMAND,
     DECLINED,
     TURN,
     Asked,
@@ -29,10 +30,7 @@ from tests.codex.policy_bench import (
     ask_command,
     warnings_of,
 )
-
-if TYPE_CHECKING:
-    from codex_acp.codex.approvals.grants import Grant
-    from codex_acp.testing import Entry
+from tests.codex.server_request_samples import COMMAND
 
 # --- while a callback runs ---------------------------------------------------------------------
 
@@ -191,9 +189,7 @@ async def test_3_7_an_id_used_for_another_request_is_refused_once() -> None:
 # --- callbacks and policies that misbehave -----------------------------------------------------
 
 
-async def test_6_2_a_callback_that_raises_is_one_refusal(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_6_2_a_callback_that_raises_is_one_refusal(caplog: pytest.LogCaptureFixture) -> None:
     async def breaks(_question: ApprovalQuestion) -> Grant | None:
         raise ValueError("no screen \udcff")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -15,11 +16,13 @@ from codex_acp.codex import (
     deny_all,
     trust_mcp_servers,
 )
+from codex_acp.codex.approvals.grants import Grant
 from codex_acp.codex.approvals.policies import Policy
 from codex_acp.codex.types import CommandExecutionRequestApprovalResponse
 from codex_acp.errors import MisuseError
 from codex_acp.testing import (
     AskClient,
+    Entry,
     Expect,
     Notify,
     ScriptedAppServer,
@@ -44,12 +47,6 @@ from tests.codex.policy_bench import (
     warnings_of,
 )
 from tests.codex.server_request_samples import SAMPLES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from codex_acp.codex.approvals.grants import Grant
-    from codex_acp.testing import Entry
 
 NOTES = trust_mcp_servers({"notes"})
 CALL: Sequence[Entry] = [call_runs(), ask_tool()]

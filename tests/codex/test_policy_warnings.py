@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from codex_acp.codex import ask, deny_all, trust_mcp_servers, warn_if_never_asked, why_never_asked
+from codex_acp.codex import (
+    Policy,
+    ask,
+    deny_all,
+    trust_mcp_servers,
+    warn_if_never_asked,
+    why_never_asked,
+)
 from codex_acp.codex.types import (
+    AskForApproval,
     DangerFullAccessSandboxPolicy,
     GranularAskForApproval,
     GranularDetails,
     ReadOnlySandboxPolicy,
+    SandboxPolicy,
     ThreadStartResponse,
     WorkspaceWriteSandboxPolicy,
 )
 from codex_acp.testing import Expect
 from codex_acp.wire.codec import decode
 from tests.codex.policy_bench import PolicyBench
-
-if TYPE_CHECKING:
-    from codex_acp.codex import Policy
-    from codex_acp.codex.types import AskForApproval, SandboxPolicy
 
 ASK = ask(lambda _question: None)
 NOTES = trust_mcp_servers({"notes"})

@@ -16,8 +16,6 @@ from codex_acp.testing import CodexHome, Gate, ModelResponse, ScriptedModel, Tex
 from tests.codex.codex_bench import WAIT_SECONDS
 from tests.codex.listening_server import ListeningServer
 
-pytestmark = pytest.mark.e2e
-
 SECRET = "a shared secret of at least thirty-two bytes"
 ANY_PORT = "ws://127.0.0.1:0"
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, cast
 
 import anyio
 import pytest
 
+from codex_acp.codex._generated.server_requests import RequestHandlers
 from codex_acp.codex.client import CodexClient
 from codex_acp.codex.types import (
     CommandExecutionRequestApprovalResponse,
@@ -15,6 +16,7 @@ from codex_acp.codex.types import (
 from codex_acp.testing import (
     AskClient,
     AwaitAnswer,
+    Entry,
     Expect,
     ExpectNotification,
     Notify,
@@ -22,13 +24,7 @@ from codex_acp.testing import (
     ScriptedAppServer,
 )
 from codex_acp.wire.codec import encode
-from tests.codex.server_request_samples import SAMPLES
-
-if TYPE_CHECKING:
-    from codex_acp.codex._generated.server_requests import RequestHandlers
-    from codex_acp.testing import Entry
-
-COMMAND: Final = "item/commandExecution/requestApproval"
+from tests.codex.server_request_samples import COMMAND, SAMPLES
 
 
 def _again(params: dict[str, Any]) -> Entry:

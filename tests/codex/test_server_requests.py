@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, cast
 
 import anyio
 import pytest
 from pydantic_core import from_json
 
+from codex_acp.codex._generated.server_requests import RequestHandlers
 from codex_acp.codex.approvals.refusals import has_negative_form, refusal
 from codex_acp.codex.client import CodexClient
 from codex_acp.codex.connection import server_requests as requests_module
@@ -24,16 +25,16 @@ from codex_acp.codex.types import (
     ServerRequest,
 )
 from codex_acp.errors import MisuseError, RpcError
-from codex_acp.testing import AskClient, AwaitAnswer, Expect, ExpectNotification, ScriptedAppServer
+from codex_acp.testing import (
+    AskClient,
+    AwaitAnswer,
+    Entry,
+    Expect,
+    ScriptedAppServer,
+)
 from codex_acp.wire.codec import encode
-from tests.codex.server_request_samples import SAMPLES
-
-if TYPE_CHECKING:
-    from codex_acp.codex._generated.server_requests import RequestHandlers
-    from codex_acp.testing import Entry
-
-COMMAND: Final = "item/commandExecution/requestApproval"
-HELLO: list[Entry] = [Expect("initialize"), ExpectNotification("initialized")]
+from tests.codex.codex_bench import HELLO
+from tests.codex.server_request_samples import COMMAND, SAMPLES
 
 Handlers = dict[str, Callable[[Any], Awaitable[Any]]]
 
@@ -174,14 +175,7 @@ async def is_cancelled(_request: object) -> object:
     raise asyncio.CancelledError
 
 
-FAILING = [
-    raises,
-    gives_nothing,
-    gives_a_dict,
-    gives_another_model,
-    is_not_async,
-    is_cancelled,
-]
+FAILING = [raises, gives_nothing, gives_a_dict, gives_another_model, is_not_async, is_cancelled]
 
 
 @pytest.mark.parametrize("handler", FAILING)
@@ -280,10 +274,7 @@ async def test_an_observer_that_raises_harms_nobody() -> None:
         raise ValueError("observer")
 
     script: list[Entry] = [*HELLO, AskClient(COMMAND, SAMPLES[COMMAND]), AwaitAnswer(COMMAND)]
-    async with (
-        ScriptedAppServer(script) as server,
-        CodexClient(server.link, on_refused=breaks),
-    ):
+    async with ScriptedAppServer(script) as server, CodexClient(server.link, on_refused=breaks):
         await server.wait_finished()
         assert [a.result for a in server.player.answers] == [{"decision": "decline"}]
 

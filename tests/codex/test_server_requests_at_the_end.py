@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
 
 import anyio
 import pytest
@@ -12,14 +11,9 @@ import pytest
 from codex_acp.codex.client import CodexClient
 from codex_acp.codex.connection import server_requests as requests_module
 from codex_acp.codex.types import CommandExecutionRequestApprovalResponse
-from codex_acp.testing import AskClient, Expect, ExpectNotification, ScriptedAppServer
-from tests.codex.server_request_samples import SAMPLES
-
-if TYPE_CHECKING:
-    from codex_acp.testing import Entry
-
-COMMAND: Final = "item/commandExecution/requestApproval"
-HELLO: list[Entry] = [Expect("initialize"), ExpectNotification("initialized")]
+from codex_acp.testing import AskClient, ScriptedAppServer
+from tests.codex.codex_bench import HELLO
+from tests.codex.server_request_samples import COMMAND, SAMPLES
 
 
 @pytest.mark.parametrize("swallows", [False, True])

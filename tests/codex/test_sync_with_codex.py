@@ -38,8 +38,6 @@ from codex_acp.testing import (
 )
 from codex_acp.transport.child import ChildProcess
 
-pytestmark = pytest.mark.e2e
-
 WAIT_SECONDS = 60
 ASK = exec_command("touch made", justification="May I?", call_id="ask")
 

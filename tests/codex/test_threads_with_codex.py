@@ -11,8 +11,6 @@ from codex_acp.errors import ErrorReply, MisuseError
 from codex_acp.testing import Fail, Text
 from tests.codex.codex_bench import NO_THREAD, WAIT_SECONDS, CodexBench
 
-pytestmark = pytest.mark.e2e
-
 
 async def ids(codex: CodexClient, **options: object) -> list[str]:
     return [thread.id async for thread in codex.threads.list(**options)]  # type: ignore[arg-type] # each test names its own

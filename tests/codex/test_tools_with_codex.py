@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -16,7 +17,9 @@ from codex_acp.codex.types import (
 )
 from codex_acp.testing import (
     McpTool,
+    ModelResponse,
     ScriptedMcpServer,
+    Step,
     Text,
     ToolCall,
     exec_command,
@@ -24,13 +27,6 @@ from codex_acp.testing import (
 )
 from tests.codex.codex_bench import WAIT_SECONDS, CodexBench
 from tests.codex.test_turns_with_codex import PIXEL
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from codex_acp.testing import ModelResponse, Step
-
-pytestmark = pytest.mark.e2e
 
 COMMAND = "item/commandExecution/requestApproval"
 ASK = exec_command("touch made", justification="May I?", call_id="ask")

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import AsyncIterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import anyio.to_thread
 import pytest
 
-from codex_acp.codex import CodexClient, LaunchOptions
+from codex_acp.codex import CodexClient, LaunchOptions, Thread
 from codex_acp.codex.sync import Codex
 from codex_acp.codex.threads.trust import trust_arguments
 from codex_acp.codex.types import ReadOnlySandboxPolicy
 from codex_acp.errors import ErrorReply, MisuseError, UnknownOption
-from codex_acp.testing import ModelResponse, Text, exec_command
+from codex_acp.testing import ModelResponse, Step, Text, exec_command
 from tests.codex.codex_bench import WAIT_SECONDS, CodexBench
 from tests.support.untrusted_repository import (
     CONFIGURATIONS,
@@ -26,11 +27,6 @@ from tests.support.untrusted_repository import (
     probed,
     wait_for,
 )
-
-if TYPE_CHECKING:
-    from codex_acp.codex import Thread
-
-pytestmark = pytest.mark.e2e
 
 SAYS_NO_MORE = [ModelResponse(Text("Done."), repeat=True)]
 
@@ -58,39 +54,48 @@ async def test_7_1_and_7_2_a_new_thread(name: str) -> None:
             assert repository.ran == set()
 
 
-@pytest.mark.parametrize(
-    ("given", "may"),
-    [
-        ({"sandbox": "workspace-write"}, {"inside", "temporary"}),
-        ({"permissions": ":workspace"}, {"inside", "temporary"}),
-        ({"sandbox": "danger-full-access"}, {"inside", "guarded", "temporary", "network"}),
-        ({"config": {"sandbox_mode": "workspace-write"}}, {"inside", "temporary"}),
-        (
-            {
-                "sandbox": "workspace-write",
-                "config": {
-                    "sandbox_workspace_write.network_access": True,
-                    "sandbox_workspace_write": {
-                        "exclude_slash_tmp": True,
-                        "exclude_tmpdir_env_var": True,
-                    },
+GIVEN: list[tuple[dict[str, Any], set[str]]] = [
+    ({"sandbox": "workspace-write"}, {"inside", "temporary"}),
+    ({"permissions": ":workspace"}, {"inside", "temporary"}),
+    ({"sandbox": "danger-full-access"}, {"inside", "guarded", "temporary", "network"}),
+    ({"config": {"sandbox_mode": "workspace-write"}}, {"inside", "temporary"}),
+    (
+        {
+            "sandbox": "workspace-write",
+            "config": {
+                "sandbox_workspace_write.network_access": True,
+                "sandbox_workspace_write": {
+                    "exclude_slash_tmp": True,
+                    "exclude_tmpdir_env_var": True,
                 },
             },
-            {"inside", "network"},
-        ),
-    ],
-    ids=["workspace-write", "profile", "full", "config", "config-table"],
+        },
+        {"inside", "network"},
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+async def probing() -> AsyncIterator[CodexBench]:
+    """One Codex for all that a program may give."""
+    with probe() as command:
+        script: list[list[Step]] = [[exec_command(command)], [Text("Done.")]] * len(GIVEN)
+        async with CodexBench(script) as bench:
+            yield bench
+
+
+@pytest.mark.parametrize(
+    ("given", "may"), GIVEN, ids=["workspace-write", "profile", "full", "config", "config-table"]
 )
 async def test_7_1_and_7_2_a_sandbox_that_the_program_gives(
-    given: dict[str, Any], may: set[str]
+    probing: CodexBench, given: dict[str, Any], may: set[str], request: pytest.FixtureRequest
 ) -> None:
-    with probe() as command, anyio.fail_after(WAIT_SECONDS):
-        async with CodexBench([[exec_command(command)], *SAYS_NO_MORE]) as bench:
-            repository = Repository(bench.home)
-            thread = await bench.codex.threads.start(cwd=repository.path, **given)
-            assert await probed_in(thread, bench) == may
-            assert not repository.written()
-            assert repository.ran == set()
+    repository = Repository(probing.home, request.node.callspec.id)
+    with anyio.fail_after(WAIT_SECONDS):
+        thread = await probing.codex.threads.start(cwd=repository.path, **given)
+        assert await probed_in(thread, probing) == may
+        assert not repository.written()
+        assert repository.ran == set()
 
 
 @pytest.mark.parametrize("begin", ["resume", "fork"])

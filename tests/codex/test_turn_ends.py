@@ -24,7 +24,6 @@ from codex_acp.testing import (
     Entry,
     Exit,
     Expect,
-    ExpectNotification,
     Notify,
     Pause,
     ScriptedAppServer,
@@ -32,10 +31,9 @@ from codex_acp.testing import (
     turn_completed,
     turn_started,
 )
+from tests.codex.codex_bench import HELLO, WAIT_SECONDS
 
-HELLO: list[Entry] = [Expect("initialize"), ExpectNotification("initialized")]
 NO_TURN = {"code": -32600, "message": "no active turn to interrupt"}
-WAIT_SECONDS = 60
 
 
 @asynccontextmanager

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 import anyio
 import pytest
 
 from codex_acp.codex import OpenRequest, SilentTurn, TurnWatchdog, ask
 from codex_acp.errors import MisuseError
-from codex_acp.testing import Notify, request_resolved, turn_completed
-from tests.codex.policy_bench import COMMAND, TURN, Asked, PolicyBench, ask_command
-
-if TYPE_CHECKING:
-    from codex_acp.testing import Entry
+from codex_acp.testing import Entry, Notify, request_resolved, turn_completed
+from tests.codex.policy_bench import TURN, Asked, PolicyBench, ask_command
+from tests.codex.server_request_samples import COMMAND
 
 AFTER = 60.0
 

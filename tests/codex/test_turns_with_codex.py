@@ -42,8 +42,6 @@ from codex_acp.testing import (
 from codex_acp.transport.child import ChildProcess
 from tests.codex.codex_bench import WAIT_SECONDS, CodexBench
 
-pytestmark = pytest.mark.e2e
-
 Script = list[ModelResponse | list[Step]]
 
 PIXEL = base64.b64decode(

@@ -120,6 +120,7 @@ NO_OPTIONS = {
     "wire.words:number": "what pydantic-core names the bounds of a number",
     "wire.words:integer": "what pydantic-core names the bounds of a number",
     "wire.words:string": "what pydantic-core names the bounds of a text",
+    "cli.arguments:parser_of": "what argparse names a parser's settings",
 }
 """What takes any keyword because any is meant."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,11 +16,9 @@ from codex_acp.codex.connection.notification_decoding import NotificationDecoder
 from codex_acp.codex.connection.unknown_parts import MAX_KINDS, MAX_PARTS, OTHER_KINDS, UnknownParts
 from codex_acp.codex.types import ItemStartedEvent, ThreadListParams
 from codex_acp.errors import CodexTooOld
+from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.testing import AskClient, AwaitAnswer, Expect, Notify, ScriptedAppServer
 from codex_acp.wire.model import UnknownVariant
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
 
 DELTA: dict[str, JsonValue] = {"threadId": "a", "turnId": "b", "itemId": "c", "delta": "hi"}
 WHERE: dict[str, Any] = {"threadId": "a", "turnId": "b", "startedAtMs": 0}

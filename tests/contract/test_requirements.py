@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import ast
 import functools
-import os
 import re
 from pathlib import Path
 
 import pytest
 
+from tests.support.golden import assert_golden
+
 TESTS = Path(__file__).resolve().parents[1]
-GOLDEN = TESTS / "golden" / "contract.md"
 PAGE = TESTS.parent / "docs" / "contract.md"
 
 RULES = {
@@ -97,7 +97,4 @@ def test_the_manifest_is_current() -> None:
         lines += [f"## {rule} {text}", ""]
         lines += [f"- `{name}`" for name in sorted(set(_numbered_tests().get(rule, [])))]
         lines.append("")
-    text = "\n".join(lines)
-    if os.environ.get("CODEX_ACP_UPDATE_GOLDEN"):
-        GOLDEN.write_text(text)
-    assert GOLDEN.read_text() == text, "set CODEX_ACP_UPDATE_GOLDEN=1 to write it anew"
+    assert_golden("contract.md", "\n".join(lines))

@@ -19,7 +19,7 @@ from tests.docs.pages import ROOT, Block, blocks
 PROGRAMS = blocks("python")
 
 ANSWERS = {
-    "docs/tutorials/codex-from-python.md-3": '{"files": ["a"], "summary": "Nothing at all."}',
+    "docs/tutorials/codex-from-python.md-3": '{"files": ["a"], "summary": "Nothing at all."}'
 }
 """What the model says where a program wants more than text."""
 

@@ -8,36 +8,34 @@ of it is checked when a bench is left.
 from __future__ import annotations
 
 import sysconfig
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from types import TracebackType
+from typing import Any, Literal, Self, cast
 
 import anyio
 from anyio import to_thread
 
 from codex_acp.acp import ClientSide, acp_connection
+from codex_acp.acp._generated.v1.handlers import ClientRequestHandlers
 from codex_acp.acp.types import (
     AgentMessageChunkSessionUpdate,
     CancelNotification,
+    ClientCapabilities,
     InitializeRequest,
+    McpServer,
     NewSessionRequest,
     PromptRequest,
+    PromptResponse,
     SessionNotification,
     TextContentBlock,
 )
-from codex_acp.testing import CodexHome, ScriptedModel
+from codex_acp.testing import CodexHome, ModelResponse, ScriptedModel, Step
+from codex_acp.testing.codex_home import SandboxMode
 from codex_acp.transport.child import ChildProcess, spawn
 from tests.acp.tables import client_notifications, client_requests
 from tests.support.adapter_tap import AdapterTap
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from types import TracebackType
-
-    from codex_acp.acp._generated.v1.handlers import ClientRequestHandlers
-    from codex_acp.acp.types import ClientCapabilities, McpServer, PromptResponse
-    from codex_acp.testing import ModelResponse, Step
-    from codex_acp.testing.codex_home import SandboxMode
 
 COMMAND = str(Path(sysconfig.get_path("scripts")) / "codex-acp-sdk")
 """The command as it is installed."""
@@ -135,11 +133,7 @@ class AdapterBench:
         self.child: ChildProcess = spawn(
             [COMMAND, *self._args], {**self.home.env, **self._more_env}, self.home.root
         )
-        connection = acp_connection(
-            self.child,
-            name="the adapter",
-            on_line=self._on_line,
-        )
+        connection = acp_connection(self.child, name="the adapter", on_line=self._on_line)
         notifications = client_notifications()
         notifications["session/update"] = self._take
         requests = cast("ClientRequestHandlers", client_requests() | self._requests)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from tests.e2e.raw_adapter import RawAdapter
+from codex_acp.testing import ModelResponse, Step
+from tests.e2e.raw_adapter import Message, RawAdapter
 from tests.e2e.session_bench import SessionBench, updates_of
 from tests.e2e.v2_bench import INFO
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from codex_acp.testing import ModelResponse, Step
-    from tests.e2e.raw_adapter import Message
 
 
 class EitherVersion:
@@ -78,8 +74,7 @@ class EitherVersion:
 
     def updates(self, session: str, kind: str) -> list[Message]:
         """The updates of one kind, so far."""
-        found = updates_of(self.adapter.messages, session)
-        return [update for update in found if update["sessionUpdate"] == kind]
+        return self.adapter.updates(kind, session)
 
     def said(self, session: str, since: int = 0) -> str:
         """What the agent has said in a session."""
@@ -88,19 +83,8 @@ class EitherVersion:
         return "".join(chunk["content"]["text"] for chunk in chunks)
 
     def until(self, session: str, kind: str, **fields: object) -> Message:
-        """Wait for an update; one that has come already counts, the last first."""
-
-        def wanted(update: Message) -> bool:
-            rest = fields.items()
-            return update["sessionUpdate"] == kind and all(update.get(k) == v for k, v in rest)
-
-        for update in reversed(updates_of(self.adapter.messages, session)):
-            if wanted(update):
-                return update
-        found = self.adapter.wait_for(lambda m: any(map(wanted, updates_of([m], session))))
-        update = found["params"]["update"]
-        assert isinstance(update, dict)
-        return update
+        """See `RawAdapter.until`."""
+        return self.adapter.until(kind, session, **fields)
 
 
 def _is_idle(message: Message) -> bool:

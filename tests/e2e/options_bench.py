@@ -6,17 +6,13 @@ Where a test wants to see it, a tee writes down what passes between the adapter 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Sequence
+from typing import Any, Self
 
 from codex_acp.codex.connection.codex_binary import find_codex
-from codex_acp.testing import CodexHome, ScriptedModel
+from codex_acp.testing import CodexHome, ScriptedModel, Step
 from tests.e2e.raw_adapter import Message, RawAdapter
 from tests.e2e_contract.codex_tee import tee_command
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from codex_acp.testing import Step
 
 
 class Setting:
@@ -113,16 +109,7 @@ class OptionsClient(RawAdapter):
                 assert message["result"]["stopReason"] == "end_turn", message
                 return asked
             asked.append(message["params"])
-            allow = [o for o in message["params"]["options"] if o["kind"] == "allow_once"]
-            outcome = {"outcome": "selected", "optionId": allow[0]["optionId"]}
-            self.send({"id": message["id"], "result": {"outcome": outcome}})
-
-    def updates(self, kind: str) -> list[Message]:
-        """The updates of a kind that have come."""
-        found = [
-            m["params"]["update"] for m in self.messages if m.get("method") == "session/update"
-        ]
-        return [update for update in found if update["sessionUpdate"] == kind]
+            self.choose(message, "allow_once")
 
     def _learn(self, options: list[Message]) -> None:
         self.options = {option["id"]: option for option in options}

@@ -8,15 +8,13 @@ import queue
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, Any, Self
 
 from tests.e2e.spawned_adapter import SpawnedAdapter
 from tests.support.adapter_tap import AdapterTap
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 WAIT = 30.0
 """Seconds; what is waited for takes a second, on a busy machine a few."""
@@ -106,6 +104,30 @@ class RawAdapter(SpawnedAdapter):
             self.messages.append(message)
             if wanted(message):
                 return message
+
+    def updates(self, kind: str | None = None, session: str | None = None) -> list[Message]:
+        """The updates so far; of one kind, of one session."""
+        return [
+            told["update"]
+            for told in (m["params"] for m in self.messages if m.get("method") == "session/update")
+            if kind in (None, told["update"]["sessionUpdate"])
+            and session in (None, told["sessionId"])
+        ]
+
+    def until(self, kind: str, session: str | None = None, **fields: object) -> Message:
+        """Wait for an update; one that has come already counts, the last first."""
+        while True:
+            for update in reversed(self.updates(kind, session)):
+                if all(update.get(key) == value for key, value in fields.items()):
+                    return update
+            self.wait_for(lambda m: m.get("method") == "session/update")
+
+    def choose(self, request: Message, kind: str) -> None:
+        """Answer a permission request by a kind of option."""
+        options = request["params"]["options"]
+        chosen = next(option["optionId"] for option in options if option["kind"] == kind)
+        outcome = {"outcome": "selected", "optionId": chosen}
+        self.send({"id": request["id"], "result": {"outcome": outcome}})
 
     def initialize(self) -> None:
         """The handshake."""

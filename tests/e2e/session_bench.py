@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from codex_acp.testing import CodexHome, ScriptedModel
-from tests.e2e.raw_adapter import RawAdapter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from codex_acp.testing import ModelResponse, Step
-    from codex_acp.testing.codex_home import SandboxMode
-    from tests.e2e.raw_adapter import Message
+from codex_acp.testing import CodexHome, ModelResponse, ScriptedModel, Step
+from codex_acp.testing.codex_home import SandboxMode
+from tests.e2e.raw_adapter import Message, RawAdapter
 
 
 class SessionBench:

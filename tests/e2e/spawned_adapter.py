@@ -12,14 +12,12 @@ import subprocess
 import threading
 import uuid
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from tests.e2e.adapter_bench import COMMAND
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MARKER = "CODEX_ACP_TEST_MARKER"
 """Variable in the environment of the adapter, and so of all that it starts."""

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Final, Self
+from pathlib import Path
+from typing import Any, Final, Self
 
 from codex_acp.testing import CodexHome, ScriptedModel, ToolCall
-from tests.e2e.raw_adapter import RawAdapter
+from codex_acp.testing.codex_home import SandboxMode
+from tests.e2e.raw_adapter import Message, RawAdapter
 from tests.e2e.v2_bench import INFO
 from tests.e2e_contract.contract_bench import Scenes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from codex_acp.testing.codex_home import SandboxMode
-    from tests.e2e.raw_adapter import Message
 
 Json = dict[str, Any]
 

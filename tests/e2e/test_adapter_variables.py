@@ -13,8 +13,6 @@ from codex_acp.testing import McpTool, ScriptedMcpServer, ScriptedModel, Text, m
 from tests.e2e.adapter_bench import COMMAND
 from tests.e2e.either_version import EitherVersion
 
-pytestmark = pytest.mark.e2e
-
 NEEDS_LOGIN = {"model_providers": {"scripted": {"requires_openai_auth": True}}}
 LOGIN_NEEDED = -32000
 FAR = "http://127.0.0.1:9/mcp"
@@ -59,9 +57,7 @@ def test_a_profile_that_codex_does_not_have_leaves_a_session_as_configured() -> 
 
 
 @pytest.mark.attack("client")
-def test_the_configuration_counts_as_configured_and_what_weakens_it_is_told(
-    tmp_path: Path,
-) -> None:
+def test_the_configuration_counts_as_configured_and_what_weakens_it_is_told(tmp_path: Path) -> None:
     config = {
         "approval_policy": "never",
         "sandbox_mode": "danger-full-access",

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from codex_acp.testing import Text
-from tests.e2e.raw_adapter import RawAdapter
+from tests.e2e.raw_adapter import Message, RawAdapter
 from tests.e2e.session_bench import SessionBench
 from tests.e2e.v2_bench import INFO
-
-if TYPE_CHECKING:
-    from tests.e2e.raw_adapter import Message
-
-pytestmark = pytest.mark.e2e
 
 NEEDS_LOGIN = ("-c", "model_providers.scripted.requires_openai_auth=true")
 KEY = {"OPENAI_API_KEY": "sk-scripted"}

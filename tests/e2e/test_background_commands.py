@@ -11,8 +11,6 @@ from codex_acp.testing import Text, exec_command
 from tests.e2e.either_version import EitherVersion
 from tests.e2e.session_bench import tool_calls, updates_of
 
-pytestmark = pytest.mark.e2e
-
 INVALID_PARAMS = -32602
 
 EVERY_VERSION = pytest.mark.parametrize("version", [1, 2])

@@ -5,7 +5,8 @@ One adapter is asked all of it: that it lives on is what the tests hold.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -13,10 +14,7 @@ from codex_acp.testing import CodexHome, Text, exec_command
 from tests.e2e.raw_adapter import RawAdapter
 from tests.e2e.v2_bench import INFO, Json, V2Bench
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-pytestmark = [pytest.mark.e2e, pytest.mark.attack("client")]
+pytestmark = pytest.mark.attack("client")
 
 RUN = exec_command("echo begun; sleep 600", yield_time_ms=60_000)
 NO_VERSION: tuple[Any, ...] = ("2", None, 1.5, -1, True, 65_536, [2], {})
@@ -36,8 +34,7 @@ def bench(shared: V2Bench) -> Iterator[V2Bench]:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "unsupported", "asked", "answered"),
-    [("auto", (0,), 99, 2), ("v2", (0, 1), 3, 2)],
+    ("protocol", "unsupported", "asked", "answered"), [("auto", (0,), 99, 2), ("v2", (0, 1), 3, 2)]
 )
 def test_a_version_that_is_none_of_ours_is_refused_and_the_next_one_may_fit(
     protocol: str, unsupported: tuple[int, ...], asked: int, answered: int

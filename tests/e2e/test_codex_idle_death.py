@@ -20,8 +20,6 @@ from codex_acp.testing import (
 )
 from tests.e2e.raw_adapter import RawAdapter
 
-pytestmark = pytest.mark.e2e
-
 TIMES = 3
 """Whether the death is seen before the prompt is written is a matter of microseconds."""
 

@@ -5,21 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from codex_acp.testing import CodexHome, Gate, ScriptedModel, Text
+from codex_acp.testing import CodexHome, Gate, ScriptedModel, Step, Text
 from tests.e2e.raw_adapter import Message, RawAdapter
 from tests.testing.codex_driver import codex_binary
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from codex_acp.testing import Step
-
-pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture

@@ -22,8 +22,6 @@ from codex_acp.mapping.prompt.commands import BUILT_IN, INIT_PROMPT
 from codex_acp.testing import Gate, Step, Text, ToolCall
 from tests.e2e.adapter_bench import WAIT, AdapterBench
 
-pytestmark = pytest.mark.e2e
-
 SKILL = "---\nname: lint\ndescription: Lints the code.\n---\nRun the linter.\n"
 
 
@@ -214,12 +212,7 @@ async def test_init_asks_the_model_for_a_guide() -> None:
 
 async def test_a_goal_is_worked_on_until_it_is_reached_and_the_prompt_lasts_as_long() -> None:
     reached = ToolCall("update_goal", {"status": "complete"})
-    script: list[list[Step]] = [
-        [Text("On it.")],
-        [Text("Still.")],
-        [reached],
-        [Text("There.")],
-    ]
+    script: list[list[Step]] = [[Text("On it.")], [Text("Still.")], [reached], [Text("There.")]]
     async with AdapterBench(script) as bench:
         session = await bench.new_session()
         assert (await bench.prompt(session, "/goal Ship it")).stop_reason == "end_turn"

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-import pytest
-
-from codex_acp.testing import Gate, Text, exec_command
+from codex_acp.testing import Gate, Step, Text, exec_command
 from tests.e2e.options_bench import Setting
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from codex_acp.testing import Step
-    from tests.e2e.raw_adapter import Message
-
-pytestmark = pytest.mark.e2e
+from tests.e2e.raw_adapter import Message
 
 BOOLEANS: Message = {"session": {"configOptions": {"boolean": {}}}}
 

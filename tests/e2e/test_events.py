@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from codex_acp.testing import (
     AppServerScript,
     CodexHome,
@@ -27,8 +25,6 @@ from codex_acp.testing import (
     update_plan,
 )
 from tests.e2e.raw_adapter import Message, RawAdapter
-
-pytestmark = pytest.mark.e2e
 
 ALL: Message = {"session": {"notices": {}, "compaction": {}}}
 """The capabilities that make a difference here."""

@@ -27,8 +27,6 @@ from codex_acp.testing import Text
 from codex_acp.wire.codec import decode
 from tests.e2e.adapter_bench import WAIT, AdapterBench
 
-pytestmark = pytest.mark.e2e
-
 NEEDS_LOGIN = ("-c", "model_providers.scripted.requires_openai_auth=true")
 WITH_PAGES = ClientCapabilities(
     elicitation=ElicitationCapabilities(url=ElicitationUrlCapabilities())

@@ -11,10 +11,7 @@ import pytest
 
 from tests.e2e.orphan_counts import BY_CHANCE, SCENES, count
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has become an orphan"),
-]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who is an orphan")
 
 RUNS = 3
 """Of a scene in which chance says when something is ended; of the others one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -15,6 +15,7 @@ from codex_acp.acp.types import (
     ContentBlock,
     ImageContentBlock,
     PromptRequest,
+    PromptResponse,
     ResourceLinkContentBlock,
     TextContentBlock,
 )
@@ -22,11 +23,6 @@ from codex_acp.errors import ErrorReply
 from codex_acp.jsonrpc.message import INVALID_PARAMS
 from codex_acp.testing import ModelResponse, Text
 from tests.e2e.adapter_bench import WAIT, AdapterBench
-
-if TYPE_CHECKING:
-    from codex_acp.acp.types import PromptResponse
-
-pytestmark = pytest.mark.e2e
 
 ANYTHING = [ModelResponse(Text("Seen."), repeat=True)]
 

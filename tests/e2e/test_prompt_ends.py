@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 import anyio
 import pytest
 
 from codex_acp.errors import ErrorReply
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
-from codex_acp.testing import Fail, Failed, Gate, Text, exec_command
+from codex_acp.testing import Fail, Failed, Gate, Step, Text, exec_command
 from tests.e2e.adapter_bench import AdapterBench
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from codex_acp.testing import Step
-
-pytestmark = pytest.mark.e2e
 
 CANCELLED_WITHIN = 60.0
 """Seconds from ``session/cancel`` to the answer, on the busiest machine: longer is never."""

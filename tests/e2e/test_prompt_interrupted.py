@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
-import pytest
 
 from codex_acp.acp.types import ToolCallSessionUpdate, ToolCallUpdateSessionUpdate
 from codex_acp.testing import (
@@ -17,6 +14,7 @@ from codex_acp.testing import (
     Gate,
     Notify,
     ScriptedCodex,
+    Step,
     Text,
     agent_message,
     exec_command,
@@ -24,34 +22,19 @@ from codex_acp.testing import (
 )
 from codex_acp.testing.app_server_defaults import turn_object
 from tests.e2e.adapter_bench import WAIT, AdapterBench
-
-if TYPE_CHECKING:
-    from codex_acp.testing import Step
-
-pytestmark = pytest.mark.e2e
-
-
-def runs(pid: int) -> bool:
-    """Whether a process lives; a dead one that nobody has waited for does not."""
-    with suppress(OSError):
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-        return stat.rpartition(b")")[2].split()[0] != b"Z"
-    return False
+from tests.support.processes import lives
 
 
 async def ended(*pids: int) -> None:
     """Wait until none lives: what is killed on a busy machine dies when it is next to run."""
     with anyio.fail_after(WAIT):
-        while any(map(runs, pids)):  # noqa: ASYNC110 - of processes, which tell nobody
+        while any(map(lives, pids)):  # noqa: ASYNC110 - of processes, which tell nobody
             await anyio.sleep(0.01)
 
 
 async def test_a_cancelled_command_is_ended_with_all_that_it_started() -> None:
     command = "echo $$ > shell; (sleep 300 & echo $! > child; echo it runs; echo up > up; wait)"
-    script: list[list[Step]] = [
-        [exec_command(command, yield_time_ms=60_000)],
-        [Text("Next.")],
-    ]
+    script: list[list[Step]] = [[exec_command(command, yield_time_ms=60_000)], [Text("Next.")]]
     async with AdapterBench(script, sandbox_mode="danger-full-access") as bench:
         os.mkfifo(bench.home.workspace / "up")
         session = await bench.new_session()
@@ -67,8 +50,8 @@ async def test_a_cancelled_command_is_ended_with_all_that_it_started() -> None:
             shell, child = (
                 int((bench.home.workspace / name).read_text()) for name in ("shell", "child")
             )
-            assert runs(shell)
-            assert runs(child)
+            assert lives(shell)
+            assert lives(child)
             bench.cancel(session)
 
         assert reasons == ["cancelled"]
@@ -84,11 +67,7 @@ async def test_a_cancelled_command_is_ended_with_all_that_it_started() -> None:
 
 async def test_a_command_of_an_earlier_turn_lives_on_when_a_later_one_is_cancelled() -> None:
     serve = exec_command("echo $$ > server; echo serving; sleep 300", yield_time_ms=250)
-    script: list[list[Step]] = [
-        [serve],
-        [Text("It serves.")],
-        [Text("Begin. "), Gate("never")],
-    ]
+    script: list[list[Step]] = [[serve], [Text("It serves.")], [Text("Begin. "), Gate("never")]]
     async with AdapterBench(script, sandbox_mode="danger-full-access") as bench:
         session = await bench.new_session()
         assert (await bench.prompt(session)).stop_reason == "end_turn"
@@ -98,7 +77,7 @@ async def test_a_command_of_an_earlier_turn_lives_on_when_a_later_one_is_cancell
             await bench.wait_for_text(session, "Begin. ")
             bench.cancel(session)
 
-        assert runs(server)
+        assert lives(server)
 
 
 async def test_4_3_a_lost_end_of_a_turn_does_not_hold_its_prompt(tmp_path: Path) -> None:

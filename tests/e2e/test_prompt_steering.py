@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import anyio
-import pytest
 
-from codex_acp.testing import Gate, ModelResponse, Text, When, exec_command
+from codex_acp.testing import Gate, ModelResponse, Step, Text, When, exec_command
 from tests.e2e.adapter_bench import WAIT, AdapterBench
-
-if TYPE_CHECKING:
-    from codex_acp.testing import Step
-
-pytestmark = pytest.mark.e2e
 
 
 class Running:

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import anyio
-import pytest
 
 from codex_acp.acp.types import EnvVariable, StdioMcpServer
 from codex_acp.testing import (
@@ -31,11 +30,9 @@ from codex_acp.testing import (
 )
 from tests.e2e.adapter_bench import AdapterBench
 
-pytestmark = pytest.mark.e2e
-
 
 async def test_the_chunks_of_a_streamed_message_join_to_the_models_text() -> None:
-    script = words(300, pause=0.01)  # what comes in one read is one update
+    script = words(100, pause=0.01)  # what comes in one read is one update
     async with AdapterBench([[script]]) as bench:
         session = await bench.new_session()
         response = await bench.prompt(session)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from codex_acp.testing import ScriptedModel, Text, exec_command
+from codegen.pinned import version_key
+from codex_acp.testing import ModelRequest, ScriptedModel, Step, Text, exec_command
 from tests.e2e.sub_agents_bench import SubAgentBench
 from tests.e2e_contract.contract_bench import Scenes
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from codex_acp.testing import ModelRequest, Step
-
-pytestmark = pytest.mark.e2e
+from tests.support.codex_version import codex_under_test
 
 SECRET = "s3cret-of-the-gateway"
 HEADERS = {"Authorization": f"Bearer {SECRET}", "X-Team": "tools"}
@@ -79,7 +75,10 @@ def test_a_gateway_serves_new_and_loaded_sessions_until_it_is_disabled(version: 
         assert bench.home.config_file.read_text("utf-8") == before
         assert b"providers/set" in bench.transcript.read_bytes()
         assert SECRET not in bench.adapter.stderr
-        assert not [each for each in bench.home.root.rglob("*") if SECRET.encode() in content(each)]
+        written = [each for each in bench.home.root.rglob("*") if SECRET.encode() in content(each)]
+        if version_key(codex_under_test()) < (0, 163):  # it logs the providers of its sessions
+            written = [each for each in written if not each.name.startswith("logs_")]
+        assert not written
 
 
 def content(path: Path) -> bytes:
@@ -183,6 +182,8 @@ def test_the_login_by_a_gateway_is_for_clients_that_have_one() -> None:
 def test_the_command_logout_forgets_the_gateway_as_the_method_does() -> None:
     with SubAgentBench(NATIVE, 1) as bench, ScriptedModel(THERE) as gateway:
         bench.ask("providers/set", {**OPENAI, "baseUrl": gateway.base_url, "headers": HEADERS})
+        if version_key(codex_under_test()) >= (0, 169):  # it lets no thread change its provider
+            open_new(bench)
         bench.prompt("/logout")
         assert current(bench)["baseUrl"] == bench.model.base_url
         bench.prompt(FIRST)

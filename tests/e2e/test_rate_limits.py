@@ -7,8 +7,6 @@ import pytest
 from codex_acp.testing import Fail, Text, Usage
 from tests.e2e.either_version import EitherVersion
 
-pytestmark = pytest.mark.e2e
-
 LIMITED = Fail(
     status=429,
     headers={

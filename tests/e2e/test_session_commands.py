@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from codex_acp.testing import Text
 from tests.e2e.either_version import EitherVersion
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.e2e
 
 INVALID_PARAMS = -32602
 LOGIN_NEEDED = -32000

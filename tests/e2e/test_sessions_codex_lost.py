@@ -5,20 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-import pytest
-
-from codex_acp.testing import Gate, ModelResponse, Text, exec_command
+from codex_acp.testing import Gate, ModelResponse, Step, Text, exec_command
+from tests.e2e.raw_adapter import RawAdapter
 from tests.e2e.session_bench import SessionBench, answer_to, tool_calls, until, updates_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from codex_acp.testing import Step
-    from tests.e2e.raw_adapter import RawAdapter
-
-pytestmark = pytest.mark.e2e
 
 
 def kill_codex(adapter: RawAdapter) -> None:

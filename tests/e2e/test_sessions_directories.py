@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from codex_acp.testing import CodexHome, ScriptedModel, Text
 from tests.e2e.raw_adapter import RawAdapter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,20 +13,14 @@ from codex_acp.testing import (
     McpTool,
     ModelResponse,
     ScriptedMcpServer,
+    Step,
     Text,
     When,
     exec_command,
     mcp_call,
 )
+from tests.e2e.raw_adapter import Message, RawAdapter
 from tests.e2e.session_bench import SessionBench, answer_to, said_by, tool_calls, until, updates_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from codex_acp.testing import Step
-    from tests.e2e.raw_adapter import Message, RawAdapter
-
-pytestmark = pytest.mark.e2e
 
 TOOL = McpTool("read_note", "Reads a note.", text="the note", read_only=True)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from codex_acp.testing import Gate, Text, exec_command
+from codex_acp.testing import Gate, Step, Text, exec_command
 from tests.e2e.session_bench import (
     SessionBench,
     said_by,
@@ -15,11 +13,6 @@ from tests.e2e.session_bench import (
     until,
     updates_of,
 )
-
-if TYPE_CHECKING:
-    from codex_acp.testing import Step
-
-pytestmark = pytest.mark.e2e
 
 NOT_FOUND = -32002
 INVALID_PARAMS = -32602

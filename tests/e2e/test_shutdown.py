@@ -30,8 +30,6 @@ from tests.e2e.adapter_bench import COMMAND
 from tests.e2e.raw_adapter import WAIT, RawAdapter
 from tests.e2e.spawned_adapter import MARKER, marked_processes
 
-pytestmark = pytest.mark.e2e
-
 logger = logging.getLogger(__name__)
 
 END_SECONDS = 5.0

@@ -30,10 +30,7 @@ from codex_acp.testing import (
 from tests.e2e.adapter_bench import COMMAND
 from tests.support.adapter_tap import AdapterTap
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the figures are Linux's"),
-]
+pytestmark = pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="they are of Linux")
 
 Json = dict[str, Any]
 

@@ -10,8 +10,6 @@ from codex_acp.testing import Gate, Text, exec_command
 from tests.e2e.sub_agents_bench import SubAgentBench
 from tests.e2e_contract.contract_bench import Scenes
 
-pytestmark = pytest.mark.e2e
-
 METHOD = "_session/steering"
 
 SCENES = Scenes()

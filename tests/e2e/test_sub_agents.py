@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from codex_acp.testing import Gate, Text, ToolCall, exec_command
+from codex_acp.testing import Gate, Step, Text, ToolCall, exec_command
 from tests.e2e.sub_agents_bench import OLD, SubAgentBench, spawn, spawn_old, wait
 from tests.e2e_contract.contract_bench import Scenes
-
-if TYPE_CHECKING:
-    from codex_acp.testing import Step
-
-pytestmark = pytest.mark.e2e
 
 SCENES = Scenes()
 
@@ -42,10 +37,7 @@ WORK = SCENES.add(
 )
 """Codex gives the model what another agent says at once; 0.147 behind a response."""
 
-NATIVE: list[Any] = [
-    pytest.param(1, {"subagents": {}}, id="v1"),
-    pytest.param(2, {}, id="v2"),
-]
+NATIVE: list[Any] = [pytest.param(1, {"subagents": {}}, id="v1"), pytest.param(2, {}, id="v2")]
 
 
 def load(bench: SubAgentBench) -> int:

@@ -10,14 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import pytest
 
-from codex_acp.acp.types import (
-    ClientCapabilities,
-    EnvVariable,
-    SessionNotification,
-    StdioMcpServer,
-)
+from codex_acp.acp.types import ClientCapabilities, EnvVariable, SessionNotification, StdioMcpServer
 from codex_acp.testing import (
     McpTool,
     ModelResponse,
@@ -34,8 +28,6 @@ from tests.e2e.adapter_bench import AdapterBench
 from tests.support.tool_call_samples import PNG
 from tests.support.tool_calls import ZED, Folded, text_of
 from tests.support.updates import NONE
-
-pytestmark = pytest.mark.e2e
 
 Json = dict[str, Any]
 
@@ -193,11 +185,7 @@ async def test_the_result_of_an_mcp_tool_is_shown_with_its_arguments(tmp_path: P
         "completed",
         "read",
     )
-    assert call["rawInput"] == {
-        "server": "notes",
-        "tool": "read_note",
-        "arguments": {"name": "n1"},
-    }
+    assert call["rawInput"] == {"server": "notes", "tool": "read_note", "arguments": {"name": "n1"}}
     assert '"name": "n1"' in text_of(call)
     assert call["content"][-1]["content"] == {"type": "text", "text": "```\nthe note\n```"}
 

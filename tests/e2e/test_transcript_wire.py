@@ -5,30 +5,23 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING
-
-import pytest
+from pathlib import Path
 
 from codex_acp.cli.transcript_view.lines import read
 from codex_acp.cli.transcript_view.page_data import page_data
 from codex_acp.cli.transcript_view.selection import Selection
-from codex_acp.runtime import AgentRuntime, AgentSpec
+from codex_acp.runtime import AgentRuntime, AgentSpec, Form, Permission
 from codex_acp.testing import (
     CodexHome,
     McpTool,
     ScriptedMcpServer,
     ScriptedModel,
+    Step,
     Text,
     exec_command,
     form_elicitation,
     mcp_call,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from codex_acp.runtime import Form, Permission
-    from codex_acp.testing import Step
 
 TYPED = "a town that is typed"
 SECRET = "zsecret-of-the-server"
@@ -43,7 +36,6 @@ async def fill_in(_form: Form) -> dict[str, str]:
     return {"city": TYPED}
 
 
-@pytest.mark.e2e
 async def test_the_wire_of_a_session_with_an_approval_and_a_form(tmp_path: Path) -> None:
     form = form_elicitation("Where?", {"city": {"type": "string"}}, required=["city"])
     tools = [McpTool("ask", read_only=True, elicitations=[form])]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from codex_acp.testing import ModelResponse, Text, exec_command
-from tests.e2e.raw_adapter import RawAdapter
+from tests.e2e.raw_adapter import Message, RawAdapter
 from tests.e2e.session_bench import SessionBench, updates_of
 from tests.e2e.test_sessions_setup import lines, wait_for_line
 from tests.support.untrusted_repository import (
@@ -18,13 +19,6 @@ from tests.support.untrusted_repository import (
     probed,
     wait_for,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.raw_adapter import Message
-
-pytestmark = pytest.mark.e2e
 
 SAYS_NO_MORE = [ModelResponse(Text("Done."), repeat=True)]
 

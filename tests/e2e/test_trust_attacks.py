@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from codex_acp.testing import CodexHome
+from tests.e2e.raw_adapter import RawAdapter
 from tests.e2e.session_bench import SessionBench
 from tests.e2e.test_trust import SAYS_NO_MORE, run
 from tests.support.untrusted_repository import EVERYTHING, Repository
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-pytestmark = [pytest.mark.e2e, pytest.mark.attack("repository")]
+pytestmark = pytest.mark.attack("repository")
 
 
 def forged_worktree(trusted: Path, theirs: Path) -> dict[str, object]:
@@ -61,32 +60,33 @@ def dotted(trusted: Path, theirs: Path) -> dict[str, object]:
     return {"cwd": f"{trusted}/../{theirs.name}"}
 
 
-@pytest.mark.parametrize(
-    "forge",
-    [
-        forged_worktree,
-        guessed_worktree,
-        forged_submodule,
-        link_to_git,
-        additional,
-        through_a_link,
-        dotted,
-    ],
-)
-def test_7_1_what_pretends_to_belong_to_a_trusted_repository(
-    forge: Callable[[Path, Path], dict[str, object]],
-) -> None:
+FORGERIES = (
+    forged_worktree, guessed_worktree, forged_submodule, link_to_git, additional, through_a_link,
+    dotted,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[tuple[CodexHome, RawAdapter]]:
+    """One adapter for all; for each forgery the user trusts a repository."""
     with SessionBench(SAYS_NO_MORE, config=EVERYTHING) as bench:
-        trusted = bench.home.root / "trusted"
-        trusted.mkdir()
-        subprocess.run(["git", "init", "-q", str(trusted)], check=True)
-        repository = Repository(bench.home)
         with bench.home.config_file.open("a") as config:
-            config.write(f'\n[projects."{trusted}"]\ntrust_level = "trusted"\n')
-        repository.configuration_is_as_it_should()
-        params = forge(trusted, repository.path)
+            for forge in FORGERIES:
+                trusted = bench.home.root / f"trusted-{forge.__name__}"
+                subprocess.run(["git", "init", "-q", str(trusted)], check=True)
+                config.write(f'\n[projects."{trusted}"]\ntrust_level = "trusted"\n')
         with bench.adapter() as adapter:
-            answer = adapter.ask("session/new", {"mcpServers": [], **params})
-            run(adapter, answer["result"]["sessionId"])
-        assert not repository.written()
-        assert repository.ran == set()
+            yield bench.home, adapter
+
+
+@pytest.mark.parametrize("forge", FORGERIES)
+def test_7_1_what_pretends_to_belong_to_a_trusted_repository(
+    shared: tuple[CodexHome, RawAdapter], forge: Callable[[Path, Path], dict[str, object]]
+) -> None:
+    home, adapter = shared
+    repository = Repository(home, forge.__name__)
+    params = forge(home.root / f"trusted-{forge.__name__}", repository.path)
+    answer = adapter.ask("session/new", {"mcpServers": [], **params})
+    run(adapter, answer["result"]["sessionId"])
+    assert not repository.written()
+    assert repository.ran == set()

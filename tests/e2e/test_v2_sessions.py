@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from codex_acp.testing import Fail, Gate, Text, exec_command
+from codex_acp.testing import Fail, Gate, Step, Text, exec_command
 from tests.e2e.raw_adapter import RawAdapter
 from tests.e2e.session_bench import said_by, tool_calls, updates_of
 from tests.e2e.v2_bench import V2Bench
-
-if TYPE_CHECKING:
-    from codex_acp.testing import Step
-
-pytestmark = pytest.mark.e2e
 
 
 def test_a_prompt_is_answered_when_it_has_its_place_and_ends_with_the_session_idle() -> None:
@@ -48,7 +43,7 @@ def test_a_command_is_asked_for_as_a_command_and_shown_in_a_terminal() -> None:
         assert bench.states()[-1] == "requires_action"
         call_id = params["subject"]["toolCallId"]
         assert bench.call(call_id)["status"] == "pending"
-        bench.choose(request, "allow_once")
+        bench.adapter.choose(request, "allow_once")
         assert bench.idle()["stopReason"] == "end_turn"
         assert bench.states() == ["running", "requires_action", "running", "idle"]
         call, terminal = bench.call(call_id), bench.terminal(call_id)
@@ -71,7 +66,7 @@ def test_3_8_a_command_with_hidden_characters_is_asked_for_as_it_is_shown() -> N
         for shown in (request["params"]["title"], str(call), terminal["command"]):
             assert "⟦U+202E⟧" in shown
             assert "\u202e" not in shown
-        bench.choose(request, "reject_once")
+        bench.adapter.choose(request, "reject_once")
         assert bench.idle()
 
 
@@ -164,6 +159,8 @@ def test_one_command_can_be_ended_without_its_turn() -> None:
         terminal_id = terminal["terminalId"]
         begun = bench.until("tool_call_update", toolCallId=terminal_id)
         assert begun["capabilities"] == {"cancel": {}}
+        running = {"state": "running", "background": []}
+        assert bench.ask("session/status", where) == {"status": "open", "state": running}
         bench.ask("terminal/cancel", {**where, "terminalId": terminal_id})
         assert bench.idle()["stopReason"] == "end_turn"
         assert bench.text() == "It was ended."
@@ -200,6 +197,8 @@ def test_a_command_that_is_left_in_the_background_is_told_of_and_can_be_ended() 
         assert end["background"] == [{"type": "terminal", "terminalId": call_id}]
         assert bench.call(call_id)["status"] == "completed"
         assert "exitStatus" not in bench.terminal(call_id)
+        status = bench.ask("session/status", {"sessionId": bench.session})
+        assert status["state"] == {"state": "idle", "background": end["background"]}
         bench.ask("terminal/cancel", {"sessionId": bench.session, "terminalId": call_id})
         state = bench.adapter.wait_for(
             lambda m: m.get("params", {}).get("update", {}).get("background") == []

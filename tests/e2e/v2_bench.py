@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
-from codex_acp.testing import CodexHome, ScriptedModel
+from codex_acp.testing import CodexHome, ModelResponse, ScriptedModel, Step
+from codex_acp.testing.codex_home import SandboxMode
 from tests.e2e.raw_adapter import RawAdapter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from codex_acp.testing import ModelResponse, Step
-    from codex_acp.testing.codex_home import SandboxMode
 
 Json = dict[str, Any]
 
@@ -78,20 +74,16 @@ class V2Bench:
         return message_id
 
     def until(self, kind: str, **fields: object) -> Json:
-        """Wait for an update; one that has come already counts, the last first."""
-        for update in reversed(self.updates):
-            if _is(update, kind, fields):
-                return update
-        found = self.adapter.wait_for(lambda m: _is(_update(m), kind, fields))
-        return _update(found)
+        """See `RawAdapter.until`."""
+        return self.adapter.until(kind, None, **fields)
 
     def idle(self) -> Json:
         """Wait until a prompt that was taken is over."""
-        states = [u for u in self.updates if u["sessionUpdate"] == "state_update"]
-        if states and states[-1]["state"] == "idle":
-            return states[-1]
-        found = self.adapter.wait_for(lambda m: _is(_update(m), "state_update", {"state": "idle"}))
-        return _update(found)
+        while True:
+            last = (self.adapter.updates("state_update") or [{}])[-1]
+            if last.get("state") == "idle":
+                return last
+            self.adapter.wait_for(lambda m: m.get("method") == "session/update")
 
     def asked(self, method: str) -> Json:
         """Wait for a request of the agent."""
@@ -101,37 +93,31 @@ class V2Bench:
         """Answer a request of the agent."""
         self.adapter.send({"id": request["id"], "result": result})
 
-    def choose(self, request: Json, kind: str) -> None:
-        """Answer a permission request by a kind of option."""
-        options = request["params"]["options"]
-        chosen = next(option["optionId"] for option in options if option["kind"] == kind)
-        self.answer(request, {"outcome": {"outcome": "selected", "optionId": chosen}})
-
     @property
     def updates(self) -> list[Json]:
         """All updates so far."""
-        return [u for m in self.adapter.messages if (u := _update(m))]
+        return self.adapter.updates()
 
     def states(self) -> list[str]:
         """The states so far."""
-        return [u["state"] for u in self.updates if u["sessionUpdate"] == "state_update"]
+        return [u["state"] for u in self.adapter.updates("state_update")]
 
     def text(self) -> str:
         """The agent's messages so far."""
-        chunks = [u for u in self.updates if u["sessionUpdate"] == "agent_message_chunk"]
+        chunks = self.adapter.updates("agent_message_chunk")
         return "".join(chunk["content"]["text"] for chunk in chunks)
 
     def call(self, call_id: str) -> Json:
         """A tool call as a client has put it together: what is given replaces, null clears."""
         call: Json = {}
-        for update in self.updates:
-            if update["sessionUpdate"] == "tool_call_update" and update["toolCallId"] == call_id:
+        for update in self.adapter.updates("tool_call_update"):
+            if update["toolCallId"] == call_id:
                 call |= update
         return call
 
     def calls(self) -> list[str]:
         """The tool calls in the order of their first update."""
-        of_calls = (u for u in self.updates if u["sessionUpdate"] == "tool_call_update")
+        of_calls = self.adapter.updates("tool_call_update")
         return list(dict.fromkeys(u["toolCallId"] for u in of_calls))
 
     def terminal(self, terminal_id: str) -> Json:
@@ -146,14 +132,3 @@ class V2Bench:
                 rest = {key: value for key, value in update.items() if key != "output"}
                 terminal |= rest
         return terminal
-
-
-def _update(message: Json) -> Json:
-    update: Json = message.get("params", {}).get("update", {}) if "method" in message else {}
-    return update
-
-
-def _is(update: Json, kind: str, fields: Json) -> bool:
-    return update.get("sessionUpdate") == kind and all(
-        update.get(key) == value for key, value in fields.items()
-    )

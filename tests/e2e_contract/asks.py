@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 import anyio
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from codex_acp.errors import RpcError
-    from codex_acp.jsonrpc.message import RequestId
+from codex_acp.errors import RpcError
+from codex_acp.jsonrpc.message import RequestId
 
 WAIT = 40.0
 """Seconds; on a busy machine a turn takes a few."""

@@ -57,9 +57,7 @@ def main(record_path: str, *argv: str) -> int:
         assert codex.stdin
         assert codex.stdout
         down = threading.Thread(
-            target=_copy,
-            args=("adapter", sys.stdin.buffer, codex.stdin, record),
-            daemon=True,
+            target=_copy, args=("adapter", sys.stdin.buffer, codex.stdin, record), daemon=True
         )
         down.start()
         _copy("codex", codex.stdout, sys.stdout.buffer, record)

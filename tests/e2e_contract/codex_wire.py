@@ -9,15 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, Literal, NamedTuple
 
 import anyio
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from codex_acp.errors import TransportError
-    from codex_acp.transport.link import Link, Receiver
+from codex_acp.errors import TransportError
+from codex_acp.transport.link import Link, Receiver
 
 Message = dict[str, Any]
 

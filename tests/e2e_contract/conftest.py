@@ -33,9 +33,12 @@ def version(request: pytest.FixtureRequest) -> int:
 async def module_bench(
     request: pytest.FixtureRequest, version: int
 ) -> AsyncIterator[ContractBench]:
-    """The bench that the module describes as ``make_bench``."""
+    """The bench that the module describes as ``make_bench``, else one of its ``SCENES`` alone."""
+    make = getattr(request.module, "make_bench", None)
     factory = request.getfixturevalue("tmp_path_factory")
-    bench: ContractBench = request.module.make_bench(factory, version)
+    bench: ContractBench = (
+        make(factory, version) if make else ContractBench(request.module.SCENES, version)
+    )
     try:
         await bench.start()
         yield bench

@@ -8,9 +8,11 @@ conversation is checked after each test.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal, cast
+from pathlib import Path
+from typing import Any, Literal, cast
 
 import anyio
 import pytest
@@ -19,26 +21,28 @@ from codex_acp.acp import acp_connection
 from codex_acp.adapter.serve import serve_link
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
-from codex_acp.testing import CodexHome, ModelResponse, ModelScript, ScriptedModel
+from codex_acp.testing import (
+    CodexHome,
+    ModelRequest,
+    ModelResponse,
+    ModelScript,
+    ScriptedMcpServer,
+    ScriptedModel,
+    Step,
+)
+from codex_acp.testing.codex_home import ApprovalPolicy
+from codex_acp.testing.toml_writer import TomlValue
+from codex_acp.transcript.events import Entry, TranscriptEvent
 from codex_acp.transcript.log import Transcript
+from codex_acp.transport.child import ChildProcess
+from codex_acp.transport.link import Link
 from codex_acp.transport.memory import memory_pair
+from codex_acp.transport.shielding import shielded
 from tests.e2e_contract.asks import Asks
 from tests.e2e_contract.codex_wire import CodexWire, TapLink
-from tests.e2e_contract.dialects import TOOL_CALLS, InV1, InV2, calls_of
+from tests.e2e_contract.dialects import TOOL_CALLS, ContractClient, InV1, InV2, calls_of
 from tests.e2e_contract.invariants import check_transcript
 from tests.support.adapter_tap import AdapterTap
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from codex_acp.testing import ModelRequest, ScriptedMcpServer, Step
-    from codex_acp.testing.codex_home import ApprovalPolicy
-    from codex_acp.testing.toml_writer import TomlValue
-    from codex_acp.transcript.events import Entry, TranscriptEvent
-    from codex_acp.transport.child import ChildProcess
-    from codex_acp.transport.link import Link
-    from tests.e2e_contract.dialects import ContractClient
 
 WAIT = 40.0
 """Seconds; what is waited for takes a tenth of one, on a busy machine a few."""
@@ -96,7 +100,7 @@ class Prompt:
     async def end(self) -> str:
         """Wait for its end."""
         with anyio.fail_after(WAIT):
-            return await asyncio.shield(self.task)
+            return await shielded(self.task)
 
 
 @dataclass

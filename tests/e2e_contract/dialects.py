@@ -6,23 +6,19 @@ Owns every difference between the versions that a scenario meets, so that none o
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from pydantic import TypeAdapter
 
 from codex_acp.acp import ClientSide, types, v2
 from codex_acp.errors import ErrorReply
 from codex_acp.jsonrpc.message import REQUEST_CANCELLED
+from codex_acp.transport.connection import Connection
 from codex_acp.wire.codec import plain
+from codex_acp.wire.model import WireModel
 from tests.acp import tables, tables_v2
-from tests.e2e_contract.asks import Option, Question
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from codex_acp.transport.connection import Connection
-    from codex_acp.wire.model import WireModel
-    from tests.e2e_contract.asks import Asks
+from tests.e2e_contract.asks import Asks, Option, Question
 
 Json = dict[str, Any]
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from codex_acp.transcript.events import Entry
+from codex_acp.transcript.events import Entry
 
 
 def check_transcript(entries: Iterable[Entry], requests: Sequence[dict[str, Any]]) -> None:

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from codex_acp.errors import RpcError
-from codex_acp.testing import Text, ToolCall, exec_command
+from codex_acp.testing import Step, Text, ToolCall, exec_command
 from tests.e2e_contract.contract_bench import IN_V2_ONLY, ContractBench, Scenes
 
-if TYPE_CHECKING:
-    from codex_acp.testing import Step
-
-pytestmark = pytest.mark.e2e
-
 SCENES = Scenes()
-
-
-def make_bench(_: object, version: int) -> ContractBench:
-    return ContractBench(SCENES, version)
 
 
 def escalated(cmd: str, call: str) -> ToolCall:
@@ -36,10 +25,7 @@ DISMISSED = SCENES.add("dismissed", [escalated("touch dismissed", "c4")], DONE)
 CANCELLED = SCENES.add("cancelled", [escalated("touch cancelled", "c5")])
 STALE = SCENES.add("stale", [escalated("touch stale", "c6")], [Text("Again.")])
 REMEMBERED = SCENES.add(
-    "remembered",
-    [escalated("touch remembered", "c7")],
-    [escalated("touch remembered", "c8")],
-    DONE,
+    "remembered", [escalated("touch remembered", "c7")], [escalated("touch remembered", "c8")], DONE
 )
 UNKNOWN_OPTION = SCENES.add("unknown option", [escalated("touch unknown-option", "c9")], DONE)
 FOREIGN_ONE = SCENES.add("foreign one", [escalated("touch foreign-one", "c10")], DONE)
@@ -78,12 +64,7 @@ async def test_3_2_an_approved_command_runs_and_the_model_gets_its_output(
     assert await prompt.end() == "end_turn"
     assert bench.path("approved").exists()
     assert "hi-there" in bench.outputs(APPROVED)["c1"]
-    assert bench.statuses(session, "c1") == [
-        "in_progress",
-        "pending",
-        "in_progress",
-        "completed",
-    ]
+    assert bench.statuses(session, "c1") == ["in_progress", "pending", "in_progress", "completed"]
     assert bench.event_types(session) == ["approval.requested", "approval.decided"]
 
 

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pytest
-
-from codex_acp.testing import Text, add_file, apply_patch, request_permissions
+from codex_acp.testing import Step, Text, add_file, apply_patch, request_permissions
 from tests.e2e_contract.contract_bench import ContractBench, Scenes
-
-if TYPE_CHECKING:
-    from codex_acp.testing import Step
-
-pytestmark = pytest.mark.e2e
 
 SCENES = Scenes()
 DONE: list[Step] = [Text("Done.")]
-
-
-def make_bench(_: object, version: int) -> ContractBench:
-    return ContractBench(SCENES, version)
 
 
 def edit(path: str, old: str, new: str) -> str:
@@ -72,12 +59,7 @@ async def test_3_8_a_file_change_is_shown_with_its_diff_and_made_when_approved(
     assert bench.diffs(session, "f1") == {path: "one\ntwo\n"}
     # 4.1: the permission request's fields replace, so it must bring the diff again or say nothing.
     assert bench.client.diffs(asked.seen) == {path: "one\ntwo\n"}
-    assert bench.statuses(session, "f1") == [
-        "in_progress",
-        "pending",
-        "in_progress",
-        "completed",
-    ]
+    assert bench.statuses(session, "f1") == ["in_progress", "pending", "in_progress", "completed"]
 
 
 async def test_3_4_a_rejected_file_change_is_not_made_and_the_turn_goes_on(
@@ -132,9 +114,7 @@ async def test_4_5_a_cancel_while_a_file_change_is_asked_leaves_no_tool_call_ope
     assert not bench.path("cancelled.txt").exists()
 
 
-async def test_4_1_permissions_are_announced_and_granted_for_the_turn(
-    bench: ContractBench,
-) -> None:
+async def test_4_1_permissions_are_announced_and_granted_for_the_turn(bench: ContractBench) -> None:
     session = await bench.new_session()
     prompt = bench.prompt(session, NETWORK)
     asked = await bench.asks.next_permission()

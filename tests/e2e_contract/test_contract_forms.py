@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from codex_acp.testing import (
     McpTool,
     ScriptedMcpServer,
+    Step,
     Text,
     form_elicitation,
     mcp_call,
     request_user_input,
 )
 from tests.e2e_contract.contract_bench import IN_V1_ONLY, ContractBench, Scenes
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from codex_acp.testing import Step
-
-pytestmark = pytest.mark.e2e
 
 SCENES = Scenes()
 DONE: list[Step] = [Text("Done.")]

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,6 +13,7 @@ from codex_acp.testing import (
     McpScript,
     McpTool,
     ScriptedMcpServer,
+    Step,
     Text,
     form_elicitation,
     mcp_call,
@@ -20,10 +21,7 @@ from codex_acp.testing import (
 )
 from tests.e2e_contract.contract_bench import IN_V1_ONLY, ContractBench, Scenes
 
-if TYPE_CHECKING:
-    from codex_acp.testing import Step
-
-pytestmark = [pytest.mark.e2e, pytest.mark.attack("MCP server")]
+pytestmark = pytest.mark.attack("MCP server")
 
 SCENES = Scenes()
 DONE: list[Step] = [Text("Done.")]

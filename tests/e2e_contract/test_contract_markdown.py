@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 
-from codex_acp.testing import McpTool, ScriptedMcpServer, Text, exec_command, mcp_call
+from codex_acp.testing import McpTool, ScriptedMcpServer, Step, Text, exec_command, mcp_call
 from tests.e2e_contract.contract_bench import ContractBench, Scenes
 from tests.e2e_contract.dialects import TOOL_CALLS
-
-if TYPE_CHECKING:
-    from codex_acp.testing import Step
-
-pytestmark = pytest.mark.e2e
 
 SCENES = Scenes()
 DONE: list[Step] = [Text("Done.")]

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from codex_acp.testing import McpTool, ScriptedMcpServer, Text, mcp_call
+from codex_acp.testing import McpTool, ScriptedMcpServer, Step, Text, mcp_call
 from tests.e2e_contract.contract_bench import ContractBench, Scenes
-
-if TYPE_CHECKING:
-    from codex_acp.testing import Step
-
-pytestmark = pytest.mark.e2e
 
 SCENES = Scenes()
 DONE: list[Step] = [Text("Done.")]

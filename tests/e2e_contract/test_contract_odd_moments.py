@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pytest
+from pathlib import Path
 
 from codex_acp.codex.types import ThreadResumeParams
 from codex_acp.testing import (
@@ -12,18 +10,12 @@ from codex_acp.testing import (
     McpScript,
     McpTool,
     ScriptedMcpServer,
+    Step,
     Text,
     exec_command,
     form_elicitation,
 )
 from tests.e2e_contract.contract_bench import ContractBench, Scenes
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from codex_acp.testing import Step
-
-pytestmark = pytest.mark.e2e
 
 DONE: list[Step] = [Text("Done.")]
 LATER = form_elicitation("Still there?", {"mood": {"type": "string"}}, required=["mood"])

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from codex_acp.testing import McpTool, ScriptedMcpServer, Text, mcp_call, url_elicitation
+from codex_acp.testing import McpTool, ScriptedMcpServer, Step, Text, mcp_call, url_elicitation
 from tests.e2e_contract.contract_bench import IN_V1_ONLY, ContractBench, Scenes
-
-if TYPE_CHECKING:
-    from codex_acp.testing import Step
-
-pytestmark = pytest.mark.e2e
 
 SCENES = Scenes()
 DONE: list[Step] = [Text("Done.")]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from codex_acp.testing import (
     McpTool,
     ScriptedMcpServer,
+    Step,
     Text,
     form_elicitation,
     mcp_call,
@@ -16,11 +17,6 @@ from codex_acp.testing import (
     url_elicitation,
 )
 from tests.e2e_contract.contract_bench import ContractBench, Scenes
-
-if TYPE_CHECKING:
-    from codex_acp.testing import Step
-
-pytestmark = pytest.mark.e2e
 
 SCENES = Scenes()
 DONE: list[Step] = [Text("Done.")]

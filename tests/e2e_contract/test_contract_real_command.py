@@ -6,9 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import pytest
+from typing import Any
 
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.testing import (
@@ -16,6 +14,7 @@ from codex_acp.testing import (
     McpTool,
     ScriptedMcpServer,
     ScriptedModel,
+    Step,
     Text,
     add_file,
     exec_command,
@@ -23,16 +22,11 @@ from codex_acp.testing import (
     mcp_call,
 )
 from codex_acp.transcript import from_json
+from codex_acp.transcript.events import Entry
 from tests.e2e.raw_adapter import Message, RawAdapter
 from tests.e2e_contract.codex_tee import tee_command, wire_of
+from tests.e2e_contract.codex_wire import CodexWire
 from tests.e2e_contract.invariants import check_transcript
-
-if TYPE_CHECKING:
-    from codex_acp.testing import Step
-    from codex_acp.transcript.events import Entry
-    from tests.e2e_contract.codex_wire import CodexWire
-
-pytestmark = pytest.mark.e2e
 
 FORM = form_elicitation("Which paint?", {"color": {"type": "string"}}, required=["color"])
 

@@ -22,8 +22,6 @@ from codex_acp.testing import (
 )
 from tests.e2e_contract.contract_bench import ContractBench, Scenes
 
-pytestmark = pytest.mark.e2e
-
 COMMAND = "item/commandExecution/requestApproval"
 
 

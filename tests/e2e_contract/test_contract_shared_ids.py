@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from codex_acp.testing import (
     Gate,
     McpTool,
     ScriptedMcpServer,
+    Step,
     Text,
     add_file,
     exec_command,
     mcp_call,
 )
+from tests.e2e_contract.asks import Permission
 from tests.e2e_contract.contract_bench import ContractBench, Scenes
-
-if TYPE_CHECKING:
-    from codex_acp.testing import Step
-    from tests.e2e_contract.asks import Permission
-
-pytestmark = pytest.mark.e2e
 
 SCENES = Scenes()
 DONE: list[Step] = [Text("Done.")]

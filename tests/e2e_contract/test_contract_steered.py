@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import pytest
-
+from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.testing import (
     Entry,
     Expect,
@@ -16,11 +15,6 @@ from codex_acp.testing import (
 )
 from tests.adapter.test_session_steering import message_read
 from tests.e2e_contract.contract_bench import ContractBench, Scenes
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
-
-pytestmark = pytest.mark.e2e
 
 FIRST: list[Entry] = [
     Expect("initialize"), Expect("thread/start"),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from codex_acp.testing import (
     Gate,
     McpTool,
     ScriptedMcpServer,
+    Step,
     Text,
     ToolCall,
     exec_command,
@@ -17,11 +16,6 @@ from codex_acp.testing import (
     mcp_call,
 )
 from tests.e2e_contract.contract_bench import FEATURES, ContractBench, Scenes
-
-if TYPE_CHECKING:
-    from codex_acp.testing import Step
-
-pytestmark = pytest.mark.e2e
 
 SCENES = Scenes()
 DONE: list[Step] = [Text("Done.")]

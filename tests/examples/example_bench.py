@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from codex_acp.testing import CodexHome, ScriptedModel
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from codex_acp.testing import ModelResponse, Step
+from codex_acp.testing import CodexHome, ModelResponse, ScriptedModel, Step
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 WAIT_SECONDS = 120

@@ -9,12 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from codex_acp.testing import (
-    Gate,
-    ModelResponse,
-    Text,
-    exec_command,
-)
+from codex_acp.testing import Gate, ModelResponse, Text, exec_command
 from tests.examples.example_bench import codex, run, untested
 
 pytestmark = pytest.mark.e2e

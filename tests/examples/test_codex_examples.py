@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -20,18 +20,11 @@ from tests.codex.listening_server import ListeningServer
 from tests.codex.test_turns_with_codex import PIXEL
 from tests.examples.example_bench import codex, outcome, run, untested
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pytestmark = pytest.mark.e2e
 
 
 def test_quickstart() -> None:
-    script = (
-        [Text("Nothing.")],
-        [exec_command("ls -t", call_id="c")],
-        [Text("None ", "was.")],
-    )
+    script = ([Text("Nothing.")], [exec_command("ls -t", call_id="c")], [Text("None ", "was.")])
     with codex(*script) as (home, _model):
         printed = run("codex_quickstart.py", home)
     assert printed.startswith("Nothing.\n(")

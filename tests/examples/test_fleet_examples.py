@@ -19,10 +19,7 @@ def test_every_fleet_example_has_a_test() -> None:
 
 def test_a_fleet_on_this_machine_goes_on_where_it_was_ended(tmp_path: Path) -> None:
     out, source = str(tmp_path / "out"), str(repository(tmp_path / "source"))
-    script = (
-        ModelResponse(add_file("made.txt", "one\n")),
-        ModelResponse(Text("Made.")),
-    )
+    script = (ModelResponse(add_file("made.txt", "one\n")), ModelResponse(Text("Made.")))
     with codex(*script, sandbox_mode="workspace-write") as (home, _model):
         first = run("fleet_local.py", home, out, "Make it.", source)
         again = run("fleet_local.py", home, out, "Make it.", source)

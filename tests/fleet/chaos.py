@@ -18,19 +18,23 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from codex_acp.fleet import read_outcomes
 from codex_acp.fleet.journal import read_history
-from codex_acp.testing import CodexHome, Delay, ModelResponse, ScriptedModel, Text, Usage
+from codex_acp.testing import (
+    CodexHome,
+    Delay,
+    ModelRequest,
+    ModelResponse,
+    ScriptedModel,
+    Text,
+    Usage,
+)
 from tests.fleet.fleet_bench import repository
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from codex_acp.testing import ModelRequest
 
 LIMIT_SECONDS: Final = 3600.0
 

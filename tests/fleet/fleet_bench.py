@@ -32,15 +32,6 @@ def notes(store: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for path in files for line in path.read_text().splitlines()]
 
 
-def runs(pid: int) -> bool:
-    """Whether a process is there and has not ended; one that nobody has waited for has."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return status.rsplit(")", 1)[1].split()[0] != "Z"
-
-
 def task(name: str, place: Path, agent: AgentSpec | None = None, **told: Any) -> Task:
     """A task that works in ``place``, a directory, unless it has a repository."""
     names = set(Task.__dataclass_fields__)

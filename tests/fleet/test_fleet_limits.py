@@ -13,7 +13,8 @@ from codex_acp.errors import ErrorReply
 from codex_acp.fleet import Outcome
 from codex_acp.fleet.failures import reason_of
 from codex_acp.fleet.time_limit import TimeLimit
-from tests.fleet.fleet_bench import WAIT, fleet_of, notes, outcomes, repository, runs, spec, task
+from tests.fleet.fleet_bench import WAIT, fleet_of, notes, outcomes, repository, spec, task
+from tests.support.processes import lives
 
 
 async def test_a_task_that_hangs_is_ended_at_its_limit_with_what_it_did(tmp_path: Path) -> None:
@@ -33,7 +34,7 @@ async def test_a_task_that_hangs_is_ended_at_its_limit_with_what_it_did(tmp_path
     assert b"+++ b/b" in outcome.changes
     assert b'"type": "prompt"' in outcome.transcript
     assert found["b"].ok
-    assert not any(runs(note["pid"]) for note in notes(store))
+    assert not any(lives(note["pid"]) for note in notes(store))
 
 
 async def test_a_question_that_waits_does_not_use_up_the_time() -> None:
@@ -89,7 +90,7 @@ async def test_a_budget_stops_the_fleet_and_what_runs(
     assert {"hangs", "uses", "later2"} <= set(running.left)
     assert running.stopped is not None
     assert "for all tasks" in running.stopped
-    assert not any(runs(note["pid"]) for note in notes(store))
+    assert not any(lives(note["pid"]) for note in notes(store))
 
 
 async def test_a_budget_counts_all_attempts_and_tasks(tmp_path: Path) -> None:

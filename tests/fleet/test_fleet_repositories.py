@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
+import signal
 import time
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from codex_acp.errors import MisuseError
 from codex_acp.fleet import CheckoutError
 from codex_acp.fleet.changes import Baseline, changes_since, directory_baseline
 from codex_acp.fleet.checkout import Checkouts, _digest
-from codex_acp.fleet.git_commands import GitFailed
+from codex_acp.fleet.git_commands import SHOWN, GitFailed
 from codex_acp.fleet.git_commands import git as safe_git
 from codex_acp.fleet.jobs import Job
 from tests.fleet.fleet_bench import (
@@ -25,10 +27,10 @@ from tests.fleet.fleet_bench import (
     git,
     outcomes,
     repository,
-    runs,
     spec,
     task,
 )
+from tests.support.processes import lives
 
 pytestmark = pytest.mark.attack("repository")
 
@@ -298,6 +300,13 @@ async def test_a_patch_that_is_too_long_is_said_and_not_kept(
     assert "not kept" in note
 
 
+@pytest.mark.attack("repository")
+def test_no_half_of_a_secret_stands_in_a_complaint_of_git() -> None:
+    for behind in range(SHOWN - 60, SHOWN):
+        said = f"unable to access https://user:hunter2secret@127.0.0.1/x\n{'remote: no' * 300}"
+        assert "secret" not in str(GitFailed("fetch", 1, said[: 55 + behind]))
+
+
 async def test_a_git_that_hangs_is_ended(tmp_path: Path) -> None:
     with pytest.raises(GitFailed, match="longer than"):
         await safe_git("x", before=("-c", "alias.x=!sleep 600"), seconds=0.2, cwd=tmp_path)
@@ -312,7 +321,24 @@ async def test_a_cancelled_git_leaves_no_process(tmp_path: Path) -> None:
         await asyncio.sleep(0.01)
     running.cancel()
     await asyncio.wait({running})
-    assert not runs(int(pid.read_text()))
+    assert not lives(int(pid.read_text()))
+
+
+@pytest.mark.attack("repository")
+async def test_a_cancelled_git_does_not_wait_for_what_left_it_with_its_pipes(
+    tmp_path: Path,
+) -> None:
+    pid = tmp_path / "pid"
+    alias = f"alias.x=!setsid sh -c 'echo $$ > {pid}; exec sleep 600' & sleep 600"
+    running = asyncio.ensure_future(safe_git("x", before=("-c", alias), cwd=tmp_path))
+    while not pid.exists() or not pid.read_text().strip():  # noqa: ASYNC110 - of a process
+        await asyncio.sleep(0.01)
+    running.cancel()
+    try:
+        await asyncio.wait({running}, timeout=60)
+        assert running.cancelled()
+    finally:
+        os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
 async def test_a_git_that_is_cancelled_while_it_starts_leaves_no_process(tmp_path: Path) -> None:
@@ -327,7 +353,9 @@ async def test_a_git_that_is_cancelled_while_it_starts_leaves_no_process(tmp_pat
     running.cancel()
     await asyncio.wait({running}, timeout=30)
     assert running.cancelled()
-    assert not runs(int(pid.read_text()))
+    with anyio.fail_after(30):
+        while lives(int(pid.read_text())):  # noqa: ASYNC110 - killed, the kernel needs a moment
+            await anyio.sleep(0.01)
 
 
 async def test_the_checks_hold_in_the_worker_too(tmp_path: Path) -> None:

@@ -26,17 +26,8 @@ from codex_acp.fleet import (
 )
 from codex_acp.fleet.journal import read_history
 from codex_acp.fleet.out_directory import OutDirectory
-from tests.fleet.fleet_bench import (
-    WAIT,
-    fleet_of,
-    git,
-    notes,
-    outcomes,
-    repository,
-    runs,
-    spec,
-    task,
-)  # fmt: skip
+from tests.fleet.fleet_bench import WAIT, fleet_of, git, notes, outcomes, repository, spec, task
+from tests.support.processes import lives
 
 
 def prompts_of(store: Path) -> list[str]:
@@ -227,9 +218,9 @@ def test_a_killed_driver_costs_only_what_was_running(tmp_path: Path) -> None:
             time.sleep(0.02)
         driver.send_signal(signal.SIGKILL)
     pids = {note["pid"] for note in notes(store)}
-    while any(map(runs, pids)) and time.monotonic() < end:
+    while any(map(lives, pids)) and time.monotonic() < end:
         time.sleep(0.02)
-    assert not any(map(runs, pids))
+    assert not any(map(lives, pids))
     agent = spec(FLEET_AGENT_STORE=str(store))
     tasks = [task(f"t{n}", tmp_path, agent, sleep=0.2 if n < 2 else 600) for n in range(2)]
     found = asyncio.run(outcomes(fleet_of(out, resume=True), *tasks))

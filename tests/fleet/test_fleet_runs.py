@@ -21,10 +21,10 @@ from tests.fleet.fleet_bench import (
     notes,
     outcomes,
     repository,
-    runs,
     spec,
     task,
 )
+from tests.support.processes import lives
 
 
 async def test_each_task_has_its_outcome_with_what_it_said_used_and_changed(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ async def test_leaving_early_leaves_no_agent(tmp_path: Path) -> None:
         async with run:
             while len(notes(store)) < 2:  # noqa: ASYNC110 - another process writes them
                 await asyncio.sleep(0.02)
-    assert not runs(notes(store)[0]["pid"])
+    assert not lives(notes(store)[0]["pid"])
     assert (run.left, run.stopped) == (("a",), "the program left the fleet")
 
 

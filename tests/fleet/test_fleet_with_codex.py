@@ -24,8 +24,6 @@ from codex_acp.testing import (
 )
 from tests.fleet.fleet_bench import fleet_of, git, outcomes, repository
 
-pytestmark = pytest.mark.e2e
-
 
 def codex(home: CodexHome) -> AgentSpec:
     return AgentSpec.codex(env=home.env, inherit_env=False, shared=True)
@@ -112,9 +110,7 @@ async def test_a_checkout_brings_no_trusted_configuration(tmp_path: Path) -> Non
         CodexHome(model.base_url, sandbox_mode="workspace-write", config=trusted) as home,
     ):
         before = home.config_file.read_text()
-        tasks = [
-            Task(id="a", prompt="Hello.", repository=str(source), agent=codex(home)),
-        ]
+        tasks = [Task(id="a", prompt="Hello.", repository=str(source), agent=codex(home))]
         found = await outcomes(fleet_of(tmp_path / "out"), *tasks)
         assert home.config_file.read_text() == before
     assert found["a"].ok, found["a"].message

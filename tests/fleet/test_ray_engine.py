@@ -27,10 +27,10 @@ from tests.fleet.fleet_bench import (
     notes,
     outcomes,
     repository,
-    runs,
     spec,
     task,
 )  # fmt: skip
+from tests.support.processes import lives
 
 pytestmark = [
     pytest.mark.ray,
@@ -133,9 +133,9 @@ async def test_a_killed_worker_costs_only_what_it_ran_and_that_goes_on(
     assert begun
     assert all(outcome.attempts[1].resumed for outcome in begun)
     end = time.monotonic() + WAIT
-    while any(runs(note["pid"]) for note in notes(store)) and time.monotonic() < end:  # noqa: ASYNC110
+    while any(lives(note["pid"]) for note in notes(store)) and time.monotonic() < end:  # noqa: ASYNC110
         await asyncio.sleep(0.05)
-    assert not any(runs(note["pid"]) for note in notes(store))
+    assert not any(lives(note["pid"]) for note in notes(store))
 
 
 async def test_a_budget_stops_what_runs_on_the_nodes(cluster: Any, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ async def test_a_budget_stops_what_runs_on_the_nodes(cluster: Any, tmp_path: Pat
     fleet = fleet_of(tmp_path / "out", engine=engine(cluster, tmp_path), max_tokens=100)
     assert await outcomes(fleet, *tasks) == {}
     assert notes(store)
-    assert not any(runs(note["pid"]) for note in notes(store))
+    assert not any(lives(note["pid"]) for note in notes(store))
 
 
 async def test_a_cluster_that_is_not_there_is_an_error(tmp_path: Path) -> None:

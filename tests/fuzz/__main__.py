@@ -12,15 +12,13 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.fuzz import library_rounds, rounds
 from tests.fuzz.adapter_process import FuzzFailure
 from tests.fuzz.rounds import Round
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 KINDS: Final[dict[str, Callable[[int, Round], None]]] = {
     "client": rounds.client_round,

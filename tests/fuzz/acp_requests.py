@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from random import Random
+from random import Random
+from typing import Any
 
 Json = dict[str, Any]
 
@@ -29,17 +27,8 @@ def _requests(random: Random, session: str, cwd: str) -> list[tuple[str, Json]]:
     }
     remote = {"type": "http", "name": "h", "url": "http://127.0.0.1:9/", "headers": []}
     words = (
-        "say",
-        "ask",
-        "patch",
-        "form",
-        "wait",
-        "/status",
-        "/nope",
-        "$skill",
-        "@file",
-        "/compact",
-    )
+        "say", "ask", "patch", "form", "wait", "/status", "/nope", "$skill", "@file", "/compact",
+    )  # fmt: skip
     blocks: list[Json] = [
         {"type": "text", "text": random.choice(words)},
         {"type": "resource_link", "uri": "file:///etc/hostname", "name": "n"},

@@ -6,15 +6,13 @@ import json
 import queue
 import subprocess
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NoReturn
+from typing import IO, Any, NoReturn
 
 from tests.e2e.spawned_adapter import SpawnedAdapter
 from tests.fuzz.answer_book import AnswerBook
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 WAIT = 90.0
 """Seconds for whatever has to come; on a quiet machine it takes milliseconds."""

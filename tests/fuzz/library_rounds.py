@@ -11,9 +11,10 @@ import logging
 import os
 import sys
 import tempfile
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codex_acp.codex import CodexClient, LaunchOptions
 from codex_acp.errors import CodexAcpError
@@ -21,11 +22,7 @@ from codex_acp.runtime import AgentRuntime, AgentSpec, FileAccess, TerminalAcces
 from tests.e2e.spawned_adapter import MARKER, marked_processes
 from tests.fuzz.adapter_process import FuzzFailure
 from tests.fuzz.fuzzed_codex import ROOT, FuzzedCodex
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
-
-    from tests.fuzz.rounds import Round
+from tests.fuzz.rounds import Round
 
 TURNS = 20
 

@@ -6,12 +6,10 @@ Standard library only; everything follows from the random generator that is give
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from random import Random
+from random import Random
+from typing import Any, Final
 
 Json = Any
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codex_acp.testing import CodexHome, ScriptedModel, Text
 from tests.fuzz.acp_requests import notification, request, some_answer
 from tests.fuzz.adapter_process import AdapterProcess, FuzzFailure
 from tests.fuzz.fuzzed_codex import FuzzedCodex
 from tests.fuzz.mutations import damaged, mutated, odd_value, to_line
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Json = dict[str, Any]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +15,6 @@ from tests.fuzz.adapter_process import AdapterProcess, FuzzFailure
 from tests.fuzz.answer_book import AnswerBook
 from tests.fuzz.mutations import damaged, mutated, to_line
 from tests.fuzz.rounds import Round
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MESSAGE = {"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": {"cwd": "/", "a": [1]}}
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.mapping.agent.handshake import codex_client_info
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
 
 
 @pytest.mark.parametrize("name", ["zed", "Code-Editor_2.1/beta", "a" * 64])

@@ -90,7 +90,7 @@ def test_skills_are_named_with_a_dollar_sign_each_once() -> None:
 
 
 def test_all_commands_are_offered_ours_first_and_no_name_twice() -> None:
-    prompts = [UserPrompt("fix", "Fix it", "what", "Fix $1")]
+    prompts = [UserPrompt(name, "Fix it", "what", "Fix $1") for name in ("fix", "fix all")]
     skills = [skill("lint"), skill("off", enabled=False), skill("review"), skill("lint")]
 
     commands = available_commands(prompts, skills).commands

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from codex_acp.errors import RpcError
+from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.mapping.config.changes import applied, difference, meets
 from codex_acp.mapping.config.choices import checked_mode, checked_value, choice_patch
-from codex_acp.mapping.config.options import mode_of, options_of
+from codex_acp.mapping.config.options import ConfigView, mode_of, options_of
 from codex_acp.mapping.config.values import Catalogue, settings_of_thread
 from tests.support.config_samples import READ_ONLY, started, view_of
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.config.options import ConfigView
 
 FULL: JsonValue = {"type": "dangerFullAccess"}
 

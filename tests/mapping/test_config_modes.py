@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.mapping.config.modes import (
     configured_access,
     current_mode,
@@ -23,9 +24,6 @@ from codex_acp.mapping.config.values import (
     settings_of_update,
 )
 from tests.support.config_samples import CATALOGUE, READ_ONLY, started, updated
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
 
 WORKSPACE: dict[str, JsonValue] = {
     "type": "workspaceWrite",

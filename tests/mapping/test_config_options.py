@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_acp.mapping.config.options import mode_state, options_of, written
+from codex_acp.mapping.config.options import ConfigView, mode_state, options_of, written
 from codex_acp.mapping.config.values import (
     Catalogue,
     Choice,
@@ -18,9 +18,6 @@ from codex_acp.mapping.config.values import (
 )
 from tests.support.acp_schema import problems_of_message
 from tests.support.config_samples import CATALOGUE, OWN_PROFILE, PROFILES, started, view_of
-
-if TYPE_CHECKING:
-    from codex_acp.mapping.config.options import ConfigView
 
 CATEGORIES = {"mode", "model", "model_config", "thought_level"}
 

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 
@@ -16,13 +14,9 @@ from codex_acp.codex._generated.methods import SERVER_NOTIFICATIONS
 from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.step import Ignored
 from tests.codex.server_request_samples import assert_fits
+from tests.support.golden import UPDATE, assert_golden
 from tests.support.notification_samples import SAMPLES, Sample
 from tests.support.updates import ALL, NONE, ROWS, V2, Json, step
-
-GOLDEN = Path(__file__).parents[1] / "golden" / "events.md"
-
-UPDATE = "CODEX_ACP_UPDATE_GOLDEN"
-"""Environment variable: rewrite the golden file instead of comparing with it."""
 
 OF_TOOL_CALLS = {
     "item/commandExecution/outputDelta",
@@ -73,10 +67,7 @@ def rendered() -> str:
 
 
 def test_the_golden_events_are_what_the_code_does() -> None:
-    if os.environ.get(UPDATE) == "1":
-        GOLDEN.write_text(rendered(), encoding="utf-8")
-
-    assert GOLDEN.read_text("utf-8") == rendered()
+    assert_golden("events.md", rendered())
 
 
 def test_every_notification_that_is_shown_has_a_sample() -> None:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.mapping.session.gateway import gateway_of, through
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
 
 GATEWAY = gateway_of("https://gateway.example/v1", {})
 

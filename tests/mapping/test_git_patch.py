@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -14,12 +15,29 @@ HUNK = "@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
 
 
 def applied(root: Path, diff: FileDiff) -> None:
-    """Have git apply the patch below ``root``, in which absolute paths begin."""
+    """Have git apply the patch below ``root``, in which absolute paths begin: as git writes it."""
     patch = git_patch(diff)
     assert patch is not None
+    sides = iter("ab")
+    head, _, rest = patch.partition("\n")
+    head = re.sub(r'(?<= )("?)/', lambda found: f"{found[1]}{next(sides)}/", head)
+    rest = re.sub(r'^(---|\+\+\+) ("?)/(?!dev/null)', _as_git, rest, flags=re.M)
+    patch = f"{head}\n" + re.sub(r"^(rename \w+) /", r"\1 ", rest, flags=re.M)
     command = ["git", "apply", "--whitespace=nowarn", "-"]
     done = subprocess.run(command, cwd=root, input=patch.encode(), capture_output=True, check=False)
     assert done.returncode == 0, (done.stderr, patch)
+
+
+def _as_git(found: re.Match[str]) -> str:
+    return f"{found[1]} {found[2]}{'a' if found[1] == '---' else 'b'}/"
+
+
+def test_its_paths_are_absolute_and_have_no_prefix() -> None:
+    moved = git_patch(FileDiff("/w/b.py", "move", patch=HUNK, moved_from="/w/a.py"))
+    assert moved == (
+        "diff --git /w/a.py /w/b.py\nrename from /w/a.py\nrename to /w/b.py\n"
+        f"--- /w/a.py\n+++ /w/b.py\n{HUNK}"
+    )
 
 
 def written(root: Path, name: str, text: str) -> Path:

@@ -62,9 +62,7 @@ def test_a_command_stands_whole_in_title_and_raw_input() -> None:
 
 
 @pytest.mark.parametrize("script", ["cat <<E\nhi\nE", f"echo {RLO}x", "echo " + "y" * 5_000])
-def test_a_command_that_the_title_cannot_hold_as_it_is_stands_above_its_output(
-    script: str,
-) -> None:
+def test_a_command_that_the_title_cannot_hold_as_it_is_stands_above_its_output(script: str) -> None:
     call = shown(command(script))
     first = blocks(call)[0]["text"]
     assert first == f"```sh\n{script.replace(RLO, '⟦U+202E⟧')}\n```"

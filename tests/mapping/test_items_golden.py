@@ -6,23 +6,17 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 from typing import get_args
 
 from codex_acp.acp.capabilities import ClientFeatures
-from codex_acp.mapping.calls.tool_items import ToolItem
+from codex_acp.mapping.calls.open_calls import ToolItem
 from codex_acp.mapping.state import SessionState
 from codex_acp.wire.model import UnknownVariant
 from tests.codex.server_request_samples import assert_fits
+from tests.support.golden import UPDATE, assert_golden
 from tests.support.tool_call_samples import FILES, SAMPLES, ItemSample
 from tests.support.tool_calls import ZED, Json, complete, item_of, replayed, start
 from tests.support.updates import NONE, V2
-
-GOLDEN = Path(__file__).parents[1] / "golden" / "items.md"
-
-UPDATE = "CODEX_ACP_UPDATE_GOLDEN"
-"""Environment variable: rewrite the golden file instead of comparing with it."""
 
 
 def updates_of(sample: ItemSample, client: ClientFeatures) -> list[Json]:
@@ -57,10 +51,7 @@ def rendered() -> str:
 
 
 def test_the_golden_items_are_what_the_code_does() -> None:
-    if os.environ.get(UPDATE) == "1":
-        GOLDEN.write_text(rendered(), encoding="utf-8")
-
-    assert GOLDEN.read_text("utf-8") == rendered()
+    assert_golden("items.md", rendered())
 
 
 def test_every_type_of_item_that_is_a_tool_call_has_a_sample() -> None:

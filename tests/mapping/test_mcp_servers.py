@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, cast
+
 import pytest
 
 from codex_acp.acp.types import (
@@ -9,13 +12,15 @@ from codex_acp.acp.types import (
     EnvVariable,
     HttpHeader,
     HttpMcpServer,
+    McpServer,
     SseMcpServer,
     StdioMcpServer,
 )
 from codex_acp.errors import RpcError
 from codex_acp.mapping.agent.capabilities import AGENT_CAPABILITIES
-from codex_acp.mapping.session.mcp_servers import server_config, server_secrets
-from codex_acp.wire.codec import decode
+from codex_acp.mapping.session import mcp_servers
+from codex_acp.mapping.session.mcp_servers import server_secrets
+from codex_acp.wire.codec import decode, plain
 
 STDIO = StdioMcpServer(
     name="notes", command="/bin/notes", args=["-v"], env=[EnvVariable(name="A", value="1")]
@@ -24,6 +29,10 @@ HTTP = HttpMcpServer(
     name="web", url="https://mcp.example", headers=[HttpHeader(name="X-Key", value="k")]
 )
 SSE = SseMcpServer(name="old", url="https://mcp.example/sse", headers=[])
+
+
+def server_config(servers: Sequence[McpServer]) -> dict[str, dict[str, object]]:
+    return mcp_servers.server_config(cast("list[dict[str, Any]]", plain(servers)))
 
 
 def test_a_stdio_server_has_command_arguments_and_environment() -> None:
@@ -43,7 +52,7 @@ def test_no_servers_are_no_configuration() -> None:
 
 
 def test_an_sse_server_is_refused_by_its_place() -> None:
-    with pytest.raises(RpcError, match=r"mcpServers\.1: .*SSE") as refused:
+    with pytest.raises(RpcError, match=r"mcpServers\.1: .*'sse'") as refused:
         server_config([STDIO, SSE])
 
     assert refused.value.code == -32602
@@ -67,7 +76,7 @@ def test_the_transports_that_are_advertised_are_those_that_are_mapped() -> None:
 def test_a_name_that_codex_would_refuse_is_spelled_otherwise() -> None:
     names = ["My Notes", "My_Notes", "a.b/c@1:x-y", "\N{WHITE SMILING FACE}", ""]
     servers = [StdioMcpServer(name=name, command="/run", args=[], env=[]) for name in names]
-    assert list(server_config(servers)) == ["My_Notes", "My_Notes_2", "a.b/c@1:x-y", "_", "server"]
+    assert list(server_config(servers)) == ["My_Notes", "My_Notes_2", "a_b/c@1:x-y", "_", "server"]
 
 
 def test_what_a_server_was_given_that_may_be_a_secret_is_known() -> None:

@@ -25,8 +25,7 @@ from codex_acp.mapping.streamed_text import MAX_PIECES
 
 def delta(state: SessionState, text: str, item: str = "m1") -> SessionEvents:
     return agent_message_delta(
-        state,
-        AgentMessageDeltaNotification(delta=text, item_id=item, thread_id="t", turn_id="u"),
+        state, AgentMessageDeltaNotification(delta=text, item_id=item, thread_id="t", turn_id="u")
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from codex_acp.mapping.messages.lines import MAX_REMEMBERED, said
-from codex_acp.mapping.state import SessionState
+from codex_acp.mapping.messages.lines import said
+from codex_acp.mapping.state import MAX_SAID, SessionState
 from tests.support import updates
 from tests.support.notification_samples import SAMPLES, Sample
 from tests.support.updates import ALL, NONE, Json, step, wired
@@ -84,12 +84,12 @@ def test_a_warning_is_said_once_a_session() -> None:
 
 def test_what_is_remembered_is_bounded_and_the_oldest_is_forgotten() -> None:
     state = SessionState()
-    for number in range(MAX_REMEMBERED + 1):
+    for number in range(MAX_SAID + 1):
         warned(state, f"warning {number}")
 
-    assert len(state.said) == MAX_REMEMBERED
+    assert len(state.said) == MAX_SAID
     assert warned(state, "warning 0") != []
-    assert warned(state, f"warning {MAX_REMEMBERED}") == []
+    assert warned(state, f"warning {MAX_SAID}") == []
 
 
 def test_a_reroute_is_said_once_a_turn() -> None:

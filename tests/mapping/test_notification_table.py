@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -17,21 +15,13 @@ from codex_acp.errors import CodexAcpError
 from codex_acp.mapping.notifications import NOTIFICATION_HANDLERS, PIECES
 from codex_acp.mapping.state import SessionState
 from codex_acp.mapping.step import Ignored
-from codex_acp.mapping.unwanted import (
-    UNWANTED_FAMILIES,
-    UNWANTED_NOTIFICATIONS,
-    why_unwanted,
-)
+from codex_acp.mapping.unwanted import UNWANTED_FAMILIES, UNWANTED_NOTIFICATIONS, why_unwanted
 from codex_acp.wire.registry import require_rows
+from tests.support.golden import UPDATE, assert_golden
 from tests.support.notification_samples import ITEM
 from tests.support.tool_call_samples import command
 from tests.support.tool_calls import start
 from tests.support.updates import ALL
-
-GOLDEN = Path(__file__).parents[1] / "golden" / "notifications.md"
-
-UPDATE = "CODEX_ACP_UPDATE_GOLDEN"
-"""Environment variable: rewrite the golden file instead of comparing with it."""
 
 ROWS = cast("Mapping[str, Any]", NOTIFICATION_HANDLERS)
 
@@ -58,11 +48,7 @@ def rendered() -> str:
 
 
 def test_the_golden_table_is_what_the_code_does() -> None:
-    if os.environ.get(UPDATE) == "1":
-        GOLDEN.parent.mkdir(exist_ok=True)
-        GOLDEN.write_text(rendered(), encoding="utf-8")
-
-    assert GOLDEN.read_text("utf-8") == rendered()
+    assert_golden("notifications.md", rendered())
 
 
 def test_every_method_of_the_schema_has_one_row() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 
 from codex_acp.acp._generated.v1.methods import MODELS
 from codex_acp.adapter.agent import CodexAgent
+from codex_acp.adapter.agent_v1 import AgentInV1
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.codex.connection.launch import LaunchOptions
 from codex_acp.errors import InvalidPayload
+from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.mapping.agent.handshake import codex_client_info, is_simple
 from codex_acp.mapping.session.setup import simple_thread_params, started_thread
 from codex_acp.wire.codec import encode
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -70,9 +69,9 @@ def _agent() -> tuple[CodexAgent, _Introduced]:
 async def test_initialize_is_answered_as_the_typed_way_answers_it(params: Any) -> None:
     quick, quick_codex = _agent()
     typed, typed_codex = _agent()
-    run = quick.quick()["initialize"](params)
+    run = AgentInV1(quick, quick).quick()["initialize"](params)
     assert run is not None
-    handler = typed.requests()["initialize"]
+    handler = AgentInV1(typed, typed).requests()["initialize"]
     assert handler is not None
     request = MODELS.decode("InitializeRequest", params, "initialize")
     assert await run() == encode(await handler(request))

@@ -132,10 +132,7 @@ def test_a_review_that_never_ends_ends_with_its_turn() -> None:
             },
             "connect to `https://example.com:443`",
         ),
-        (
-            {"type": "mcpToolCall", "server": "notes", "toolName": "write"},
-            "call notes: write",
-        ),
+        ({"type": "mcpToolCall", "server": "notes", "toolName": "write"}, "call notes: write"),
         (
             {"type": "mcpToolCall", "server": "notes", "toolName": "w", "toolTitle": "Write"},
             "call notes: Write",

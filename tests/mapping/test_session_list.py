@@ -45,7 +45,7 @@ def test_the_title_is_the_name_else_the_first_line_that_was_said(
 ) -> None:
     info = session_info({**THREAD, **fields}, None)
     assert info is not None
-    assert info.title == title
+    assert info.get("title") == title
 
 
 @pytest.mark.parametrize("thread", [None, [], {}, {"id": "t"}, {"id": 5, "cwd": "/w"}])

@@ -67,10 +67,3 @@ def test_configured_names_are_read_from_whatever_codex_answers(
     answer: Any, names: set[str]
 ) -> None:
     assert configured_servers(answer) == names
-
-
-def test_a_name_with_a_dot_is_no_path_and_the_tables_are_given_whole() -> None:
-    servers = {**SERVERS, "my.notes": {"command": "/run"}}
-    params = thread_params("/w", [], servers, stored=False)
-    assert params["config"] == {"mcp_servers": servers}
-    assert given_servers(params) == servers.keys()

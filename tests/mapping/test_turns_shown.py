@@ -16,6 +16,7 @@ def test_the_end_of_the_turn_forgets_its_items_and_keeps_what_was_said() -> None
     step(state, "turn/completed", {"threadId": "thread", "turn": turn})
     kept = SessionState(
         ALL,
+        proposed_plan=state.proposed_plan,  # it may be asked about behind the turn
         said=state.said,
         goal=state.goal,
         total_usage=state.total_usage,

@@ -14,19 +14,11 @@ from codex_acp.mapping.unwanted import (
 )
 
 USED_BY_THE_ADAPTER = {
-    "account/login/completed",
-    "account/updated",
-    "mcpServer/oauthLogin/completed",
-    "mcpServer/startupStatus/updated",
-    "serverRequest/resolved",
-    "skills/changed",
-    "thread/closed",
-    "thread/name/updated",
-    "thread/settings/updated",
-    "thread/started",
-    "thread/status/changed",
+    "account/login/completed", "account/updated", "mcpServer/oauthLogin/completed",
+    "mcpServer/startupStatus/updated", "serverRequest/resolved", "skills/changed", "thread/closed",
+    "thread/name/updated", "thread/settings/updated", "thread/started", "thread/status/changed",
     "turn/started",
-}
+}  # fmt: skip
 """Some of these show nothing by themselves."""
 
 

@@ -29,14 +29,16 @@ TEXT = {"type": "text", "text": "Go."}
 
 
 def test_a_prompt_of_the_client_is_not_sent_back_to_it() -> None:
-    state = SessionState(own_messages={"mine"})
+    state = SessionState()
+    state.own_messages["mine"] = None
 
     assert user_message(state, item(TEXT), live=True) == ()
     assert user_message(state, item(TEXT, client_id="mine"), live=True) == ()
 
 
 def test_a_message_of_another_client_is_shown_once_although_it_starts_and_completes() -> None:
-    state = SessionState(own_messages={"mine"})
+    state = SessionState()
+    state.own_messages["mine"] = None
     message = item(TEXT, client_id="elsewhere")
 
     assert len(user_message(state, message, live=True)) == 1
@@ -65,17 +67,10 @@ def test_a_replayed_message_is_shown_whoever_wrote_it() -> None:
             {"type": "image", "url": "https://example.com/a.png"},
             {"type": "resource_link", "name": "image", "uri": "https://example.com/a.png"},
         ),
-        (
-            {"type": "image", "fileId": "file-1"},
-            {"type": "text", "text": "[image file-1]"},
-        ),
+        ({"type": "image", "fileId": "file-1"}, {"type": "text", "text": "[image file-1]"}),
         (
             {"type": "localImage", "path": "/project/a b#1.png"},
-            {
-                "type": "resource_link",
-                "name": "a b#1.png",
-                "uri": "file:///project/a%20b%231.png",
-            },
+            {"type": "resource_link", "name": "a b#1.png", "uri": "file:///project/a%20b%231.png"},
         ),
         (
             {"type": "audio", "url": "data:audio/wav;base64,UklGRg=="},
@@ -93,10 +88,7 @@ def test_a_replayed_message_is_shown_whoever_wrote_it() -> None:
             {"type": "mention", "name": "notes", "path": "app://notes"},
             {"type": "resource_link", "name": "notes", "uri": "app://notes"},
         ),
-        (
-            {"type": "hologram", "depth": 3},
-            {"type": "text", "text": "[hologram]"},
-        ),
+        ({"type": "hologram", "depth": 3}, {"type": "text", "text": "[hologram]"}),
     ],
 )
 def test_every_part_of_a_message_becomes_a_block_that_a_client_knows(

@@ -16,11 +16,7 @@ from codex_acp import _pydantic
 from codex_acp.wire import lazy
 from codex_acp.wire.schemas import definitions
 
-TREES = (
-    "codex_acp.codex._generated",
-    "codex_acp.acp._generated.v1",
-    "codex_acp.acp._generated.v2",
-)
+TREES = ("codex_acp.codex._generated", "codex_acp.acp._generated.v1", "codex_acp.acp._generated.v2")
 MODULES = [
     (tree, module)
     for tree in TREES

@@ -5,10 +5,14 @@ An ``assert_type`` that does not hold is an error, and so is an ignored error th
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import assert_never, assert_type
 
+import anyio
+
+from codex_acp import codex
 from codex_acp.acp._generated.v1.models import SessionUpdate, TextContentBlock
-from codex_acp.codex import types
+from codex_acp.codex import sync, types
 from codex_acp.codex._generated import models
 from codex_acp.wire.model import UnknownVariant
 
@@ -66,3 +70,19 @@ def events_are_made_of_their_params(params: types.WarningNotification) -> None:
     assert_type(event.params, types.WarningNotification)
     types.WarningEvent(3)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
     event.params = params  # type: ignore[misc] # pyright: ignore[reportAttributeAccessIssue]
+
+
+async def an_answer_is_of_the_type_that_was_asked_for(
+    thread: codex.Thread, waiting: sync.Thread
+) -> None:
+    assert_type(await thread.run("a"), codex.RunResult[None])
+    assert_type(await thread.run("a", output_type=Louder), codex.RunResult[Louder])
+    assert_type(thread.turn("a", model="b"), codex.Turn[None])
+    assert_type(thread.turn("a", output_type=Louder), codex.Turn[Louder])
+    assert_type(waiting.run("a", silent_after=1), codex.RunResult[None])
+    assert_type(waiting.run("a", output_type=Louder).output, Louder)
+    assert_type(waiting.turn("a"), sync.Turn[None])
+    assert_type(waiting.turn("a", output_type=Louder), sync.Turn[Louder])
+    async with anyio.create_task_group() as group:
+        group.start_soon(thread.run, "a")
+    ThreadPoolExecutor().submit(waiting.run, "a")

@@ -7,17 +7,15 @@ import json
 import re
 import subprocess
 import threading
-from typing import TYPE_CHECKING, Any, Final, Self
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, Self
 
 import anyio
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from tests.e2e.adapter_bench import COMMAND
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 Json = dict[str, Any]
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import anyio
 
@@ -17,10 +19,6 @@ from codex_acp.transcript.log import Transcript
 from tests.fuzz.fuzzed_codex import FuzzedCodex
 from tests.network.http_client import HttpClient
 from tests.network.listening_adapter import TOKEN, WAIT, JsonClient
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
 
 ALICE = "alices-token-of-these-tests"
 BOB = "bobs-token-of-these-tests"

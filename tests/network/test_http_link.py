@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 
 from codex_acp.adapter.network.http_link import HIGH_WATER_BYTES, WAITING_BYTES, AcceptedHttpLink
+from codex_acp.adapter.network.outgoing_stream import OutgoingStream
 from codex_acp.errors import ConnectionClosed, TransportError
 from codex_acp.jsonrpc.message import Request, Response
 from codex_acp.transport.streamable_http import KEEP_ALIVE, as_event
 from tests.network.listening_adapter import WAIT
-
-if TYPE_CHECKING:
-    from codex_acp.adapter.network.outgoing_stream import OutgoingStream
 
 Json = dict[str, Any]
 

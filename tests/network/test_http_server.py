@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -12,10 +14,6 @@ from codex_acp.adapter.network.limits import Limits
 from tests.network.http_client import EVENTS, JSON, HttpClient
 from tests.network.listening_adapter import WAIT
 from tests.network.served import ALICE, BOB, Served, served, several_tokens, until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 Json = dict[str, Any]
 
@@ -184,9 +182,7 @@ async def test_a_session_goes_on_without_its_connection(server: Served) -> None:
     assert len([line for line in server.decisions() if '"accept"' in line]) == 1
 
 
-async def test_a_client_that_names_no_session_hears_of_it_on_its_connection(
-    server: Served,
-) -> None:
+async def test_a_client_that_names_no_session_hears_of_it_on_its_connection(server: Served) -> None:
     """The Python SDK's opens the stream of a session when it hears of it, and names none before."""
     async with server.over_http(ALICE) as client:
         session = await client.new_session(server.cwd)

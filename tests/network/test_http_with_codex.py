@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from codex_acp.testing import (
     CodexHome,
     Gate,
     ScriptedModel,
+    Step,
     Text,
     exec_command,
     request_user_input,
@@ -17,13 +19,6 @@ from codex_acp.testing import (
 from tests.network.http_client import HttpClient
 from tests.network.listening_adapter import TOKEN, ListeningAdapter
 from tests.network.served import until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from codex_acp.testing import Step
-
-pytestmark = pytest.mark.e2e
 
 Json = dict[str, Any]
 

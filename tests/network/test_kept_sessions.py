@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -15,14 +17,8 @@ from codex_acp.transcript import (
     ElicitationRequested,
 )
 from codex_acp.transcript.log import Transcript
-from tests.network.listening_adapter import WAIT
+from tests.network.listening_adapter import WAIT, JsonClient
 from tests.network.served import ALICE, BOB, Served, served, several_tokens, until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from tests.network.listening_adapter import JsonClient
 
 Json = dict[str, Any]
 

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from anyio import to_thread
 
-from codex_acp.testing import CodexHome, Gate, ScriptedModel, Text, exec_command
-from tests.network.listening_adapter import WAIT, ListeningAdapter
+from codex_acp.testing import CodexHome, Gate, ScriptedModel, Step, Text, exec_command
+from tests.network.listening_adapter import WAIT, JsonClient, ListeningAdapter
 from tests.network.served import until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from codex_acp.testing import Step
-    from tests.network.listening_adapter import JsonClient
-
-pytestmark = pytest.mark.e2e
 
 ASK = exec_command("touch made && echo hi", justification="May I?")
 

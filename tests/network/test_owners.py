@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, cast
+from pathlib import Path
+from typing import cast
 
 import pytest
 
 from codex_acp.adapter.network.limits import Limits
+from codex_acp.adapter.network.network_session import NetworkSession
 from codex_acp.adapter.network.owners import Owners
 from codex_acp.adapter.network.registry import Registry
 from codex_acp.adapter.network.tokens import Token, Tokens, no_token
 from codex_acp.errors import MisuseError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from codex_acp.adapter.network.network_session import NetworkSession
 
 TWO = Tokens(lambda: (Token("alice", b"a"), Token("bob", b"b")))
 

@@ -6,10 +6,11 @@ Each is a clear error on the client's side, and nothing of the session is lost b
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import anyio
 import pytest
@@ -25,10 +26,6 @@ from codex_acp.transport.event_stream import EventStream
 from tests.network.listening_adapter import TOKEN, WAIT
 from tests.network.served import Served, served, until
 from tests.network.test_remote_runtime import allow, is_end
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.parametrize("scheme", ["ws", "http"])
 
@@ -163,8 +160,9 @@ async def test_a_token_that_expires_ends_the_connection_and_loses_nothing(
     until_when = (datetime.now(UTC) + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     thinking = Thinking()
     tokens = f"me {TOKEN} {until_when}\n"
+    limits = replace(KEPT, initialize_seconds=2.0)  # the first look at the token is behind that
     async with (
-        served(tmp_path, scheme=scheme, limits=KEPT, tokens=tokens) as server,
+        served(tmp_path, scheme=scheme, limits=limits, tokens=tokens) as server,
         AgentRuntime(permissions=thinking) as runtime,
     ):
         session = await runtime.open(server.url, token=TOKEN, cwd=tmp_path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from anyio import to_thread
@@ -12,9 +12,6 @@ from anyio import to_thread
 from tests.e2e.adapter_bench import COMMAND
 from tests.network.listening_adapter import TOKEN, WAIT
 from tests.network.served import served
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 async def run(*arguments: str, token: str | None = None) -> subprocess.CompletedProcess[str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import anyio
 import pytest
 
 from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.conventions import acp_connection
-from codex_acp.acp.types import InitializeResponse
+from codex_acp.adapter.agent_v1 import AgentInV1
 from codex_acp.adapter.network.connection import NetworkConnection
 from codex_acp.adapter.network.limits import Limits
 from codex_acp.adapter.network.owners import Owners
@@ -20,17 +21,13 @@ from codex_acp.mapping.events.session_events import Notice, ToolCallAnnounced
 from codex_acp.transport.memory import memory_pair
 from tests.network.listening_adapter import WAIT
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
 pytestmark = pytest.mark.attack("network")
 
 
 class Agent:
-    """One that can be initialized."""
+    """One that can be introduced to."""
 
-    async def initialize(self, *_: object) -> InitializeResponse:
-        return InitializeResponse(protocol_version=1)
+    def introduce(self, *_: object) -> None: ...
 
 
 @asynccontextmanager
@@ -41,12 +38,12 @@ async def lagging(limits: Limits) -> AsyncIterator[tuple[NetworkConnection, list
     async with anyio.create_task_group() as tasks:
         registry = Registry(tasks.start_soon, Owners(no_token()), limits)
         ours = NetworkConnection(registry, Token("me", b""), cast("Any", Agent()))
-        side = AgentSide(
-            acp_connection(ours_link, name="client"), ours.requests(), ours.notifications()
-        )
+        v1 = AgentInV1(ours)
+        connection = acp_connection(ours_link, name="client")
+        side = AgentSide(connection, v1.requests(), v1.notifications())
         ours.join(side, out.append)
         async with side:
-            await ours.initialize(cast("Any", None))
+            ours.introduce({}, 1)
             ours.client.outflow.send("s", Notice("info", "x" * 2000))
             with anyio.fail_after(WAIT):
                 while not side.writing_paused:  # noqa: ASYNC110 - it is told to nobody

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from tests.e2e_contract.contract_bench import Scenes
 from tests.network.http_client import HttpClient
 from tests.network.listening_adapter import ListeningAdapter
 from tests.network.served import ALICE, BOB, several_tokens
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.e2e
 

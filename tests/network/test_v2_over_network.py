@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from codex_acp.adapter.network.limits import Limits
+from tests.network.listening_adapter import JsonClient
 from tests.network.served import ALICE, BOB, served, several_tokens
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.network.listening_adapter import JsonClient
 
 Json = dict[str, Any]
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from codex_acp.adapter.network.limits import Limits
+from codex_acp.adapter.sessions.session import Session
 from codex_acp.testing import CodexHome, ScriptedModel, Text, exec_command
 from tests.network.listening_adapter import ListeningAdapter
 from tests.network.served import served, until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.e2e
 
@@ -75,3 +75,27 @@ async def test_a_cancel_in_one_write_with_a_prompt_takes_it_back(
         else:
             assert outcome["error"]["code"] == -32800
         assert client.asked == []
+
+
+@pytest.mark.attack("network")
+async def test_a_session_whose_closing_is_given_up_counts_among_those_of_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopping = asyncio.Event()
+
+    async def never(_: Session) -> None:
+        stopping.set()
+        await asyncio.Event().wait()
+
+    async with served(tmp_path, limits=Limits(sessions=1)) as server, server.connect() as client:
+        session = await client.new_session(server.cwd)
+        with monkeypatch.context() as patched:
+            patched.setattr(Session, "stop", never)
+            closing = await client.start("session/close", {"sessionId": session})
+            await stopping.wait()
+            await client.send({"method": "$/cancel_request", "params": {"requestId": closing}})
+            assert (await client.outcome(closing))["error"]["code"] == -32800
+        error = await client.refused("session/new", {"cwd": str(server.cwd), "mcpServers": []})
+        assert "sessions" in error["message"]
+        ended = await client.outcome(await client.prompt(session))
+        assert ended["result"]["stopReason"] == "end_turn"

@@ -15,18 +15,15 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from codex_acp.testing import CodexHome, ModelResponse, ScriptedClient, ScriptedModel, Text
 from tests.cli.on_terminal import OnTerminal
 from tests.docs.pages import ROOT, blocks
 from tests.packaging.page_commands import CHOOSE_FIRST, NOT_RUN, QUESTION, WAYS, Way, command_lines
 from tests.packaging.scripted_login import Issuer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SECONDS = 600
 BIN = Path(sys.executable).parent

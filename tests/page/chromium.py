@@ -10,12 +10,9 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from websockets.sync.client import connect
-
-if TYPE_CHECKING:
-    from typing import Self
 
 WAIT_SECONDS = 120
 """Bound of every wait here; a busy machine takes ten times what a quiet one does."""

@@ -10,15 +10,15 @@ import asyncio
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from codex_acp.cli.main import main as command
-from codex_acp.runtime import AgentRuntime, AgentSpec
+from codex_acp.runtime import AgentRuntime, AgentSpec, Form, Permission
 from codex_acp.testing import (
     CodexHome,
     McpTool,
     ScriptedMcpServer,
     ScriptedModel,
+    Step,
     Text,
     apply_patch,
     exec_command,
@@ -28,10 +28,6 @@ from codex_acp.testing import (
     url_elicitation,
 )
 from tests.page.chromium import Chromium
-
-if TYPE_CHECKING:
-    from codex_acp.runtime import Form, Permission
-    from codex_acp.testing import Step
 
 SIZE = (1200, 780)
 

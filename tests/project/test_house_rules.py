@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -36,11 +35,12 @@ def _name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def _nodes() -> Iterator[tuple[str, ast.AST]]:
-    """Every node of our sources' syntax trees, with the name of its file."""
-    for path in SOURCES:
-        for node in ast.walk(_tree(path)):
-            yield _name(path), node
+@cache
+def _nodes() -> list[tuple[str, ast.AST]]:
+    """Every function and match of our sources' syntax trees, with the name of its file."""
+    wanted = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Match)
+    trees = [(_name(path), ast.walk(_tree(path))) for path in SOURCES]
+    return [(name, node) for name, nodes in trees for node in nodes if isinstance(node, wanted)]
 
 
 @cache

@@ -41,7 +41,7 @@ def _loaded(statement: str) -> set[str]:
     ],
 )
 def test_a_package_loads_no_model_no_pydantic_and_no_event_loop(statement: str) -> None:
-    heavy = {"pydantic", "pydantic_core", "anyio", "asyncio"}
+    heavy = {"pydantic", "pydantic_core", "anyio", "asyncio", "typing"}
     loaded = _loaded(statement)
     assert not heavy & loaded
     assert not [name for name in loaded if "._generated.models." in name]
@@ -87,20 +87,20 @@ def test_a_server_of_websockets_alone_loads_nothing_of_http() -> None:
 
 
 AT_EACH_ANSWER = """
-import os, runpy, sys
+import os, runpy, sys, threading
 real_write = os.write
 def write(fd, data):
     if b'"result"' in bytes(data):
         real_write(2, ("LOADED " + " ".join(sys.modules) + "\\n").encode())
     return real_write(fd, data)
 os.write = write
-from codex_acp.adapter.load_ahead import LoadAhead
-LoadAhead.start_within = lambda *_: None
+start = threading.Thread.start
+threading.Thread.start = lambda thread: thread.name == "load ahead" or start(thread)
 sys.argv[0] = "codex-acp-sdk"
 runpy.run_module("codex_acp", run_name="__main__")
 """
 """Tells what is loaded at the moment when an answer is written, by whoever answers: the thread that
-loads ahead meanwhile does not start."""
+loads ahead, if no session is open in time, does not start."""
 
 
 def test_the_first_answers_wait_for_no_model(tmp_path: Path) -> None:
@@ -133,6 +133,7 @@ def test_the_first_answers_wait_for_no_model(tmp_path: Path) -> None:
     for modules in told:
         assert "codex_acp.codex.connection.app_server_connection" in modules
         assert [name for name in modules if _is_heavy(name)] == []
+        assert not {"ssl", "_ssl"} & set(modules), "the loop of one client opens no TLS"
 
 
 def _is_heavy(name: str) -> bool:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import inspect
+import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
+from threading import Barrier
+from types import FunctionType
+from typing import Any
 
 import pytest
 
@@ -76,11 +85,77 @@ def test_it_has_slots_a_repr_and_matches() -> None:
 def test_what_is_frozen_cannot_be_changed_and_can_be_hashed() -> None:
     frozen = Frozen(2)
     assert {frozen: 1}[Frozen(2)] == 1
-    with pytest.raises(AttributeError, match="frozen"):
+    with pytest.raises(dataclasses.FrozenInstanceError, match="frozen"):
         frozen.count = 3  # type: ignore[misc]
     with pytest.raises(AttributeError, match="frozen"):
         del frozen.count
     assert Frozen() != frozen
+
+
+def test_the_functions_of_dataclasses_take_it_for_one() -> None:
+    assert [each.name for each in dataclasses.fields(Plain("a"))] == ["name", "size", "parts"]
+    assert dataclasses.asdict(Frozen(2)) == {"count": 2}
+    assert dataclasses.replace(Named(second=2), first=3) == Named(first=3, second=2)
+
+
+def test_a_dataclass_may_be_made_of_it() -> None:
+    @dataclasses.dataclass
+    class More(Plain):
+        colour: str = "red"
+
+    assert More("a", colour="blue") == More("a", 3, [], "blue")
+    with pytest.raises(TypeError, match="non-frozen dataclass from a frozen one"):
+        dataclasses.dataclass(type("Changing", (Frozen,), {}))
+
+
+def test_several_threads_may_look_at_it_first() -> None:
+    usual, together = sys.getswitchinterval(), Barrier(4)
+
+    def factory(made: type[Any]) -> object:
+        together.wait()
+        return dataclasses.fields(made)[0].default_factory
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(together.parties) as threads:
+            for _ in range(20):
+
+                @record
+                class Seen:
+                    parts: list[str] = field(default_factory=list)
+
+                assert list(threads.map(factory, [Seen] * together.parties)) == [list] * 4
+                assert dataclasses.fields(Seen)[0].default_factory is list
+    finally:
+        sys.setswitchinterval(usual)
+
+
+def test_it_can_be_copied_and_pickled() -> None:
+    for value in (Plain("a", parts=["b"]), Frozen(2)):
+        assert (
+            copy.copy(value) == copy.deepcopy(value) == pickle.loads(pickle.dumps(value)) == value
+        )
+
+
+def test_what_makes_an_object_is_compiled_for_the_first_and_can_be_looked_at_before() -> None:
+    @record
+    class Unused:
+        size: int = 3
+
+    assert type(vars(Unused)["__init__"]) is not FunctionType
+    assert str(inspect.signature(Unused)) == "(size: 'int' = 3) -> None"
+    assert type(vars(Unused)["__init__"]) is FunctionType
+    assert Unused(4).size == 4
+
+
+def test_it_can_be_compared_by_identity() -> None:
+    @record(eq=False)
+    class Thing:
+        size: int = 3
+
+    one, other = Thing(), Thing()
+    assert one != other
+    assert {one, other} == {other, one}
 
 
 def test_fields_may_have_to_be_named() -> None:
@@ -92,5 +167,7 @@ def test_fields_may_have_to_be_named() -> None:
 
 def test_a_copy_may_differ() -> None:
     assert replace(Named(second=2), first=3) == Named(first=3, second=2)
+    if sys.version_info >= (3, 13):
+        assert copy.replace(Named(second=2), first=3) == Named(first=3, second=2)
     with pytest.raises(TypeError, match="third"):
         replace(Named(second=2), third=3)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from jsonschema import Draft202012Validator
 
-from codex_acp.acp._generated.v1.models import ElicitationSchema
+from codex_acp.acp.form_answers import Form
 from codex_acp.codex._generated.models import ToolRequestUserInputParams
 from codex_acp.wire.codec import decode, encode
 
@@ -20,7 +20,7 @@ _ON_THE_WIRE: Final = Draft202012Validator(
 )
 
 
-def written(schema: ElicitationSchema) -> dict[str, Any]:
+def written(schema: Form) -> dict[str, Any]:
     """The form as it is written, checked against ACP's schema."""
     value: dict[str, Any] = json.loads(encode(schema))
     _ON_THE_WIRE.validate(value)

@@ -303,11 +303,7 @@ def test_3_4_the_first_option_that_rejects_is_the_plain_one() -> None:
         (command(), [], "this same command"),
         (file_change(), [file_item()], "changes to these files"),
         (permissions(), [], "these permissions, until the session ends"),
-        (
-            command(networkApprovalContext={"host": "h", "protocol": "http"}),
-            [],
-            "connections to h",
-        ),
+        (command(networkApprovalContext={"host": "h", "protocol": "http"}), [], "connections to h"),
     ],
 )
 def test_2_6_an_option_says_its_real_reach(

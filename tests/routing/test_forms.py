@@ -205,18 +205,12 @@ LOST: list[tuple[dict[str, Any], str]] = [
     ({"type": "string", "oneOf": []}, "nothing to choose"),
     ({"type": "array", "items": {"type": "string", "enum": []}}, "nothing to choose"),
     ({"type": "string", "enum": ["a", "a"], "enumNames": ["A", "B"]}, "two names"),
-    (
-        {"type": "string", "oneOf": [{"const": "a", "title": t} for t in ("Yes", "No")]},
-        "two names",
-    ),
+    ({"type": "string", "oneOf": [{"const": "a", "title": t} for t in ("Yes", "No")]}, "two names"),
     ({"type": "string", "minLength": 2, "maxLength": 1}, "no value"),
     ({"type": "number", "minimum": 2, "maximum": 1}, "no value"),
     ({"type": "integer", "minimum": 1.2, "maximum": 1.8}, "no value"),
     ({"type": "integer", "minimum": 1e300}, "no value"),
-    (
-        {"type": "array", "items": {"type": "string", "enum": ["a"]}, "minItems": 2},
-        "no value",
-    ),
+    ({"type": "array", "items": {"type": "string", "enum": ["a"]}, "minItems": 2}, "no value"),
     (
         {"type": "array", "items": {"type": "string", "enum": ["a", "b", "c"]}}
         | {"minItems": 2, "maxItems": 1},

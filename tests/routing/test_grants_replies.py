@@ -131,10 +131,7 @@ def test_permissions_of_an_unknown_kind_are_not_given() -> None:
 @pytest.mark.parametrize(
     ("approval", "expected"),
     [
-        (
-            approval_of(file_change(), file_item()),
-            {"changes": [change("/w/a")], "id": "item"},
-        ),
+        (approval_of(file_change(), file_item()), {"changes": [change("/w/a")], "id": "item"}),
         (
             approval_of(file_change(grantRoot="/w"), file_item()),
             {"changes": [change("/w/a")], "id": "item", "grantRoot": "/w"},

@@ -327,13 +327,12 @@ def test_a_closed_thread_is_forgotten_with_its_turn_and_its_parent() -> None:
     assert size_of(items) == 0
 
 
-def test_parents_are_bounded_and_the_oldest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_PARENTS", 3)
+def test_parents_are_bounded_and_the_oldest_goes_first() -> None:
     items = Items()
-    for n in range(5):
+    for n in range(module.MAX_PARENTS + 2):
         items.apply(thread_started(f"c{n}", parent="root"))
-    assert list(items._parents) == ["c2", "c3", "c4"]
-    assert items.root_of("c0") == "c0"
+    assert items.root_of("c1") == "c1"
+    assert items.root_of("c2") == items.root_of(f"c{module.MAX_PARENTS + 1}") == "root"
 
 
 def test_an_item_that_starts_after_its_turn_ended_is_not_held() -> None:

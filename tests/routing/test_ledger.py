@@ -7,14 +7,7 @@ from typing import Any
 import pytest
 
 from codex_acp.codex.approvals.running_items import Items
-from codex_acp.routing.ledger import (
-    Answer,
-    Failed,
-    Key,
-    Ledger,
-    OutcomeCancelled,
-    Selected,
-)
+from codex_acp.routing.ledger import Answer, Failed, Key, Ledger, OutcomeCancelled, Selected
 from tests.support.ledger_world import KEY, Bench, independent_routes, opened, said
 from tests.support.routing_samples import (
     change,
@@ -185,12 +178,7 @@ def test_3_3_an_unknown_key_settles_nothing() -> None:
 NEGATIVE: list[tuple[Any, dict[str, Any], Any, Any]] = [
     (command(), {}, {"decision": "decline"}, {"decision": "cancel"}),
     (file_change(), {}, {"decision": "decline"}, {"decision": "cancel"}),
-    (
-        permissions(),
-        {},
-        {"permissions": {}, "scope": "turn"},
-        {"permissions": {}, "scope": "turn"},
-    ),
+    (permissions(), {}, {"permissions": {}, "scope": "turn"}, {"permissions": {}, "scope": "turn"}),
     (tool_approval(), mcp_item(), {"action": "decline"}, {"action": "cancel"}),
     (
         questions({"id": "mcp_tool_call_approval", "options": options("Allow")}),
@@ -286,12 +274,7 @@ def test_3_3_a_lost_connection_settles_its_own_generation_without_a_reply() -> N
     (route,) = independent_routes(1)
     later = opened(bench.ledger, Key(2, "int", 0), route)
     (got,) = bench.ledger.codex_lost(1)
-    assert (got.entry, got.reply, got.withdraw, got.by) == (
-        bench.entry,
-        None,
-        True,
-        "disconnected",
-    )
+    assert (got.entry, got.reply, got.withdraw, got.by) == (bench.entry, None, True, "disconnected")
     assert got.outcome == "cancelled"
     assert bench.ledger.pending == (later,)
 

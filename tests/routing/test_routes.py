@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from functools import cache
 from pathlib import Path
@@ -34,6 +33,7 @@ from codex_acp.routing.route import Approval, Decline, Elicitation
 from codex_acp.routing.table import SERVER_REQUEST_ROUTES, route
 from codex_acp.wire.codec import encode
 from tests.codex.server_request_samples import assert_fits
+from tests.support.golden import UPDATE, assert_golden
 from tests.support.routing_samples import (
     ALL_FEATURES,
     NO_FEATURES,
@@ -58,8 +58,6 @@ from tests.support.schema_values import ValueMaker
 from tests.support.updates import wire
 
 ROOT = Path(__file__).resolve().parents[2]
-GOLDEN = ROOT / "tests" / "golden" / "routes.md"
-UPDATE = "CODEX_ACP_UPDATE_GOLDEN"
 URL: dict[str, Any] = {"mode": "url", "url": "https://example.com/", "elicitationId": "e"}
 
 
@@ -296,11 +294,7 @@ def test_1_1_the_routes_are_those_of_the_golden_file() -> None:
     head = "# What becomes of each server request of Codex\n\n"
     head += f"Made by `{UPDATE}=1 pytest tests/routing/test_routes.py`, from routing one sample\n"
     head += "of each case; `codex-acp-sdk routes` prints the same table.\n\n"
-    text = head + as_markdown(catalogue())
-    if os.environ.get(UPDATE):
-        GOLDEN.parent.mkdir(exist_ok=True)
-        GOLDEN.write_text(text, encoding="utf-8")
-    assert GOLDEN.read_text(encoding="utf-8") == text, f"set {UPDATE}=1 to write it anew"
+    assert_golden("routes.md", head + as_markdown(catalogue()))
 
 
 def test_a_markdown_cell_holds_no_bar_and_no_line_end_of_others() -> None:

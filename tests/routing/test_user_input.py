@@ -90,7 +90,7 @@ def test_the_words_of_the_model_are_made_visible() -> None:
 def test_the_field_for_other_words_never_collides_with_a_question() -> None:
     names = ["c", "c_other", "c_other_", "c_other__other"]
     form = form_of(*(question(name, "x", isOther=True) for name in names))
-    fields = list(form.schema.properties)
+    fields = list(form.schema["properties"])
     assert len(fields) == len(set(fields)) == 8
     assert {place.id: place.choice for place in form.questions} == {name: name for name in names}
     content: dict[str, object] = {place.text or "": place.id for place in form.questions}
@@ -165,7 +165,7 @@ def test_2_5_answers_that_do_not_fit_are_not_passed_on(
 
 def test_no_options_in_the_list_is_a_question_for_free_words() -> None:
     form = form_of(question("a", options=[], isOther=True))
-    assert list(form.schema.properties) == ["a"]
+    assert list(form.schema["properties"]) == ["a"]
     assert answers(form, {"a": "words"}) == {"a": ["words"]}
 
 

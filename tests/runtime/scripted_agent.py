@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codex_acp.acp import AgentSide, acp_connection
 from codex_acp.acp.types import (
@@ -31,6 +31,7 @@ from codex_acp.acp.types import (
     ResumeSessionResponse,
     SessionCapabilities,
     SessionNotification,
+    SessionUpdate,
     SetSessionConfigOptionRequest,
     SetSessionConfigOptionResponse,
     SetSessionModeRequest,
@@ -40,9 +41,6 @@ from codex_acp.acp.types import (
 from codex_acp.runtime import AgentSpec
 from codex_acp.transport.memory import MemoryLink, memory_pair
 from tests.acp.tables import agent_notifications, agent_requests
-
-if TYPE_CHECKING:
-    from codex_acp.acp.types import SessionUpdate
 
 
 def chunk(text: str, message_id: str | None = None) -> AgentMessageChunkSessionUpdate:

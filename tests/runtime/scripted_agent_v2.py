@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from codex_acp.acp import AgentSide, acp_connection, v2
 from codex_acp.runtime import AgentSpec
 from codex_acp.transport.memory import MemoryLink, memory_pair
 from tests.acp.tables_v2 import ME, agent_notifications, agent_requests
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 Json = dict[str, Any]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import pytest
@@ -11,11 +11,8 @@ import pytest
 from codex_acp.acp import types, v2
 from codex_acp.acp.types import TextContentBlock
 from codex_acp.errors import CodexAcpError, TransportError
-from codex_acp.runtime import AgentRuntime, kind_of
+from codex_acp.runtime import AgentRuntime, Update, kind_of
 from tests.runtime.scripted_agent_v2 import ScriptedAgentV2
-
-if TYPE_CHECKING:
-    from codex_acp.runtime import Update
 
 Json = dict[str, Any]
 WAIT = 20.0
@@ -194,6 +191,24 @@ async def test_idle_from_before_is_not_the_end_of_the_prompt() -> None:
         with anyio.fail_after(WAIT):
             result = await session.run("Go.")
     assert (result.stop_reason, result.text) == ("end_turn", "done")
+
+
+async def test_a_state_that_is_not_known_is_not_idle() -> None:
+    agent = ScriptedAgentV2()
+
+    def early(message_id: str) -> None:
+        agent.state("idle", stopReason="refusal")
+        agent.echo(message_id)
+        agent.state("_thinking_it_over")
+
+    async def work(_message_id: str) -> None:
+        await anyio.wait_all_tasks_blocked()
+        agent.state("idle", stopReason="end_turn")
+
+    agent.early, agent.on_prompt = early, work
+    async with AgentRuntime() as runtime, runtime.open(agent.spec()) as session:
+        with anyio.fail_after(WAIT):
+            assert (await session.run("Go.")).stop_reason == "end_turn"
 
 
 async def test_an_end_before_the_answer_counts() -> None:

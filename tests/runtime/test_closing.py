@@ -7,8 +7,8 @@ import logging
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
 import pytest
@@ -18,19 +18,16 @@ from codex_acp.runtime import (
     AgentRuntime,
     AgentSpec,
     FileAccess,
+    Form,
+    Permission,
     TerminalAccess,
     answers,
+    given_up,
     prompt,
-    session,
 )
 from codex_acp.runtime.file_threads import FileThreads
 from tests.runtime.test_confined_files import FileAgent
-from tests.runtime.test_runtime_processes import lives
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from codex_acp.runtime import Form, Permission
+from tests.support.processes import lives
 
 logger = logging.getLogger(__name__)
 
@@ -39,8 +36,8 @@ AGENT = Path(__file__).with_name("hostile_agent.py")
 CLOSE_SECONDS = 40.0
 """Promised are the two bounds below and two seconds: what remains is for a busy machine."""
 
-BOUNDS = {session: "CLOSE_SECONDS", prompt: "CANCEL_SECONDS"}
-"""For ``session/close``, and for a shared agent's prompt; five and ten seconds, here one."""
+BOUNDS = {given_up: "CLOSE_SECONDS", prompt: "CANCEL_SECONDS"}
+"""For ``session/close``, and for a shared agent's prompt; five and ten seconds, here a third."""
 
 WAIT = 60.0
 
@@ -65,7 +62,7 @@ async def test_an_agent_that_does_what_it_can_against_it_is_closed(
     tmp_path: Path, behaviours: tuple[str, ...], shared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module, bound in BOUNDS.items():
-        monkeypatch.setattr(module, bound, 1.0)
+        monkeypatch.setattr(module, bound, 0.3)
     with (tmp_path / "hole").open("wb") as hole:
         hole.truncate(8 << 40)
     command = [sys.executable, "-I", str(AGENT), *behaviours]
@@ -80,7 +77,7 @@ async def test_an_agent_that_does_what_it_can_against_it_is_closed(
         opened = await runtime.open(spec, cwd=tmp_path)
         running = opened.prompt("Go.")
         if behaviours:
-            await asyncio.sleep(0.5)  # it is at its worst soon, and no event tells when
+            await asyncio.sleep(0.3)  # it is at its worst soon, and no event tells when
         pid = opened._process.pid
         assert pid is not None
         began = time.monotonic()

@@ -166,17 +166,9 @@ def outside(root: Path, how: str) -> str:
 
 
 WAYS = [
-    "plain",
-    "dots",
-    "dots below",
-    "prefix",
-    "link",
-    "relative link",
-    "link to link",
-    "directory link",
-    "directory link to root",
-    "process",
-]
+    "plain", "dots", "dots below", "prefix", "link", "relative link", "link to link",
+    "directory link", "directory link to root", "process",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("how", WAYS)

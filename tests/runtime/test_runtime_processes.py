@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from codex_acp.runtime import (
     RestartLimit,
 )
 from tests.runtime.scripted_agent import ScriptedAgent
+from tests.support.processes import lives
 
 WAIT = 60.0
 RAW_AGENT = Path(__file__).with_name("raw_agent.py")
@@ -38,18 +38,6 @@ RAW_AGENT = Path(__file__).with_name("raw_agent.py")
 def raw(*behaviours: str, **options: Any) -> AgentSpec:
     command = [sys.executable, "-I", str(RAW_AGENT), *behaviours]
     return AgentSpec(command, "raw agent", **options)
-
-
-def lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    try:
-        with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123
-            return stat.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 async def test_a_process_is_each_sessions_own_unless_it_is_shared() -> None:
@@ -98,6 +86,29 @@ async def test_who_gives_up_waiting_for_a_shared_start_takes_it_from_nobody() ->
                 await first
             go.set()
             assert await second == "s1"
+    assert agent.starts == 1
+
+
+async def test_a_shared_start_that_everybody_gave_up_serves_the_next_who_asks() -> None:
+    agent = ScriptedAgent()
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def slowly() -> None:
+        begun.set()
+        await go.wait()
+
+    agent.on(initialize=slowly)
+    spec = agent.spec(shared=True)
+    async with AgentRuntime() as runtime:
+        asked = asyncio.create_task(runtime.describe(spec))
+        with anyio.fail_after(WAIT):
+            await begun.wait()
+            asked.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+            go.set()
+            await asyncio.gather(*runtime._starts)
+            await runtime.describe(spec)
     assert agent.starts == 1
 
 
@@ -276,9 +287,7 @@ async def test_a_flood_on_stderr_holds_nothing_up_and_its_end_is_kept() -> None:
         assert tail.endswith("the last line")
 
 
-async def test_an_agent_that_answers_twice_is_heard_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_an_agent_that_answers_twice_is_heard_once(caplog: pytest.LogCaptureFixture) -> None:
     async with AgentRuntime() as runtime, runtime.open(raw("answers twice")) as session:
         with anyio.fail_after(WAIT), caplog.at_level(logging.WARNING):
             for _ in range(3):

@@ -16,6 +16,7 @@ from codex_acp.runtime import AgentRuntime, TerminalAccess
 from codex_acp.runtime.terminal_process import OutputTail
 from codex_acp.runtime.terminals import Terminals
 from tests.runtime.scripted_agent import ScriptedAgent
+from tests.support.processes import lives
 
 WAIT = 60.0
 
@@ -36,15 +37,6 @@ async def run(terminals: Terminals, request: CreateTerminalRequest) -> str:
     with anyio.fail_after(WAIT):
         await terminals.wait_for_exit(terminal_id)
     return terminal_id
-
-
-def lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    state = Path(f"/proc/{pid}/stat")
-    return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 async def test_a_command_runs_in_the_sessions_directory_and_its_output_is_kept(
@@ -161,9 +153,7 @@ async def yes(_request: CreateTerminalRequest) -> bool:
     ],
 )
 async def test_a_command_runs_only_if_it_is_approved(
-    tmp_path: Path,
-    approve: Callable[[CreateTerminalRequest], bool | Awaitable[bool]],
-    runs: bool,
+    tmp_path: Path, approve: Callable[[CreateTerminalRequest], bool | Awaitable[bool]], runs: bool
 ) -> None:
     terminals = Terminals(TerminalAccess(approve=approve), str(tmp_path))
     request = command("touch", "made")

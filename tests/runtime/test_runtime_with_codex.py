@@ -20,16 +20,7 @@ from codex_acp.runtime import (
     allow_kinds,
     kind_of,
 )
-from codex_acp.testing import (
-    CodexHome,
-    Gate,
-    ModelResponse,
-    ScriptedModel,
-    Text,
-    exec_command,
-)
-
-pytestmark = pytest.mark.e2e
+from codex_acp.testing import CodexHome, Gate, ModelResponse, ScriptedModel, Text, exec_command
 
 WAIT = 60.0
 
@@ -101,10 +92,7 @@ async def test_a_command_that_the_policy_permits_is_run(version: Version) -> Non
 
 @both_versions
 async def test_leaving_a_prompt_cancels_the_turn_and_the_next_one_works(version: Version) -> None:
-    script = [
-        ModelResponse(Text("I start."), Gate("never")),
-        ModelResponse(Text("Here again.")),
-    ]
+    script = [ModelResponse(Text("I start."), Gate("never")), ModelResponse(Text("Here again."))]
     async with opened(script, version) as (session, _):
         async with session.prompt("Go.") as prompt:
             async for update in prompt:

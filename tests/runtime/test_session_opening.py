@@ -89,10 +89,7 @@ async def test_an_earlier_session_is_loaded_else_resumed(
 
 async def test_an_agent_that_can_do_neither_gives_a_new_session_and_the_reason() -> None:
     agent = ScriptedAgent()
-    async with (
-        AgentRuntime() as runtime,
-        runtime.open(agent.spec(), session_id="old") as session,
-    ):
+    async with AgentRuntime() as runtime, runtime.open(agent.spec(), session_id="old") as session:
         assert session.opened.how == "new"
         assert session.opened.reason is not None
         assert "does not offer session/load or session/resume" in session.opened.reason
@@ -108,10 +105,7 @@ async def test_a_way_back_that_fails_gives_a_new_session_and_the_reason(how: str
         raise RpcError(-32002, "no such session")
 
     agent.on(load=gone, resume=gone)
-    async with (
-        AgentRuntime() as runtime,
-        runtime.open(agent.spec(), session_id="old") as session,
-    ):
+    async with AgentRuntime() as runtime, runtime.open(agent.spec(), session_id="old") as session:
         assert session.opened.how == "new"
         assert session.opened.reason == f"session/{how} failed: no such session (-32002)"
         assert session.session_id == "s1"
@@ -163,10 +157,7 @@ async def test_replayed_history_is_kept_apart_from_live_updates() -> None:
         return LoadSessionResponse()
 
     agent.on(load=load)
-    async with (
-        AgentRuntime() as runtime,
-        runtime.open(agent.spec(), session_id="old") as session,
-    ):
+    async with AgentRuntime() as runtime, runtime.open(agent.spec(), session_id="old") as session:
         live: list[Update] = []
         news = asyncio.Event()
         session.listen(live.append)
@@ -302,10 +293,7 @@ async def test_with_an_auth_method_the_runtime_logs_in_once() -> None:
         return AuthenticateResponse()
 
     agent.on(new=new, authenticate=authenticate)
-    async with (
-        AgentRuntime() as runtime,
-        runtime.open(agent.spec(auth_method="key")) as session,
-    ):
+    async with AgentRuntime() as runtime, runtime.open(agent.spec(auth_method="key")) as session:
         assert session.session_id == "s1"
     assert logins == ["key"]
 

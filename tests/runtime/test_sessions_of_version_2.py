@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import pytest
@@ -10,12 +10,9 @@ import pytest
 from codex_acp.acp import types, v2
 from codex_acp.acp.types import ContentToolCallContent, TextContentBlock, UnknownVariant
 from codex_acp.errors import ErrorReply
-from codex_acp.runtime import AgentRuntime, AgentStartError, kind_of
+from codex_acp.runtime import AgentRuntime, AgentStartError, Form, Permission, kind_of
 from tests.runtime.scripted_agent import ScriptedAgent
 from tests.runtime.scripted_agent_v2 import ScriptedAgentV2
-
-if TYPE_CHECKING:
-    from codex_acp.runtime import Form, Permission
 
 Json = dict[str, Any]
 WAIT = 20.0
@@ -101,10 +98,7 @@ async def test_why_it_is_asked_stands_behind_what_was_shown(kind: str) -> None:
 @pytest.mark.parametrize("choice", ["e", None, "x"])
 async def test_an_option_of_an_unknown_kind_is_never_chosen(choice: str | None) -> None:
     agent = ScriptedAgentV2()
-    async with (
-        AgentRuntime(permissions=lambda _: choice) as runtime,
-        runtime.open(agent.spec()),
-    ):
+    async with AgentRuntime(permissions=lambda _: choice) as runtime, runtime.open(agent.spec()):
         with anyio.fail_after(WAIT):
             outcome = await asked(agent, SUBJECTS["command"])
     assert outcome == {"outcome": "selected", "optionId": "n"}

@@ -1,4 +1,4 @@
-"""What stands for Codex when a transcript is played: says what the player gives it, answers calls.
+"""Stands for Codex when a conversation is played: says what the player gives it, answers calls.
 
 The answers are those that were recorded, else those of every scripted app-server.
 """
@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from typing import TYPE_CHECKING
 
+from codex_acp.errors import TransportError
 from codex_acp.testing.app_server_defaults import default_result
-from codex_acp.transport.memory import memory_pair
-
-if TYPE_CHECKING:
-    from codex_acp.errors import TransportError
-    from codex_acp.transport.memory import MemoryLink
-    from tests.sent_to_clients.transcript import Json
+from codex_acp.transport.memory import MemoryLink, memory_pair
+from tests.sent_to_clients.conversation import Json
 
 
 class PlayedCodex:
@@ -51,7 +47,7 @@ class PlayedCodex:
         result = default_result(method, params, f"turn-{max(self._turns, 1)}")
         if result is not None:
             return {"result": result}
-        return {"error": {"code": -32601, "message": f"{method} is not in this transcript"}}
+        return {"error": {"code": -32601, "message": f"{method} is not in this conversation"}}
 
     # What the link calls.
 

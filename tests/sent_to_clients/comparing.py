@@ -15,14 +15,12 @@ Not compared, because only one of the two can know it:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from codex_acp.acp.capabilities import ClientFeatures, client_features
 from codex_acp.acp.types import ClientCapabilities
+from tests.sent_to_clients.conversation import Json
 from tests.support.tool_calls import Folded
-
-if TYPE_CHECKING:
-    from tests.sent_to_clients.transcript import Json
 
 _TYPED: Final = re.compile(r"\n?\[typed\] [^\n]*\n")
 

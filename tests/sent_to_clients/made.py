@@ -1,20 +1,16 @@
-"""Transcripts of what the scripted model cannot provoke: made by hand, to fit Codex's schema.
+"""Conversations of what the scripted model cannot provoke: made by hand, to fit Codex's schema.
 
 Values are those that a reader of the golden pages can tell apart; the rest is what is required.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable
+from typing import Any, Final
 
-from tests.sent_to_clients.transcript import Transcript, stored
+from tests.sent_to_clients.conversation import Conversation, Json, stored
 from tests.support.notification_samples import SAMPLES as NOTIFICATIONS
 from tests.support.tool_call_samples import SAMPLES as ITEMS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tests.sent_to_clients.transcript import Json
 
 _SOURCE: Final = "Made by hand to fit the schema of Codex: the scripted model cannot provoke it"
 _PLACE: Final = {"threadId": "thread-1", "turnId": "turn-1"}
@@ -42,7 +38,7 @@ def _of_item(method: str, item: str, **more: Any) -> Json:
     return _says(f"item/{method}", {**_PLACE, "itemId": item, **more})
 
 
-def _made(name: str, about: str, *steps: Json, **more: Any) -> Transcript:
+def _made(name: str, about: str, *steps: Json, **more: Any) -> Conversation:
     """``steps`` within one turn."""
     whole = [
         {"client": {"prompt": "Go."}},
@@ -50,11 +46,11 @@ def _made(name: str, about: str, *steps: Json, **more: Any) -> Transcript:
         *steps,
         _says("turn/completed", _turn("completed")),
     ]
-    return Transcript(name, about, _SOURCE, steps=whole, history=stored(whole), **more)
+    return Conversation(name, about, _SOURCE, steps=whole, history=stored(whole), **more)
 
 
 def _placed(params: Json) -> Json:
-    """A sample, in the thread and the turn of these transcripts."""
+    """A sample, in the thread and the turn of these conversations."""
     given = {key: value for key, value in _PLACE.items() if key in params}
     return {**params, **given}
 
@@ -142,17 +138,11 @@ def _raw_reasoning() -> Iterable[Json]:
 
 
 _NEWS: Final = (
-    "model/rerouted",
-    "model/verification",
-    "model/safetyBuffering/updated",
-    "modelProvider/authRecoveryStarted",
-    "modelProvider/authRecoveryCompleted",
-    "autoApprovalReview/strictReviewRequired",
-    "deprecationNotice",
-    "configWarning",
-    "guardianWarning",
-    "account/rateLimits/updated",
-)
+    "model/rerouted", "model/verification", "model/safetyBuffering/updated",
+    "modelProvider/authRecoveryStarted", "modelProvider/authRecoveryCompleted",
+    "autoApprovalReview/strictReviewRequired", "deprecationNotice", "configWarning",
+    "guardianWarning", "account/rateLimits/updated",
+)  # fmt: skip
 
 MADE: Final = (
     _made("made-news", "News of the model, the provider and the account.", *_samples(*_NEWS)),

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from tests.sent_to_clients.transcript import Json
+from tests.sent_to_clients.conversation import Json
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _HEX: Final = re.compile(r"\b[0-9a-f]{32}\b")

@@ -1,7 +1,7 @@
-"""Plays a transcript through the whole adapter, offline: what it sends to the client and to Codex.
+"""Plays a conversation through the whole adapter, offline: what clients and Codex are sent.
 
 No binary, and nothing depends on how fast the machine is: the adapter's clock stands still but for
-the transcript's own waits, and its ids are counted.
+the conversation's own waits, and its ids are counted.
 """
 
 from __future__ import annotations
@@ -14,15 +14,13 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 from codex_acp.mapping.session.sub_agents import named_by
 from tests.sent_to_clients.codex import PlayedCodex
+from tests.sent_to_clients.conversation import Conversation, Json
 from tests.sent_to_clients.stage import MAIN, Stage
-
-if TYPE_CHECKING:
-    from tests.sent_to_clients.transcript import Json, Transcript
 
 _ROUNDS: Final = 40
 """Of the event loop, after which the adapter has done what a message makes it do: it takes ten."""
@@ -35,7 +33,7 @@ _SHOWN_CALLS: Final = (
     "thread/goal/",
     "thread/background",
 )
-"""Calls of Codex that a transcript is about; the adapter makes others, too."""
+"""Calls of Codex that a conversation is about; the adapter makes others, too."""
 
 
 class Line(NamedTuple):
@@ -80,7 +78,6 @@ def _still(clock: _Clock) -> Iterator[None]:
     with (
         patch("codex_acp.adapter.sessions.session.monotonic", clock),
         patch("codex_acp.adapter.sessions.shown_thread.monotonic", clock),
-        patch("codex_acp.adapter.sessions.due_timer.monotonic", clock),
         patch(
             "codex_acp.adapter.prompts.prompts.uuid4",
             lambda: SimpleNamespace(hex=f"message-{next(messages)}"),
@@ -99,7 +96,7 @@ def _still(clock: _Clock) -> Iterator[None]:
 
 
 async def play(
-    transcript: Transcript,
+    conversation: Conversation,
     cwd: Path,
     capabilities: Json | None = None,
     *,
@@ -114,35 +111,35 @@ async def play(
 
     Raises AssertionError if a prompt is not answered, or the tap on the adapter found something.
     """
-    client = transcript.capabilities if capabilities is None else capabilities
+    client = conversation.capabilities if capabilities is None else capabilities
     with _still(clock := _Clock()):
-        player = _Player(transcript, cwd, clock, files=files)
+        player = _Player(conversation, cwd, clock, files=files)
         played = Played(await player.run(client, version))
-        if transcript.history:
-            played.loaded = await _load(transcript, cwd, client, version)
+        if conversation.history:
+            played.loaded = await _load(conversation, cwd, client, version)
     text = json.dumps([played.live, played.loaded], ensure_ascii=False).replace(str(cwd), "$CWD")
     text = text.replace(str(cwd).removeprefix("/"), "$CWD")  # git's names of moved files
     live, loaded = json.loads(text)
     return Played([Line(*line) for line in live], loaded)
 
 
-async def _load(transcript: Transcript, cwd: Path, client: Json, version: int) -> list[Json]:
+async def _load(conversation: Conversation, cwd: Path, client: Json, version: int) -> list[Json]:
     codex = PlayedCodex()
-    history = _placed(transcript.history, cwd)
+    history = _placed(conversation.history, cwd)
     codex.will_answer("thread/items/list", {"data": history, "nextCursor": None})
-    for entries in _below(transcript):
+    for entries in _below(conversation):
         codex.will_answer("thread/items/list", {"data": entries, "nextCursor": None})
     async with Stage(codex.link, client, version) as stage:
         return await stage.load("thread-1", cwd)
 
 
-def _below(transcript: Transcript) -> list[list[Json]]:
+def _below(conversation: Conversation) -> list[list[Json]]:
     """The histories of the sub-agents that the session's own names, in that order."""
-    heard = [step["codex"] for step in transcript.steps if "codex" in step]
+    heard = [step["codex"] for step in conversation.steps if "codex" in step]
     ended = [each["params"] for each in heard if each.get("method") == "item/completed"]
     agents = [
         agent.thread_id
-        for entry in transcript.history
+        for entry in conversation.history
         for agent in named_by(MAIN, entry["item"])
         if agent.thread_id != MAIN
     ]
@@ -153,8 +150,8 @@ def _below(transcript: Transcript) -> list[list[Json]]:
 
 
 class _Player:
-    def __init__(self, transcript: Transcript, cwd: Path, clock: _Clock, *, files: bool) -> None:
-        self._steps = [step for step in transcript.steps if files or "files" not in step]
+    def __init__(self, said: Conversation, cwd: Path, clock: _Clock, *, files: bool) -> None:
+        self._steps = [step for step in said.steps if files or "files" not in step]
         self._cwd = cwd
         self._clock = clock
         self._codex = PlayedCodex()

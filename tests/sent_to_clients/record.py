@@ -1,4 +1,4 @@
-"""``python -m tests.sent_to_clients.record [NAME...]``: records the transcripts anew, all or some.
+"""``python -m tests.sent_to_clients.record [NAME...]``: records conversations anew, all or some.
 
 Needs the real Codex. What was recorded is in ``wire/``; the golden pages are made from that by
 ``CODEX_ACP_UPDATE_GOLDEN=1 pytest tests/sent_to_clients``.
@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import sys
 
+from tests.sent_to_clients.conversation import save
 from tests.sent_to_clients.recorder import record
 from tests.sent_to_clients.scenes_tools import SCENES as TOOLS
 from tests.sent_to_clients.scenes_turns import SCENES as TURNS
-from tests.sent_to_clients.transcript import save
 
 SCENES = (*TOOLS, *TURNS)
 

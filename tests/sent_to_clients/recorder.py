@@ -1,4 +1,4 @@
-"""Records a scene: the real Codex with a scripted model, through the adapter, as a transcript.
+"""Records a scene: the real Codex with a scripted model, through the adapter, as a conversation.
 
 Owns the order of what was said, and which of it belongs to the conversation.
 """
@@ -9,23 +9,19 @@ import json
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
 from codex_acp.testing import CodexHome, ScriptedMcpServer, ScriptedModel
 from tests.e2e_contract.codex_wire import CodexWire, TapLink
+from tests.sent_to_clients.conversation import Conversation, Json
 from tests.sent_to_clients.normalise import Names, normalised
+from tests.sent_to_clients.scene import Scene
 from tests.sent_to_clients.stage import Stage
-from tests.sent_to_clients.transcript import Transcript
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tests.sent_to_clients.scene import Scene
-    from tests.sent_to_clients.transcript import Json
 
 _ANSWERED_ALIKE: Final = frozenset({"turn/start", "turn/interrupt", "turn/steer"})
 """Calls that are answered in one way only, so that what was answered needs no recording."""
@@ -101,7 +97,7 @@ class _Wire:
             self.steps.append({"files": news})
 
 
-async def record(scene: Scene) -> Transcript:
+async def record(scene: Scene) -> Conversation:
     """Run a scene and return what was said."""
     with ExitStack() as stack:
         model = stack.enter_context(ScriptedModel(list(scene.script)))
@@ -119,7 +115,7 @@ async def record(scene: Scene) -> Transcript:
         history = await _history(session, home)
         names = Names(session, wire.messages)
         places = {str(home.workspace): "$CWD", str(home.root): "$ROOT"}
-        return Transcript(
+        return Conversation(
             scene.name,
             scene.about,
             f"Recorded from Codex {_version()}",
@@ -133,10 +129,7 @@ def _home(scene: Scene, stack: ExitStack) -> Mapping[str, Any]:
     if not scene.tools:
         return scene.home
     folder = stack.enter_context(tempfile.TemporaryDirectory())
-    return {
-        **scene.home,
-        "mcp_servers": {"notes": ScriptedMcpServer(folder, scene.tools).config},
-    }
+    return {**scene.home, "mcp_servers": {"notes": ScriptedMcpServer(folder, scene.tools).config}}
 
 
 async def _live(scene: Scene, wire: _Wire, home: CodexHome) -> str:

@@ -1,17 +1,14 @@
-"""A transcript that was played, as a page to be read in review."""
+"""A conversation that was played, as a page to be read in review."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
+from tests.sent_to_clients.conversation import Conversation, Json
+from tests.sent_to_clients.player import Line, Played
 from tests.sent_to_clients.stage import told_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.sent_to_clients.player import Line, Played
-    from tests.sent_to_clients.transcript import Json, Transcript
 
 _LEGEND: Final = """\
 `<` Codex says, `>` the client is sent, `2>` what one of ACP v2 is sent instead, `}` the client
@@ -21,15 +18,15 @@ _LOADED: Final = """\
 What `session/load` shows of it afterwards, from what Codex has stored:"""
 
 
-def rendered(transcript: Transcript, played: Played, in_v2: Played) -> str:
-    """The page: the live conversation, then what a load shows of it; in both versions of ACP."""
-    client = json.dumps(transcript.capabilities) if transcript.capabilities else "none"
+def rendered(conversation: Conversation, played: Played, in_v2: Played) -> str:
+    """The page: what was sent live, then what a load shows of it; in both versions of ACP."""
+    client = json.dumps(conversation.capabilities) if conversation.capabilities else "none"
     lines = [
-        f"# {transcript.name}",
+        f"# {conversation.name}",
         "",
-        transcript.about,
+        conversation.about,
         "",
-        f"{transcript.source}. Capabilities of the client: {client}.",
+        f"{conversation.source}. Capabilities of the client: {client}.",
         _LEGEND,
         "",
         "```",

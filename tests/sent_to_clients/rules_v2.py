@@ -1,15 +1,11 @@
-"""What holds of every conversation with a client of ACP v2, told of a transcript."""
+"""What holds of every conversation with a client of ACP v2."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from tests.sent_to_clients.conversation import Json
+from tests.sent_to_clients.player import Line
 from tests.sent_to_clients.stage import MAIN
 from tests.support.stream_rules_v2 import SessionRules
-
-if TYPE_CHECKING:
-    from tests.sent_to_clients.player import Line
-    from tests.sent_to_clients.transcript import Json
 
 
 def problems(lines: list[Line]) -> list[str]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-if TYPE_CHECKING:
-    from codex_acp.testing import McpTool, ModelResponse, Step
-    from tests.sent_to_clients.transcript import Json
+from codex_acp.testing import McpTool, ModelResponse, Step
+from tests.sent_to_clients.conversation import Json
 
 Action: TypeAlias = "Json"
-"""What the client does next: a step of a transcript, or ``{"until": predicate}``."""
+"""What the client does next: a step of a conversation, or ``{"until": predicate}``."""
 
 
 @dataclass(frozen=True)

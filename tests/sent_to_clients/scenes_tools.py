@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from codex_acp.testing import (
+    CodexHome,
     McpTool,
+    Step,
     Text,
     apply_patch,
     exec_command,
@@ -18,9 +20,6 @@ from codex_acp.testing import (
 )
 from tests.sent_to_clients.scene import Scene, until
 from tests.support.tool_call_samples import PNG
-
-if TYPE_CHECKING:
-    from codex_acp.testing import CodexHome, Step
 
 DONE: Final[list[Step]] = [Text("Done.")]
 GO: Final = {"prompt": "Go."}

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from codex_acp.testing import (
+    CodexHome,
     Disconnect,
     Fail,
     ModelResponse,
     Reasoning,
+    Step,
     Text,
     ToolCall,
     Usage,
@@ -19,9 +21,6 @@ from codex_acp.testing import (
 )
 from codex_acp.testing.model_steps import CustomToolCall
 from tests.sent_to_clients.scene import Scene
-
-if TYPE_CHECKING:
-    from codex_acp.testing import CodexHome, Step
 
 DONE: Final[list[Step]] = [Text("Done.")]
 GO: Final = {"prompt": "Go."}
@@ -112,18 +111,10 @@ _THREAD: Final = (
     Scene(
         "goal",
         "A goal that the person sets, and the model reaches.",
-        [
-            [ToolCall("update_goal", {"status": "complete"}, call_id="reach")],
-            DONE,
-        ],
+        [[ToolCall("update_goal", {"status": "complete"}, call_id="reach")], DONE],
         ({"prompt": "/goal Make the tests pass"}, {"prompt": "/goal clear"}),
     ),
-    Scene(
-        "title",
-        "The session gets a title.",
-        [DONE],
-        (GO, {"title": "My work"}),
-    ),
+    Scene("title", "The session gets a title.", [DONE], (GO, {"title": "My work"})),
 )
 
 _TROUBLE: Final = (
@@ -194,10 +185,7 @@ _AGENTS: Final = (
     Scene(
         "code-mode",
         "A model in code mode: its script runs a command that waits for input, and types it.",
-        [
-            [CustomToolCall("exec", _SCRIPT, call_id="x1")],
-            DONE,
-        ],
+        [[CustomToolCall("exec", _SCRIPT, call_id="x1")], DONE],
         home=CODE_MODE,
     ),
     Scene(

@@ -7,25 +7,22 @@ the tap that is on every adapter of these tests watches both.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self, cast
 
 import anyio
 
 from codex_acp.adapter.serve import serve_link
 from codex_acp.adapter.server.app_server import AppServer
 from codex_acp.codex.connection.launch import LaunchOptions
+from codex_acp.transport.child import ChildProcess
+from codex_acp.transport.link import Link
 from codex_acp.transport.memory import memory_pair
 from tests.acp.raw_peer import RawPeer
+from tests.sent_to_clients.conversation import Json
 from tests.support.adapter_tap import AdapterTap
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-    from types import TracebackType
-
-    from codex_acp.transport.child import ChildProcess
-    from codex_acp.transport.link import Link
-    from tests.sent_to_clients.transcript import Json
 
 WAIT = 60.0
 """Seconds; offline all comes within milliseconds, a real turn takes a few on a busy machine."""
@@ -151,7 +148,7 @@ class Stage:
         return [update for update in found if kind in (None, update["sessionUpdate"])]
 
     def act(self, session: str, action: Json) -> int | None:
-        """What a client does, as a step of a transcript has it; the id of a prompt."""
+        """What a client does, as a step of a conversation has it; the id of a prompt."""
         match action:
             case {"prompt": text}:
                 prompt = [{"type": "text", "text": text}]
@@ -183,7 +180,7 @@ class Stage:
 _UPDATE: Literal["session/update"] = "session/update"
 
 MAIN: Final = "thread-1"
-"""The session of every transcript; others are of its sub-agents."""
+"""The session of every conversation; others are of its sub-agents."""
 
 
 def told_in(params: Json) -> Json:

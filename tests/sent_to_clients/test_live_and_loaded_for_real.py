@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -13,6 +13,7 @@ from codex_acp.testing import (
     McpTool,
     Reasoning,
     ScriptedMcpServer,
+    Step,
     Text,
     add_file,
     apply_patch,
@@ -25,9 +26,6 @@ from tests.e2e.session_bench import SessionBench, updates_of
 from tests.sent_to_clients.comparing import Shown, assert_same, shown
 from tests.support.tool_call_samples import PNG
 from tests.support.updates import NONE
-
-if TYPE_CHECKING:
-    from codex_acp.testing import Step
 
 pytestmark = pytest.mark.e2e
 
@@ -93,10 +91,6 @@ def test_another_process_loads_in_the_end_what_was_shown_live(tmp_path: Path) ->
     assert live.calls.keys() == names
     assert_same(without_whole_texts(live), without_whole_texts(loaded), names)
     assert list(live.texts) == list(loaded.texts)
-    assert list(loaded.texts.values()) == [
-        "**Look** first.",
-        "All done.",
-        "Once more.",
-    ]
+    assert list(loaded.texts.values()) == ["**Look** first.", "All done.", "Once more."]
     assert "ONE" in json.dumps(loaded.calls["edit"]["content"])
     assert "A note." in json.dumps(loaded.calls["note"]["content"])

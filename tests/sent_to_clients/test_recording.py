@@ -1,4 +1,4 @@
-"""What is recorded anew is what was recorded: the transcripts are the real Codex's words."""
+"""What is recorded anew is what was recorded: the conversations are the real Codex's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``python -m tests.soak --minutes 5 [--seed S]``: see `tests.soak.soak`; prints its counts."""
+"""``python -m tests.soak [KIND] --minutes 5 [--seed S]``: prints what was done, and how it ended.
+
+Without a KIND see `tests.soak.soak`; ``chaos`` and ``network-chaos`` are `tests.soak.chaos`.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,27 @@ import argparse
 import asyncio
 import random
 import sys
-from typing import TYPE_CHECKING
+import time
+from collections import Counter
+from collections.abc import Sequence
 
+from tests.soak.chaos.chaos import Chaos, smallest
+from tests.soak.chaos.network_chaos import NetworkChaos
 from tests.soak.soak import Soak
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+CHAOS = {"chaos": Chaos, "network-chaos": NetworkChaos}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; its exit status."""
     parser = argparse.ArgumentParser(prog="soak", description=__doc__)
+    parser.add_argument("kind", nargs="?", choices=["mixed", *CHAOS], default="mixed")
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=None)
     options = parser.parse_args(arguments)
     seed = random.randrange(10**6) if options.seed is None else options.seed
+    if options.kind in CHAOS:
+        return chaos(CHAOS[options.kind], seed, 60 * options.minutes)
     soak = Soak(seed)
     out = sys.stdout.write
     out(f"seed {seed}\n")
@@ -37,6 +46,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if wrong is not None:
         out(f"\nNOT HELD: {wrong}\n")
     return int(wrong is not None)
+
+
+def chaos(kind: type[Chaos], seed: int, seconds: float) -> int:
+    """Run seed after seed; at the first that fails its shortest trace is printed."""
+    out, counts, until = sys.stdout.write, Counter[str](), time.monotonic() + seconds
+    first = seed
+    while True:
+        world = kind(seed).run()
+        counts += world.counts
+        if world.wrong:
+            shown = smallest(seed, kind)
+            out("\n".join([*shown.trace, "", *(f"NOT HELD: {what}" for what in world.wrong)]))
+            out(f"\nseed {seed}, {shown.steps} steps of the client\n")
+            return 1
+        seed += 1
+        if time.monotonic() > until:
+            break
+    for name, count in sorted(counts.items()):
+        out(f"{count:>9} {name}\n")
+    out(f"seeds {first} to {seed - 1}\n")
+    return 0
 
 
 if __name__ == "__main__":

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codex_acp.testing import (
     CodexHome,
+    ModelRequest,
     ModelResponse,
     ModelScript,
     Reasoning,
@@ -21,11 +23,6 @@ from codex_acp.testing import (
     update_plan,
 )
 from tests.soak.soaked import AdapterGone, Resources, SoakedAdapter, SoakFailure
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from codex_acp.testing import ModelRequest
 
 WORKERS = 4
 """Operations at a time."""

@@ -8,17 +8,15 @@ import os
 import signal
 import time
 import uuid
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.e2e.adapter_bench import COMMAND
 from tests.e2e.spawned_adapter import MARKER, marked_processes
 from tests.support.adapter_tap import AdapterTap
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
 
 BOUND = 120.0
 """Seconds for every answer; the longest bound of the adapter is a cancel of ten."""

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SideName: TypeAlias = Literal["agent", "client"]
 
@@ -191,7 +189,7 @@ def _definitions_of(schema: str) -> dict[tuple[str, str, str], _Definition]:
 @cache
 def _validator(definition: _Definition) -> Draft202012Validator:
     return Draft202012Validator(
-        {"$ref": f"#/$defs/{definition.name}", "$defs": _schema(definition.schema)["$defs"]},
+        {"$ref": f"#/$defs/{definition.name}", "$defs": _schema(definition.schema)["$defs"]}
     )
 
 

@@ -6,17 +6,13 @@ Each bench that runs the adapter has one; what it found is raised when the bench
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from tests.support.acp_schema import SchemaTap
+from tests.support.acp_schema import SchemaTap, SideName
 from tests.support.capability_tap import unadvertised
 from tests.support.stream_rules import StreamRules
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.acp_schema import SideName
 
 
 class AdapterTap(SchemaTap):

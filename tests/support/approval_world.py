@@ -145,9 +145,7 @@ class World:
                 1,
                 items,
                 lambda _: RoutingContext(
-                    items,
-                    ClientFeatures(elicitation_form=True, elicitation_url=True),
-                    {THREAD},
+                    items, ClientFeatures(elicitation_form=True, elicitation_url=True), {THREAD}
                 ),
                 lambda name: self.session if name == THREAD else None,
                 self.transcript,

@@ -7,12 +7,10 @@ nearest one says who attacks. The name of the test says what is tried.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pytest
+import pytest
 
 ATTACKERS: Final = ("model", "MCP server", "repository", "client", "agent", "app-server", "network")
 """Who may be hostile: the rows of SECURITY.md."""

@@ -8,15 +8,13 @@ thinks that a client can do. Sources: schema definition ``ClientCapabilities``, 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 Json = dict[str, Any]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.mapping.config.options import ConfigView
 from codex_acp.mapping.config.values import (
     Access,
@@ -14,9 +15,6 @@ from codex_acp.mapping.config.values import (
     sandbox_of,
     settings_of_thread,
 )
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
 
 READ_ONLY: dict[str, JsonValue] = {"type": "readOnly", "networkAccess": False}
 

@@ -222,11 +222,7 @@ SAMPLES: Final[tuple[Sample, ...]] = (
         _reviewed("denied", riskLevel="high", rationale="Nobody asked for it."),
         (("item/autoApprovalReview/started", _review("inProgress")),),
     ),
-    Sample(
-        "not seen to start",
-        "item/autoApprovalReview/completed",
-        _reviewed("timedOut"),
-    ),
+    Sample("not seen to start", "item/autoApprovalReview/completed", _reviewed("timedOut")),
     Sample("", "autoApprovalReview/strictReviewRequired", {**TURN, "startedAtMs": 1}),
     _item(
         "",

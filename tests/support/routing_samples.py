@@ -8,10 +8,7 @@ from typing import Any, cast
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.codex._generated.methods import MODELS, SERVER_NOTIFICATIONS, SERVER_REQUESTS
 from codex_acp.codex._generated.models import Thread
-from codex_acp.codex._generated.notifications import (
-    NOTIFICATION_CLASSES,
-    ServerNotification,
-)
+from codex_acp.codex._generated.notifications import NOTIFICATION_CLASSES, ServerNotification
 from codex_acp.codex._generated.server_requests import (
     REQUEST_CLASSES,
     ItemCommandExecutionRequestApproval,

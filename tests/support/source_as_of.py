@@ -103,6 +103,7 @@ class _Cut(ast.NodeTransformer):
                     else rows
                     for key, rows in lists
                 ]
+        self.generic_visit(node)
         return node
 
 

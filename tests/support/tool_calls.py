@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from codex_acp.acp.capabilities import ClientFeatures
 from codex_acp.codex._generated.methods import MODELS
-from codex_acp.mapping.replay import whole_item
+from codex_acp.mapping.items import whole_item
 from codex_acp.mapping.state import SessionState
 from tests.support.notification_samples import completed, started
 from tests.support.updates import step, wired

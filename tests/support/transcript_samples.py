@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
+from codex_acp.jsonrpc.message import JsonValue
 from codex_acp.transcript import (
     ApprovalDecided,
     ApprovalRefused,
@@ -22,15 +23,10 @@ from codex_acp.transcript import (
     SessionOpened,
     SessionRef,
     ToolIdentity,
+    TranscriptEvent,
     to_json,
 )
 from codex_acp.transcript.wire_tap import WireTaps
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.transcript import TranscriptEvent
 
 BEGAN = datetime(2026, 1, 31, 12, tzinfo=UTC)
 DIGEST = "0123456789abcdef" * 4
@@ -39,16 +35,11 @@ REJECT = OfferedOption("r", "reject_once", "Reject and go on")
 
 HOSTILE = (
     "</script><script>document.title='hit'</script>",
-    "<img src=x onerror=\"document.title='hit'\">",
-    "<!--<script>",
-    "]]></style><svg onload=alert(1)>",
-    "\u202egnp.exe\u2066 \u200b\ufeff\u2028",
-    "\x1b]0;hit\x07\x1b[2J\r\x00",
-    "${rows} $style {{x}}",
-    "\ud800 lone",
-    "javascript:alert(1)",
+    "<img src=x onerror=\"document.title='hit'\">", "<!--<script>",
+    "]]></style><svg onload=alert(1)>", "\u202egnp.exe\u2066 \u200b\ufeff\u2028",
+    "\x1b]0;hit\x07\x1b[2J\r\x00", "${rows} $style {{x}}", "\ud800 lone", "javascript:alert(1)",
     "&lt;b&gt; &amp;",
-)
+)  # fmt: skip
 """Texts that a page or a terminal might take for more than text."""
 
 

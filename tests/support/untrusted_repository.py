@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import socket
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from codex_acp.testing import CodexHome
-    from codex_acp.testing.toml_writer import TomlValue
+from codex_acp.testing import CodexHome
+from codex_acp.testing.toml_writer import TomlValue
 
 WAIT_SECONDS: Final = 30.0
 
@@ -29,10 +27,7 @@ EVERYTHING: Final[dict[str, TomlValue]] = {
 CONFIGURATIONS: Final[Mapping[str, tuple[dict[str, TomlValue], set[str]]]] = {
     "workspace-write": ({"sandbox_mode": "workspace-write"}, {"inside", "temporary"}),
     "everything": (EVERYTHING, {"inside", "network"}),
-    "full": (
-        {"sandbox_mode": "danger-full-access"},
-        {"inside", "guarded", "temporary", "network"},
-    ),
+    "full": ({"sandbox_mode": "danger-full-access"}, {"inside", "guarded", "temporary", "network"}),
     "profile": ({"default_permissions": ":workspace"}, {"inside", "temporary"}),
     "own-profile": (
         {

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import pytest
 
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.testing import CodexHome
 from tests.testing.codex_driver import CodexDriver
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @contextmanager

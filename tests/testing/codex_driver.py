@@ -11,13 +11,11 @@ import queue
 import signal
 import subprocess
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from typing import IO, TYPE_CHECKING, Any, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from pathlib import Path
+from typing import IO, Any, Self
 
 WAIT_SECONDS = 30.0
 """Bound of every wait: a start of the real binary takes a second, on a busy machine several."""

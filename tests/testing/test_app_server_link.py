@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
+from codex_acp.errors import TransportError
 from codex_acp.testing import (
     AskClient,
     AwaitAnswer,
@@ -19,10 +20,7 @@ from codex_acp.testing import (
     ScriptedAppServer,
     StderrText,
 )
-
-if TYPE_CHECKING:
-    from codex_acp.errors import TransportError
-    from codex_acp.transport.memory import MemoryLink
+from codex_acp.transport.memory import MemoryLink
 
 
 class Client:

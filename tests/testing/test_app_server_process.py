@@ -6,7 +6,8 @@ import json
 import os
 import signal
 import subprocess
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,9 +30,6 @@ from codex_acp.testing import (
     turn_started,
 )
 from tests.testing.codex_driver import CodexDriver
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BOUND = 20.0
 """Seconds; every process here ends in a fraction of one."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,10 +19,6 @@ from codex_acp.testing import (
     form_elicitation,
     url_elicitation,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 BOUND = 20.0
 """Seconds; the server ends in a fraction of one."""
@@ -65,12 +63,7 @@ def running(server: ScriptedMcpServer) -> Iterator[Client]:
 def test_tools_are_listed_with_their_annotations(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
     tool = McpTool(
-        "t",
-        "d",
-        read_only=True,
-        destructive=False,
-        annotations={"title": "T"},
-        input_schema=schema,
+        "t", "d", read_only=True, destructive=False, annotations={"title": "T"}, input_schema=schema
     )
     with running(ScriptedMcpServer(tmp_path, [tool, McpTool("plain")])) as client:
         opened = client.call("initialize", protocolVersion="2025-11-25")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -27,16 +27,9 @@ from codex_acp.testing import (
     words,
 )
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 def request(text: str = "hello", *outputs: str) -> ModelRequest:
-    message = {
-        "type": "message",
-        "role": "user",
-        "content": [{"type": "input_text", "text": text}],
-    }
+    message = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
     answered = [{"type": "function_call_output", "call_id": o, "output": "ok"} for o in outputs]
     tools = [{"type": "function", "name": "exec_command"}, {"type": "web_search"}]
     return ModelRequest(0, {"input": [message, *answered], "tools": tools, "model": "m1"})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -21,12 +22,6 @@ from codex_acp.testing import (
     url_elicitation,
 )
 from tests.testing.codex_driver import CodexDriver
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-pytestmark = pytest.mark.e2e
 
 FORM = form_elicitation(
     "Please fill in the form",

@@ -5,17 +5,14 @@ from __future__ import annotations
 import http.client
 import json
 import threading
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 
 from codex_acp.errors import MisuseError
 from codex_acp.testing import Delay, Disconnect, Fail, Gate, ModelResponse, ScriptedModel, Text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def post(model: ScriptedModel, body: object = None, path: str = "/responses") -> tuple[int, str]:

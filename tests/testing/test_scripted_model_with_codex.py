@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -31,11 +32,6 @@ from codex_acp.testing import (
     words,
 )
 from tests.testing.codex_driver import CodexDriver, Message
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-pytestmark = pytest.mark.e2e
 
 FEATURES = {"default_mode_request_user_input": True, "request_permissions_tool": True}
 
@@ -137,10 +133,7 @@ def test_questions_and_permissions_reach_the_client() -> None:
         "id": "color",
         "header": "Color",
         "question": "Which?",
-        "options": [
-            {"label": "Red", "description": "r"},
-            {"label": "Blue", "description": "b"},
-        ],
+        "options": [{"label": "Red", "description": "r"}, {"label": "Blue", "description": "b"}],
     }
     script: list[list[Step]] = [
         [request_user_input(question, call_id="ask")],

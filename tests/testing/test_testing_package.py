@@ -1,39 +1,11 @@
-"""The public names of ``codex_acp.testing``."""
+"""What ``codex_acp.testing`` loads."""
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-import codex_acp.testing
-
-
-def names_for_type_checkers() -> list[str]:
-    """What the package imports under ``TYPE_CHECKING``."""
-    tree = ast.parse(Path(codex_acp.testing.__file__).read_text(encoding="utf-8"))
-    block = next(node for node in tree.body if isinstance(node, ast.If))
-    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
-    return [alias.name for node in imports for alias in node.names]
-
-
-def test_type_checkers_and_the_interpreter_see_the_same_names() -> None:
-    assert sorted(names_for_type_checkers()) == sorted(dir(codex_acp.testing))
-
-
-@pytest.mark.parametrize("name", dir(codex_acp.testing))
-def test_every_public_name_loads(name: str) -> None:
-    assert getattr(codex_acp.testing, name) is not None
-    assert name in dir(codex_acp.testing)
-
-
-def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
-    name = "nothing_here"
-    with pytest.raises(AttributeError, match=name):
-        getattr(codex_acp.testing, name)
 
 
 def loaded_by(code: str) -> set[str]:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from codex_acp.transcript.line_writer import MAX_WAITING, LineWriter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 WAIT = 30.0
 """Seconds; what is waited for takes none."""

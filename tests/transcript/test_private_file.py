@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from codex_acp.transcript.private_file import open_private
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOBODY = 65534
 

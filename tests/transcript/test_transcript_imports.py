@@ -42,22 +42,3 @@ def test_the_events_and_the_log_load_no_event_loop_and_nothing_that_only_a_liste
     assert "codex_acp.transcript.log" in loaded
     late = {f"codex_acp.transcript.{name}" for name in ("stream", "redaction", "writer")}
     assert not ({"anyio", "asyncio", "pydantic"} | late) & loaded
-
-
-def test_every_public_name_loads_and_is_known_to_type_checkers() -> None:
-    tree = ast.parse((FOLDER / "__init__.py").read_text())
-    imported = {
-        (node.module, alias.asname)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        and (node.module or "").startswith("codex_acp.transcript.")
-        for alias in node.names
-    }
-    lazy = {
-        (f"codex_acp.transcript.{module}", name)
-        for module, names in codex_acp.transcript._MODULES.items()
-        for name in names
-    }
-    assert imported == lazy
-    for _, name in lazy:
-        assert getattr(codex_acp.transcript, name or "") is not None

@@ -31,7 +31,7 @@ from codex_acp.transcript import (
     redacted,
 )
 from codex_acp.transcript.redaction import bare_url
-from codex_acp.transcript.secrets import REDACTED, remember_secrets, scrub
+from codex_acp.transcript.secrets import REDACTED, remember_secrets, scrub, without_told
 from tests.transcript.event_strategies import (
     DIGEST,
     REF,
@@ -64,6 +64,18 @@ SECRETS = [
     ("AKIAABCDEFGHIJKLMNOP", "as {}"),
     ("MIIEvQIBADANBg\nkqhkiG9w0BAQ", "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----"),
     ("MIIEvQIBADANBg", "-----BEGIN RSA PRIVATE KEY-----\n{}"),
+    ("dXNlcjpwYXNz0000", "sent Basic {}"),
+    ("plainvalue", "mytool --api-key {} run"),
+    ("plain value", "mytool --password '{}'"),
+    ("s3cr3t", "curl -u bob:{} https://host.example/x"),
+    ("plainvalue", "DB_PASS={} psql"),
+    ("plainvalue", "GITHUB_PAT={}"),
+    ("plainvalue", "AccountKey={};Endpoint=x"),
+    ("plainvalue", "code_verifier={}"),
+    ("plainvalue", "password%3D{}"),
+    ("plainvalue", 'sent "{{\\"access_token\\": \\"{}\\"}}"'),
+    ("T0/B0/xyz", "https://hooks.slack.com/services/{}"),
+    ("ABCD-EFGH", '{{"userCode": "{}"}}'),
 ]
 
 
@@ -177,6 +189,8 @@ def test_5_2_tokens_and_keys_are_in_no_text_of_an_event(secret: str, template: s
         "task-sketch_live_test used 300 tokens: too many",
         "see https://host.example:8443/a/b for authors, is it open?",
         "monkey=1 author: Ada",
+        "see https://host.example/a/b.py#L10-L20, tests that pass: 3, --max-tokens 100",
+        "compass=1, the path: /x, git commit --author bob; -u bob",
     ],
 )
 def test_a_text_without_secrets_is_recorded_as_it_is(text: str) -> None:
@@ -281,3 +295,13 @@ def test_each_line_of_a_secret_of_several_goes() -> None:
     for line in ("> first-line-of-it", "second-line-of-it <"):
         assert "line-of-it" not in scrub(line)
     assert scrub("the end") == "the end"
+
+
+@pytest.mark.attack("MCP server")
+def test_a_secret_that_was_told_goes_wherever_in_a_message_it_stands() -> None:
+    remember_secrets(["abcde6", "abc-5"])
+    message: JsonValue = {"said": ["an abcde6 and an abc-5", {"more": ["abcde6"]}], "count": 1}
+    assert without_told(message) == {
+        "said": [f"an {REDACTED} and an abc-5", {"more": [REDACTED]}],
+        "count": 1,
+    }, "but for a value so short that other words have it"

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from codex_acp.transcript import Entry, Transcript, WireMessage, from_json, to_json
+from codex_acp._last_ones import LastOnes
+from codex_acp.jsonrpc.message import JsonValue
+from codex_acp.transcript import Entry, Transcript, WireMessage, from_json, secrets, to_json
+from codex_acp.transcript.events import WireDirection, WirePeer
+from codex_acp.transcript.secrets import remember_secrets
 from codex_acp.transcript.wire_tap import MAX_BODY, NOT_RECORDED
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.transcript.events import WireDirection, WirePeer
 
 TYPED = "a w\u00f6rd that was typed"
 
@@ -166,3 +166,71 @@ def test_long_texts_are_cut_and_say_so() -> None:
     text = Wire().say("codex", "received", {"method": "x", "params": {"text": "word " * 20_000}})
     assert len(text) < 10_000
     assert "more characters" in text
+
+
+def delta(text: str) -> JsonValue:
+    about = {"threadId": "t", "turnId": "u", "itemId": "i"}
+    return {"method": "item/agentMessage/delta", "params": {**about, "delta": text}}
+
+
+def chunk(text: str) -> JsonValue:
+    content: JsonValue = {"type": "text", "text": text}
+    update: JsonValue = {
+        "sessionUpdate": "agent_message_chunk",
+        "messageId": "m",
+        "content": content,
+    }
+    return {"method": "session/update", "params": {"sessionId": "t", "update": update}}
+
+
+@pytest.mark.parametrize("size", [1, 3, 7])
+@pytest.mark.parametrize(
+    ("text", "secret", "begun"),
+    [
+        ("the key is sk-proj-Zq7Hj2Lk9Pw4Xv8T, keep it", "Zq7Hj2Lk9Pw4Xv8T", 12),
+        ("Authorization: Bearer Zq7Hj2Lk9Pw4Xv8T\n and on", "Zq7Hj2Lk9Pw4Xv8T", 0),
+        ("clone https://me:Zq7Hj2Lk9Pw4Xv8T@h.example/x", "Zq7Hj2Lk9Pw4Xv8T", 20),
+        ("OPENAI_API_KEY=Zq7Hj2Lk9Pw4Xv8T codex", "Zq7Hj2Lk9Pw4Xv8T", 0),
+        ("it was given told-as-a-secret, it says", "told-as-a-secret", 3),
+    ],
+)
+def test_5_2_a_secret_that_comes_in_pieces_is_in_none_of_them(
+    text: str, secret: str, begun: int, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secrets, "_known", LastOnes(1000))  # others have told the process theirs
+    remember_secrets(["told-as-a-secret"])
+    wire = Wire()
+    for number in range(0, len(text), size):
+        wire.say("codex", "received", delta(text[number : number + size]))
+        wire.say("client", "sent", chunk(text[number : number + size]))
+    for peer in ("codex", "client"):
+        told: list[Any] = [one.message for one in wire.heard if one.peer == peer]
+        bodies = [
+            m["params"]["update"]["content"] if peer == "client" else m["params"] for m in told
+        ]
+        said = "".join(body["text" if peer == "client" else "delta"] for body in bodies)
+        assert secret not in said
+        found = next(n for n in range(len(secret), -1, -1) if secret[:n] in said)
+        assert found <= begun
+        assert said.endswith(text[-2:])
+
+
+def test_pieces_without_a_secret_are_recorded_as_they_are() -> None:
+    wire = Wire()
+    pieces = ["The to", "ken co", "unt is", " 3; see", " https://h.ex", "ample/a", "."]
+    for piece in pieces:
+        assert json.dumps(piece) in wire.say("codex", "received", delta(piece))
+
+
+def test_5_2_what_was_typed_is_in_no_piece_of_what_is_said_afterwards() -> None:
+    wire = Wire()
+    asked: JsonValue = {"threadId": "t", "mode": "form", "message": "?"}
+    request: JsonValue = {"id": 1, "method": "mcpServer/elicitation/request", "params": asked}
+    wire.say("codex", "received", request)
+    wire.say("codex", "sent", {"id": 1, "result": {"action": "accept", "content": {"a": TYPED}}})
+    text = f"You said {TYPED}."
+    pieces = [text[n : n + 5] for n in range(0, len(text), 5)]
+    said = [wire.say("codex", "received", delta(piece)) for piece in pieces]
+    deltas = [json.loads(line)["message"]["params"]["delta"] for line in said]
+    assert TYPED[:4] not in "".join(deltas)
+    assert deltas[0] == "You s"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import anyio
 
 from codex_acp.errors import ConnectionClosed, TransportError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class LinkReceiver:

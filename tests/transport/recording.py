@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
 
-from codex_acp.errors import (
-    TransportError,
-)
+from codex_acp.errors import TransportError
 from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Notification, Request
 from codex_acp.transport.connection import Connection
 from codex_acp.transport.memory import MemoryLink, memory_pair
 from codex_acp.transport.responder import Responder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
 
 NULL = EncodedJson(b"null")
 

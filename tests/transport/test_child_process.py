@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import anyio
 import pytest
@@ -16,11 +17,7 @@ import pytest
 from codex_acp.errors import ConnectionClosed, MisuseError, ProcessExited, TransportError
 from codex_acp.transport import exit_watch
 from codex_acp.transport.child import ChildProcess, spawn
-from codex_acp.transport.process_table import read_process
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from tests.support.processes import lives
 
 WAIT = 60
 """Seconds; a bound for a busy machine, not an expectation."""
@@ -80,11 +77,6 @@ def python(program: str) -> tuple[ChildProcess, Events]:
     )
     child.start(events)
     return child, events
-
-
-def lives(pid: int) -> bool:
-    info = read_process(pid)
-    return info is not None and not info.dead
 
 
 async def closed_in_time(child: ChildProcess) -> float:

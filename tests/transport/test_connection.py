@@ -9,11 +9,7 @@ from functools import partial
 import anyio
 import pytest
 
-from codex_acp.errors import (
-    ConnectionClosed,
-    ErrorReply,
-    InvalidPayload,
-)
+from codex_acp.errors import ConnectionClosed, ErrorReply, InvalidPayload
 from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Request
 from codex_acp.transport.connection import Connection
 from codex_acp.transport.memory import memory_pair

@@ -7,11 +7,7 @@ import asyncio
 import anyio
 import pytest
 
-from codex_acp.errors import (
-    ConnectionClosed,
-    MisuseError,
-    ProcessExited,
-)
+from codex_acp.errors import ConnectionClosed, MisuseError, ProcessExited
 from codex_acp.jsonrpc.message import EncodedJson, Notification, Request
 from codex_acp.transport.connection import Connection
 from codex_acp.transport.memory import memory_pair

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import anyio
 import pytest
 
-from codex_acp.errors import ErrorReply, ProcessExited
+from codex_acp.errors import ErrorReply, ProcessExited, TransportError
 from codex_acp.jsonrpc.message import EncodedJson, Notification, Request
 from codex_acp.transport.child import spawn
 from codex_acp.transport.connection import Connection
 from codex_acp.transport.responder import Responder
-
-if TYPE_CHECKING:
-    from codex_acp.errors import TransportError
 
 WAIT = 60
 """Seconds; a bound for a busy machine, not an expectation."""

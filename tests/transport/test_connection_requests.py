@@ -5,14 +5,12 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from codex_acp.errors import (
-    InvalidPayload,
-    LineTooLong,
-    RpcError,
-)
+from codex_acp.errors import InvalidPayload, LineTooLong, RpcError
 from codex_acp.jsonrpc.message import Notification, Request
+from codex_acp.transport.connection import Connection
+from codex_acp.transport.memory import memory_pair
 from codex_acp.transport.responder import Responder
-from tests.transport.recording import NULL, Recorder, error_of, joined, settle, started
+from tests.transport.recording import NULL, RawPeer, Recorder, error_of, joined, settle, started
 
 
 async def test_messages_keep_their_order_and_each_read_ends_a_batch() -> None:
@@ -127,6 +125,40 @@ async def test_a_failing_handler_of_a_notification_is_logged_and_reading_goes_on
     assert peer.received == []
     assert "not handled" in caplog.text
     assert handler.messages == [Notification("raise", None), Notification("good", None)]
+
+
+async def test_an_answer_is_sent_whatever_cannot_be_written_before_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("no")
+
+    def answer(_request: Request, responder: Responder) -> None:
+        connection.outbox.hold(fails)
+        responder.result(NULL)
+
+    link, far = memory_pair()
+    connection = Connection(link, name="peer", version=False)
+    connection.start(Recorder(answer))
+    peer = RawPeer(far)
+    peer.send({"id": 0, "method": "m"})
+    await settle()
+    assert peer.received == [{"id": 0, "result": None}]
+    assert "held back cannot be written" in caplog.text
+
+
+async def test_an_error_whose_data_is_too_deep_is_sent_without_it() -> None:
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+
+    def fail(_request: Request, _responder: Responder) -> None:
+        raise RpcError(-32002, "no", deep)
+
+    _, peer = joined(Recorder(fail))
+    peer.send({"id": 0, "method": "m"})
+    await settle()
+    assert peer.received == [{"id": 0, "error": {"code": -32002, "message": "no"}}]
 
 
 async def test_an_answer_may_come_later_and_only_once(caplog: pytest.LogCaptureFixture) -> None:

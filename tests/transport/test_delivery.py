@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
+import pytest
+
+from codex_acp.jsonrpc.message import Notification
 from codex_acp.transport.connection import Connection
+from codex_acp.transport.link import Receiver
 from tests.transport.recording import Recorder, settle
-
-if TYPE_CHECKING:
-    import pytest
-
-    from codex_acp.jsonrpc.message import Notification
-    from codex_acp.transport.link import Receiver
 
 READ = b'{"method":"one"}\n{"method":"two"}\n'
 

@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, cast
+from collections.abc import Iterable
+from typing import cast
 
 import pytest
 
@@ -22,9 +23,6 @@ from codex_acp.transport.process_table import (
 )
 from codex_acp.transport.process_tree import ProcessTree
 from codex_acp.transport.shutdown import kill_now
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 PS = """\
     1     0     1 Ss   Sun Sep 14 08:00:01 2025

@@ -10,10 +10,26 @@ from codex_acp.transport.stderr_tail import LINE_SIZE, TAIL_SIZE, StderrTail
 def test_the_last_bytes_are_kept_however_they_came() -> None:
     for size in (1, 100, 5000, 20_000):
         tail = StderrTail(None)
-        text = "".join(str(number % 10) for number in range(20_000))
+        text = "".join(f"{number % 10}\n" for number in range(10_000))
         for start in range(0, len(text), size):
             tail.feed(text[start : start + size].encode())
-        assert tail.text() == text[-TAIL_SIZE:]
+        assert tail.text() == text[2 - TAIL_SIZE : -1]
+
+
+@pytest.mark.attack("app-server")
+@pytest.mark.parametrize("between", [b" and ", b"\n"])
+def test_no_half_of_a_secret_is_kept_or_given(between: bytes) -> None:
+    secret = b"Authorization:Bearer/" + b"0123456789" * 3
+    lines: list[str] = []
+    for before in range(0, 40, 3):
+        tail = StderrTail(lines.append)
+        tail.feed(b"x" * (LINE_SIZE - before - 1) + b" ")
+        tail.feed(secret)
+        tail.feed(between + b"y" * (TAIL_SIZE - before - len(between)))
+        tail.end()
+        lines.append(tail.text())
+    whole = secret.decode()
+    assert all(line.count("0123456789") == 3 * line.count(whole) for line in lines)
 
 
 def test_what_is_not_utf8_is_replaced() -> None:
@@ -61,8 +77,11 @@ def test_a_line_without_end_is_cut() -> None:
     tail = StderrTail(lines.append)
     for _ in range(100):
         tail.feed(b"x" * 1000)
-    assert len(lines) >= 100_000 // LINE_SIZE - 1
-    assert all(len(line) <= LINE_SIZE for line in lines)
+    tail.feed(b"\nnext\n")
+    assert lines == ["", "next"]
+    tail.feed(b"word " * LINE_SIZE)
+    assert len(lines[-1]) > LINE_SIZE - 10
+    assert set(lines[-1].split()) == {"word"}
 
 
 def test_a_failing_callback_is_logged_and_the_next_line_comes(

@@ -7,19 +7,15 @@ import os
 import pty
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import anyio
 import pytest
 
 from codex_acp.errors import ConnectionClosed, MisuseError, TransportError
 from codex_acp.transport.descriptors import read_now
+from codex_acp.transport.link import Link
 from codex_acp.transport.stdio import StdioLink
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from codex_acp.transport.link import Link
 
 
 class Events:
@@ -236,11 +232,7 @@ os.write(protocol, b"protocol")
 
 def test_a_claimed_stdout_carries_the_protocol_only() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", CLAIMING],
-        capture_output=True,
-        timeout=30,
-        check=True,
-        env=BUFFERED,
+        [sys.executable, "-c", CLAIMING], capture_output=True, timeout=30, check=True, env=BUFFERED
     )
     assert done.stdout == b"protocol"
     for stray in (b"buffered before;", b"printed;", b"written to 1;", b"from a child;"):

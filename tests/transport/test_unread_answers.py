@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import anyio
 import pytest
@@ -18,9 +18,6 @@ from codex_acp.transport.connection import Connection
 from codex_acp.transport.memory import MemoryLink, memory_pair
 from codex_acp.transport.responder import Responder
 from tests.transport.recording import Recorder, settle, started
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.attack("agent")
 

@@ -7,10 +7,9 @@ The models of version 1 are in `codex_acp.acp.types`, those of version 2, a draf
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from codex_acp._lazy import lazy
 
+TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
     from codex_acp.acp import types as types
     from codex_acp.acp import unstable as unstable
@@ -56,38 +55,26 @@ if TYPE_CHECKING:
     from codex_acp.acp.prompt_turn import TurnToolCall as TurnToolCall
     from codex_acp.transport.child import spawn as spawn
 else:
-    _NAMES_OF = {
-        "": ("types", "unstable", "v2"),
-        "_generated.v1.handlers": (
-            "AgentNotificationHandlers",
-            "AgentRequestHandlers",
-            "ClientNotificationHandlers",
-            "ClientRequestHandlers",
-            "SomeAgentNotificationHandlers",
-            "SomeAgentRequestHandlers",
-            "SomeClientNotificationHandlers",
-            "SomeClientRequestHandlers",
-        ),
-        "agent_side": ("AgentSide",),
-        "capabilities": (
-            "PROTOCOL_VERSION",
-            "SUPPORTED_VERSIONS",
-            "AgentFeatures",
-            "ClientFeatures",
-            "agent_features",
-            "agent_features_v2",
-            "client_features",
-            "client_features_v2",
-            "is_supported_version",
-            "negotiated_version",
-        ),
-        "client_side": ("ClientSide",),
-        "agent_connector": ("ConnectedAgent", "connect_agent"),
-        "conventions": ("acp_connection", "stdio"),
-        "codex_acp.transport.child": ("spawn",),
-        "prompt_turn": ("PromptTurn", "TurnToolCall"),
-        "agent_runner": ("run_agent",),
-    }
-    """The module, below this package or by its whole name → its public names; "" has modules."""
-
-    __all__, __getattr__, __dir__ = lazy(__name__, _NAMES_OF)
+    __all__, __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "": "types unstable v2",
+            "_generated.v1.handlers": (
+                "AgentNotificationHandlers AgentRequestHandlers ClientNotificationHandlers "
+                "ClientRequestHandlers SomeAgentNotificationHandlers SomeAgentRequestHandlers "
+                "SomeClientNotificationHandlers SomeClientRequestHandlers"
+            ),
+            "agent_connector": "ConnectedAgent connect_agent",
+            "agent_runner": "run_agent",
+            "agent_side": "AgentSide",
+            "capabilities": (
+                "PROTOCOL_VERSION SUPPORTED_VERSIONS AgentFeatures ClientFeatures "
+                "agent_features agent_features_v2 client_features client_features_v2 "
+                "is_supported_version negotiated_version"
+            ),
+            "client_side": "ClientSide",
+            "conventions": "acp_connection stdio",
+            "prompt_turn": "PromptTurn TurnToolCall",
+            "codex_acp.transport.child": "spawn",
+        },
+    )

@@ -7,19 +7,13 @@ there is `codex_acp.runtime`; this is the protocol itself.
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 
+from codex_acp.acp import types
 from codex_acp.acp._generated.v1.methods import (
     CLIENT_NOTIFICATIONS,
     CLIENT_REQUESTS,
     PROTOCOL_NOTIFICATIONS,
-)
-from codex_acp.acp._generated.v1.models import (
-    ClientCapabilities,
-    FileSystemCapabilities,
-    Implementation,
-    InitializeRequest,
-    RequestPermissionResponse,
 )
 from codex_acp.acp.capabilities import PROTOCOL_VERSION
 from codex_acp.acp.client_of_both_versions import ClientOfBothVersions
@@ -33,7 +27,6 @@ from codex_acp.transport.remote_agent import is_agent_url, remote_agent_link
 if TYPE_CHECKING:
     import os
     from collections.abc import Collection, Mapping, Sequence
-    from typing import Literal, Self
 
     from codex_acp.acp._generated.v1.handlers import (
         ClientNotificationHandlers,
@@ -41,7 +34,6 @@ if TYPE_CHECKING:
         SomeClientNotificationHandlers,
         SomeClientRequestHandlers,
     )
-    from codex_acp.acp._generated.v1.models import InitializeResponse, RequestPermissionRequest
     from codex_acp.acp.client_side import ClientSide
     from codex_acp.transport.link import Link
     from codex_acp.transport.remote_address import Token
@@ -60,13 +52,13 @@ class ConnectedAgent:
 
     side: ClientSide
     """The agent's methods, those of version 1: ``await agent.side.session_new(...)``."""
-    initialized: InitializeResponse
+    initialized: types.InitializeResponse
     """What the agent said of itself; ``protocol_version`` is what is spoken."""
 
     def __init__(
         self,
         link: Link,
-        request: InitializeRequest,
+        request: types.InitializeRequest,
         requests: ClientRequestHandlers,
         notifications: ClientNotificationHandlers,
         versions: Collection[int],
@@ -98,7 +90,7 @@ def connect_agent(
     version: str = "0",
     requests: SomeClientRequestHandlers | None = None,
     notifications: SomeClientNotificationHandlers | None = None,
-    capabilities: ClientCapabilities | None = None,
+    capabilities: types.ClientCapabilities | None = None,
     env: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
     token: Token | None = None,
@@ -131,10 +123,10 @@ def connect_agent(
         **given,
     }
     told: dict[str, object] = {**dict.fromkeys(_HEARD), **heard}
-    request = InitializeRequest(
+    request = types.InitializeRequest(
         protocol_version=PROTOCOL_VERSION,
-        client_info=Implementation(name=name, version=version),
-        client_capabilities=_advertised(capabilities or ClientCapabilities(), given),
+        client_info=types.Implementation(name=name, version=version),
+        client_capabilities=_advertised(capabilities or types.ClientCapabilities(), given),
     )
     return ConnectedAgent(
         _link(agent, env, cwd, token),
@@ -175,11 +167,13 @@ def _link(
         raise LaunchError(f"the agent {agent[0]!r} cannot be started: {error}") from error
 
 
-def _advertised(given: ClientCapabilities, rows: SomeClientRequestHandlers) -> ClientCapabilities:
+def _advertised(
+    given: types.ClientCapabilities, rows: SomeClientRequestHandlers
+) -> types.ClientCapabilities:
     """What the given capabilities say, and the methods that have handlers."""
     offered = {method for method, handler in rows.items() if handler is not None}
     found = given.model_copy()
-    found.fs = FileSystemCapabilities(
+    found.fs = types.FileSystemCapabilities(
         read_text_file="fs/read_text_file" in offered,
         write_text_file="fs/write_text_file" in offered,
     )
@@ -187,5 +181,5 @@ def _advertised(given: ClientCapabilities, rows: SomeClientRequestHandlers) -> C
     return found
 
 
-async def _reject(request: RequestPermissionRequest) -> RequestPermissionResponse:
-    return RequestPermissionResponse(outcome=outcome_of(request.options, "reject_once"))
+async def _reject(request: types.RequestPermissionRequest) -> types.RequestPermissionResponse:
+    return types.RequestPermissionResponse(outcome=outcome_of(request.options, "reject_once"))

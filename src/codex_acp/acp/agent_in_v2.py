@@ -14,13 +14,8 @@ from codex_acp.acp._generated.v1.methods import AGENT_REQUESTS
 from codex_acp.acp._generated.v1.methods import MODELS as MODELS_OF_V1
 from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.acp._generated.v2.methods import MODELS
-from codex_acp.acp.as_v2.values import (
-    agent_capabilities,
-    auth_method,
-    client_capabilities,
-    mcp_server,
-    opened,
-)
+from codex_acp.acp.as_v2.values import agent_capabilities, auth_method, mcp_server, opened
+from codex_acp.acp.negotiation import client_capabilities
 from codex_acp.acp.sessions_in_v2 import SessionInV2, SessionsInV2
 from codex_acp.acp.v2_handlers import AgentHandlers
 from codex_acp.errors import ErrorReply, InvalidPayload, RpcError
@@ -30,13 +25,8 @@ from codex_acp.wire.codec import plain
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from codex_acp.acp._generated.v1.handlers import (
-        AgentNotificationHandlers,
-        AgentRequestHandlers,
-    )
-    from codex_acp.acp._generated.v2.handlers import (
-        AgentNotificationHandlers as NotificationsOfV2,
-    )
+    from codex_acp.acp._generated.v1.handlers import AgentNotificationHandlers, AgentRequestHandlers
+    from codex_acp.acp._generated.v2.handlers import AgentNotificationHandlers as NotificationsOfV2
     from codex_acp.acp._generated.v2.handlers import AgentRequestHandlers as RequestsOfV2
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.acp.sessions_in_v2 import Spawn

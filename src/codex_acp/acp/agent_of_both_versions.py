@@ -13,10 +13,7 @@ from codex_acp.acp.agent_side import AgentSide
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine
 
-    from codex_acp.acp._generated.v1.handlers import (
-        AgentNotificationHandlers,
-        AgentRequestHandlers,
-    )
+    from codex_acp.acp._generated.v1.handlers import AgentNotificationHandlers, AgentRequestHandlers
     from codex_acp.acp.agent_in_v2 import AgentInVersion2
     from codex_acp.acp.v2_handlers import AgentHandlers
     from codex_acp.errors import TransportError

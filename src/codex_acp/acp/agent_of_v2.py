@@ -1,4 +1,4 @@
-"""An agent of version 2, called as one of version 1: what the runtime and clients are written for.
+"""An agent of version 2, called as one of version 1: what programs are written for.
 
 Owns which call of one version is which of the other, and what the agent asks. Must not know what a
 session does with it. Loaded when an agent turns out to be of version 2.
@@ -10,19 +10,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from codex_acp.acp._generated.v1.models import (
-    AuthenticateResponse,
-    CloseSessionResponse,
-    DeleteSessionResponse,
-    InitializeResponse,
-    ListSessionsResponse,
-    LoadSessionResponse,
-    LogoutResponse,
-    NewSessionResponse,
-    PromptResponse,
-    ResumeSessionResponse,
-    SetSessionConfigOptionResponse,
-)
+from codex_acp._last_ones import LastOnes
+from codex_acp.acp._generated.v1 import models as v1
 from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.acp.as_v1.questions import elicitation, permission
 from codex_acp.acp.as_v1.updates import Updates
@@ -40,23 +29,19 @@ from codex_acp.acp.turn_of_v2 import Turn
 from codex_acp.acp.v2_handlers import ClientHandlers
 from codex_acp.errors import ErrorReply
 from codex_acp.jsonrpc.message import METHOD_NOT_FOUND, REQUEST_CANCELLED
-from codex_acp.wire.model import UnknownVariant
+from codex_acp.wire.model import UnknownVariant, WireModel
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp._generated.v1.handlers import (
         ClientNotificationHandlers,
         ClientRequestHandlers,
     )
-    from codex_acp.acp._generated.v2.handlers import (
-        ClientNotificationHandlers as NotificationsOfV2,
-    )
+    from codex_acp.acp._generated.v2.handlers import ClientNotificationHandlers as NotificationsOfV2
     from codex_acp.acp._generated.v2.handlers import ClientRequestHandlers as RequestsOfV2
     from codex_acp.acp.as_v1.updates import Update
     from codex_acp.acp.client_side import ClientSide
-    from codex_acp.wire.model import WireModel
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +50,7 @@ MAX_SESSIONS: Final = 1_000
 
 
 class AgentOfVersion2:
-    """The calls of version 1 that the runtime makes; ``give`` takes what the agent tells."""
+    """The calls of version 1; ``give`` takes what the agent tells."""
 
     def __init__(
         self,
@@ -78,7 +63,7 @@ class AgentOfVersion2:
         self._requests = requests
         self._notifications = notifications
         self._give = give
-        self._updates: dict[str, Updates] = {}
+        self._updates: LastOnes[str, Updates] = LastOnes(MAX_SESSIONS)
         self._turns: dict[str, list[Turn]] = {}
         """Of the prompts that have not ended, by session."""
 
@@ -96,10 +81,10 @@ class AgentOfVersion2:
         }
         return ClientHandlers(requests, notifications)
 
-    def introduced(self, response: v2.InitializeResponse) -> InitializeResponse:
+    def introduced(self, response: v2.InitializeResponse) -> v1.InitializeResponse:
         """What the agent said of itself, without what its version names otherwise."""
         said = as_json(response)
-        return InitializeResponse.model_validate(
+        return v1.InitializeResponse.model_validate(
             {
                 "protocolVersion": response.protocol_version,
                 "agentInfo": said["info"],
@@ -115,60 +100,53 @@ class AgentOfVersion2:
         for turn in [turn for turns in self._turns.values() for turn in turns]:
             turn.fail(error)
 
-    async def drain(self) -> None:
-        """See `Side.drain`."""
-        await self._side.drain()
-
     async def call(self, method: str, params: Any) -> Any:
         """A request of version 1 by its name. Raises ErrorReply for one that has no like."""
         calls: dict[str, Callable[[Any], Awaitable[Any]]] = {
-            "authenticate": self.authenticate,
-            "logout": self.logout,
-            "session/new": self.session_new,
-            "session/load": self.session_load,
-            "session/resume": self.session_resume,
-            "session/list": self.session_list,
-            "session/delete": self.session_delete,
-            "session/close": self.session_close,
-            "session/set_config_option": self.session_set_config_option,
-            "session/set_mode": self.session_set_mode,
-            "session/prompt": self.session_prompt,
+            "authenticate": self._authenticate,
+            "logout": self._logout,
+            "session/new": self._session_new,
+            "session/load": self._session_load,
+            "session/resume": self._session_resume,
+            "session/list": self._session_list,
+            "session/delete": self._session_delete,
+            "session/close": self._session_close,
+            "session/set_config_option": self._session_set_config_option,
+            "session/prompt": self._session_prompt,
         }
-        if method not in calls:
-            raise _lacking(method)
+        if method not in calls:  # version 2 has config options in place of modes
+            raise ErrorReply(method, METHOD_NOT_FOUND, f"version 2 has no {method}")
         return await calls[method](params)
 
     # The calls.
 
-    async def authenticate(self, request: v1.AuthenticateRequest) -> AuthenticateResponse:
-        """``auth/login``."""
+    async def _authenticate(self, request: v1.AuthenticateRequest) -> v1.AuthenticateResponse:
         await self._side.v2.auth_login(v2.LoginAuthRequest(method_id=request.method_id))
-        return AuthenticateResponse()
+        return v1.AuthenticateResponse()
 
-    async def logout(self, request: v1.LogoutRequest) -> LogoutResponse:
-        """``auth/logout``."""
+    async def _logout(self, request: v1.LogoutRequest) -> v1.LogoutResponse:
         del request
         await self._side.v2.auth_logout(v2.LogoutAuthRequest())
-        return LogoutResponse()
+        return v1.LogoutResponse()
 
-    async def session_new(self, request: v1.NewSessionRequest) -> NewSessionResponse:
+    async def _session_new(self, request: v1.NewSessionRequest) -> v1.NewSessionResponse:
         """``session/new``; the commands of its answer are an update, as in version 1."""
         response = await self._side.v2.session_new(
             v2.NewSessionRequest.model_validate(_where(request))
         )
         said = as_json(response)
         self._tell_commands(response.session_id, said)
-        return NewSessionResponse.model_validate(_opened(said))
+        return v1.NewSessionResponse.model_validate(_opened(said))
 
-    async def session_load(self, request: v1.LoadSessionRequest) -> LoadSessionResponse:
+    async def _session_load(self, request: v1.LoadSessionRequest) -> v1.LoadSessionResponse:
         """``session/resume`` with all of the history."""
         self._updates[request.session_id] = Updates()
         replay = {"replayFrom": {"type": "start"}}
-        return LoadSessionResponse.model_validate(await self._resumed(request, replay))
+        return v1.LoadSessionResponse.model_validate(await self._resumed(request, replay))
 
-    async def session_resume(self, request: v1.ResumeSessionRequest) -> ResumeSessionResponse:
+    async def _session_resume(self, request: v1.ResumeSessionRequest) -> v1.ResumeSessionResponse:
         """``session/resume`` without its history."""
-        return ResumeSessionResponse.model_validate(await self._resumed(request, {}))
+        return v1.ResumeSessionResponse.model_validate(await self._resumed(request, {}))
 
     async def _resumed(
         self, request: v1.LoadSessionRequest | v1.ResumeSessionRequest, replay: dict[str, Any]
@@ -181,27 +159,25 @@ class AgentOfVersion2:
         self._tell_commands(request.session_id, said)
         return _opened(said)
 
-    async def session_list(self, request: v1.ListSessionsRequest) -> ListSessionsResponse:
-        """``session/list``."""
+    async def _session_list(self, request: v1.ListSessionsRequest) -> v1.ListSessionsResponse:
         response = await self._side.v2.session_list(
             v2.ListSessionsRequest.model_validate(as_json(request))
         )
-        return ListSessionsResponse.model_validate(as_json(response))
+        return v1.ListSessionsResponse.model_validate(as_json(response))
 
-    async def session_delete(self, request: v1.DeleteSessionRequest) -> DeleteSessionResponse:
-        """``session/delete``."""
+    async def _session_delete(self, request: v1.DeleteSessionRequest) -> v1.DeleteSessionResponse:
         await self._side.v2.session_delete(v2.DeleteSessionRequest(session_id=request.session_id))
-        return DeleteSessionResponse()
+        return v1.DeleteSessionResponse()
 
-    async def session_close(self, request: v1.CloseSessionRequest) -> CloseSessionResponse:
+    async def _session_close(self, request: v1.CloseSessionRequest) -> v1.CloseSessionResponse:
         """``session/close``, which ends what runs."""
         self._updates.pop(request.session_id, None)
         await self._side.v2.session_close(v2.CloseSessionRequest(session_id=request.session_id))
-        return CloseSessionResponse()
+        return v1.CloseSessionResponse()
 
-    async def session_set_config_option(
+    async def _session_set_config_option(
         self, request: v1.SetSessionConfigOptionRequest
-    ) -> SetSessionConfigOptionResponse:
+    ) -> v1.SetSessionConfigOptionResponse:
         """``session/set_config_option``; each value says of which type it is."""
         params = {"type": "id", **as_json(request)}
         made: v2.SetSessionConfigOptionRequest = (
@@ -211,16 +187,9 @@ class AgentOfVersion2:
         )
         response = await self._side.v2.session_set_config_option(made)
         options = each(config_option, as_json(response)["configOptions"])
-        return SetSessionConfigOptionResponse.model_validate({"configOptions": options})
+        return v1.SetSessionConfigOptionResponse.model_validate({"configOptions": options})
 
-    async def session_set_mode(
-        self, request: v1.SetSessionModeRequest
-    ) -> v1.SetSessionModeResponse:
-        """Version 2 has no modes but the config options."""
-        del request
-        raise _lacking("session/set_mode")
-
-    async def session_prompt(self, request: v1.PromptRequest) -> PromptResponse:
+    async def _session_prompt(self, request: v1.PromptRequest) -> v1.PromptResponse:
         """``session/prompt``, and all that comes of it. Raises ErrorReply for a failed turn."""
         turn = Turn(as_json(request)["prompt"])
         turns = self._turns.setdefault(request.session_id, [])
@@ -233,7 +202,7 @@ class AgentOfVersion2:
             return await turn.end()
         except ErrorReply as error:
             if error.code == REQUEST_CANCELLED and turn.was_cancelled:
-                return PromptResponse(stop_reason="cancelled")  # before the agent had taken it
+                return v1.PromptResponse(stop_reason="cancelled")  # before the agent had taken it
             raise
         finally:
             turns.remove(turn)
@@ -262,10 +231,7 @@ class AgentOfVersion2:
             self._give(session_id, each_update)
 
     def _of(self, session_id: str) -> Updates:
-        found = self._updates.setdefault(session_id, Updates())
-        if len(self._updates) > MAX_SESSIONS:
-            del self._updates[next(iter(self._updates))]
-        return found
+        return self._updates.setdefault(session_id, Updates())
 
     async def _permission(
         self, request: v2.RequestPermissionRequest
@@ -300,10 +266,6 @@ class AgentOfVersion2:
         )
         if "availableCommands" in said:
             asyncio.get_running_loop().call_soon(self._give, session_id, update)
-
-
-def _lacking(method: str) -> ErrorReply:
-    return ErrorReply(method, METHOD_NOT_FOUND, f"version 2 has no {method}")
 
 
 def _where(request: WireModel) -> dict[str, Any]:

@@ -12,18 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import anyio
 
+from codex_acp.acp import types
 from codex_acp.acp._generated.v1.methods import (
     AGENT_NOTIFICATIONS,
     AGENT_REQUESTS,
     PROTOCOL_NOTIFICATIONS,
-)
-from codex_acp.acp._generated.v1.models import (
-    AgentCapabilities,
-    Implementation,
-    InitializeResponse,
-    NewSessionResponse,
-    PromptResponse,
-    SessionCapabilities,
 )
 from codex_acp.acp.agent_of_both_versions import AgentOfBothVersions
 from codex_acp.acp.capabilities import negotiated_version
@@ -42,18 +35,10 @@ if TYPE_CHECKING:
         SomeAgentNotificationHandlers,
         SomeAgentRequestHandlers,
     )
-    from codex_acp.acp._generated.v1.models import (
-        AuthMethod,
-        CancelNotification,
-        InitializeRequest,
-        NewSessionRequest,
-        PromptRequest,
-        StopReason,
-    )
     from codex_acp.acp.agent_side import AgentSide
     from codex_acp.transport.link import Link
 
-    Answer = Callable[[PromptTurn], Awaitable[StopReason | None]]
+    Answer = Callable[[PromptTurn], Awaitable[types.StopReason | None]]
 
 _ASKED: Final = methods_of(AGENT_REQUESTS, unstable=False)
 _HEARD: Final = methods_of({**AGENT_NOTIFICATIONS, **PROTOCOL_NOTIFICATIONS}, unstable=False)
@@ -75,8 +60,8 @@ async def run_agent(
     version: str = "0",
     requests: SomeAgentRequestHandlers | None = None,
     notifications: SomeAgentNotificationHandlers | None = None,
-    capabilities: AgentCapabilities | None = None,
-    auth_methods: Sequence[AuthMethod] = (),
+    capabilities: types.AgentCapabilities | None = None,
+    auth_methods: Sequence[types.AuthMethod] = (),
     link: Link | None = None,
     protocol_version: Literal[1, 2] | None = None,
 ) -> None:
@@ -97,8 +82,8 @@ async def run_agent(
     """
     if link is None and os.isatty(0) and sys.stderr is not None:
         sys.stderr.write(f"{name}: {BY_HAND}\n")
-    agent = _Agent(answer, requests or {}, capabilities or AgentCapabilities())
-    agent.info = Implementation(name=name, version=version)
+    agent = _Agent(answer, requests or {}, capabilities or types.AgentCapabilities())
+    agent.info = types.Implementation(name=name, version=version)
     agent.auth_methods = list(auth_methods)
     table: dict[str, object] = {**dict.fromkeys(_ASKED), **agent.requests}
     heard: dict[str, object] = {
@@ -118,11 +103,14 @@ async def run_agent(
 
 class _Agent:
     side: AgentSide
-    info: Implementation
-    auth_methods: list[AuthMethod]
+    info: types.Implementation
+    auth_methods: list[types.AuthMethod]
 
     def __init__(
-        self, answer: Answer, requests: SomeAgentRequestHandlers, capabilities: AgentCapabilities
+        self,
+        answer: Answer,
+        requests: SomeAgentRequestHandlers,
+        capabilities: types.AgentCapabilities,
     ) -> None:
         check_known("request", requests, _ASKED)
         self._answer = answer
@@ -142,15 +130,15 @@ class _Agent:
             if method in requests:
                 self.requests[method] = self._ending(self.requests[method])
 
-    async def _initialize(self, request: InitializeRequest) -> InitializeResponse:
-        return InitializeResponse(
+    async def _initialize(self, request: types.InitializeRequest) -> types.InitializeResponse:
+        return types.InitializeResponse(
             protocol_version=negotiated_version(request.protocol_version),
             agent_capabilities=self._advertised(),
             agent_info=self.info,
             auth_methods=self.auth_methods,
         )
 
-    def _advertised(self) -> AgentCapabilities:
+    def _advertised(self) -> types.AgentCapabilities:
         """What the given capabilities say, and the methods that have handlers."""
         found = self._capabilities.model_copy()
         found.load_session = "session/load" in self.requests
@@ -159,14 +147,14 @@ class _Agent:
         }
         given = found.session_capabilities
         known = {} if given is None else given.model_dump(exclude_unset=True)
-        found.session_capabilities = SessionCapabilities.model_validate({**known, **offered})
+        found.session_capabilities = types.SessionCapabilities.model_validate({**known, **offered})
         return found
 
-    async def _new_session(self, request: NewSessionRequest) -> NewSessionResponse:
+    async def _new_session(self, request: types.NewSessionRequest) -> types.NewSessionResponse:
         del request
         session_id = secrets.token_urlsafe(12)
         self._turns[session_id] = None
-        return NewSessionResponse(session_id=session_id)
+        return types.NewSessionResponse(session_id=session_id)
 
     def _noting(self, handler: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
         """A handler of the author's that opens a session, whose id is in its answer or request."""
@@ -196,7 +184,7 @@ class _Agent:
 
         return run
 
-    async def _prompt(self, request: PromptRequest) -> PromptResponse:
+    async def _prompt(self, request: types.PromptRequest) -> types.PromptResponse:
         session_id = request.session_id
         if session_id not in self._turns:
             raise RpcError(INVALID_PARAMS, f"sessionId: there is no session {session_id!r}")
@@ -210,10 +198,10 @@ class _Agent:
                 if self._turns.get(session_id) is scope:
                     self._turns[session_id] = None
         if scope.cancelled_caught:
-            return PromptResponse(stop_reason="cancelled")
-        return PromptResponse(stop_reason=reason or "end_turn")
+            return types.PromptResponse(stop_reason="cancelled")
+        return types.PromptResponse(stop_reason=reason or "end_turn")
 
-    def cancel(self, notification: CancelNotification) -> None:
+    def cancel(self, notification: types.CancelNotification) -> None:
         """``session/cancel``: the turn that runs, if one does."""
         scope = self._turns.get(notification.session_id)
         if scope is not None:

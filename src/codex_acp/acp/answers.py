@@ -15,12 +15,13 @@ from codex_acp.jsonrpc.message import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     REQUEST_CANCELLED,
+    EncodedJson,
+    JsonValue,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from codex_acp.jsonrpc.message import EncodedJson, JsonValue
     from codex_acp.transport.responder import Responder
 
 logger = logging.getLogger(__name__)

@@ -10,14 +10,13 @@ models read as absent) are not. So ``elicitation: {}`` advertises no mode.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from codex_acp._json import object_at
+from codex_acp._json import object_at, value_at
+from codex_acp._record import record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from typing import Any
 
     from codex_acp.acp._generated.v1.models import AgentCapabilities, ClientCapabilities
     from codex_acp.acp._generated.v2.models import AgentCapabilities as AgentCapabilitiesV2
@@ -33,7 +32,7 @@ _TERMINAL_OUTPUT: Final = "terminal_output"
 _TERMINAL_AUTH: Final = "terminal-auth"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class ClientFeatures:
     """What a client can do beyond the baseline; by default nothing."""
 
@@ -70,7 +69,7 @@ class ClientFeatures:
         return self.terminal_output_meta or self.agent_terminals
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class AgentFeatures:
     """What an agent can do beyond the baseline; by default nothing."""
 
@@ -134,37 +133,40 @@ def features_in(capabilities: object, version: int = PROTOCOL_VERSION) -> Client
         features,
         read_text_file=fs.get("readTextFile") is True,
         write_text_file=fs.get("writeTextFile") is True,
-        terminal=isinstance(capabilities, dict) and capabilities.get("terminal") is True,
+        terminal=value_at(capabilities, "terminal") is True,
         terminal_auth=auth.get("terminal") is True,
         notices=_has(session, "notices"),
         compaction=_has(session, "compaction"),
         boolean_config_options=_has(object_at(session, "configOptions"), "boolean"),
         terminal_output_meta=meta.get(_TERMINAL_OUTPUT) is True,
         terminal_auth_meta=meta.get(_TERMINAL_AUTH) is True,
-        subagents=isinstance(capabilities, dict) and _has(capabilities, "subagents"),
+        subagents=_has(object_at(capabilities), "subagents"),
     )
 
 
 def agent_features(capabilities: AgentCapabilities | None) -> AgentFeatures:
     """What ``agentCapabilities`` of an ``initialize`` response advertises; None: nothing."""
-    if capabilities is None:
-        return AgentFeatures()
-    session = capabilities.session_capabilities
-    prompt = capabilities.prompt_capabilities
-    mcp = capabilities.mcp_capabilities
+    from codex_acp.wire.codec import plain
+
+    return _agent_features(plain(capabilities))
+
+
+def _agent_features(said: object) -> AgentFeatures:
+    session, prompt = object_at(said, "sessionCapabilities"), object_at(said, "promptCapabilities")
+    mcp = object_at(said, "mcpCapabilities")
     return AgentFeatures(
-        load_session=capabilities.load_session,
-        list_sessions=session is not None and session.list is not None,
-        delete_session=session is not None and session.delete is not None,
-        resume_session=session is not None and session.resume is not None,
-        close_session=session is not None and session.close is not None,
-        additional_directories=session is not None and session.additional_directories is not None,
-        logout=capabilities.auth is not None and capabilities.auth.logout is not None,
-        prompt_image=prompt is not None and prompt.image,
-        prompt_audio=prompt is not None and prompt.audio,
-        prompt_embedded_context=prompt is not None and prompt.embedded_context,
-        mcp_http=mcp is not None and mcp.http,
-        mcp_sse=mcp is not None and mcp.sse,
+        load_session=value_at(said, "loadSession") is True,
+        list_sessions=_has(session, "list"),
+        delete_session=_has(session, "delete"),
+        resume_session=_has(session, "resume"),
+        close_session=_has(session, "close"),
+        additional_directories=_has(session, "additionalDirectories"),
+        logout=_has(object_at(said, "auth"), "logout"),
+        prompt_image=prompt.get("image") is True,
+        prompt_audio=prompt.get("audio") is True,
+        prompt_embedded_context=prompt.get("embeddedContext") is True,
+        mcp_http=mcp.get("http") is True,
+        mcp_sse=mcp.get("sse") is True,
     )
 
 
@@ -183,23 +185,11 @@ def agent_features_v2(
     """What ``capabilities`` of an ``initialize`` response of version 2 says; sessions can then be
     listed, resumed with their history, and closed. ``has_logins``: it named ``authMethods``.
     """
-    session = capabilities.session if capabilities is not None else None
-    if session is None:
-        return AgentFeatures(logout=has_logins)
-    prompt, mcp = session.prompt, session.mcp
-    return AgentFeatures(
-        load_session=True,
-        list_sessions=True,
-        delete_session=session.delete is not None,
-        resume_session=True,
-        close_session=True,
-        additional_directories=session.additional_directories is not None,
-        logout=has_logins,
-        prompt_image=prompt is not None and prompt.image is not None,
-        prompt_audio=prompt is not None and prompt.audio is not None,
-        prompt_embedded_context=prompt is not None and prompt.embedded_context is not None,
-        mcp_http=mcp is not None and mcp.http is not None,
-    )
+    from codex_acp.acp.as_v1.values import agent_capabilities
+    from codex_acp.wire.codec import plain
+
+    said = agent_capabilities(object_at(plain(capabilities)), has_logins=has_logins)
+    return _agent_features(said)
 
 
 def negotiated_version(requested: int, supported: Collection[int] = SUPPORTED_VERSIONS) -> int:

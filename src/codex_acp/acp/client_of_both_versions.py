@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from codex_acp._json import value_at
 from codex_acp.acp.client_side import ClientSide
-from codex_acp.errors import ConnectionClosed
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from codex_acp.acp._generated.v2.models import InitializeResponse as InitializeResponseV2
     from codex_acp.acp.agent_of_v2 import AgentOfVersion2
     from codex_acp.acp.as_v1.updates import Update
+    from codex_acp.acp.side import InvalidNotificationCallback
     from codex_acp.acp.v2_handlers import ClientHandlers
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
@@ -43,6 +43,7 @@ class ClientOfBothVersions(ClientSide):
         requests: ClientRequestHandlers,
         notifications: ClientNotificationHandlers,
         versions: Collection[int],
+        on_invalid_notification: InvalidNotificationCallback | None = None,
     ) -> None:
         self._rows = (requests, notifications)
         self._versions = versions
@@ -51,6 +52,7 @@ class ClientOfBothVersions(ClientSide):
             connection,
             requests if 1 in versions else None,
             notifications if 1 in versions else None,
+            on_invalid_notification=on_invalid_notification,
             v2=self._handlers if 2 in versions else None,
         )
 
@@ -77,9 +79,9 @@ class ClientOfBothVersions(ClientSide):
     def on_closed(self, error: TransportError | None) -> None:
         """See `Side.on_closed`; a prompt that waits for its end hears of it, too."""
         super().on_closed(error)
-        if self._agent is not None:
-            gone = error or ConnectionClosed("the agent has disconnected")
-            self._loop.call_soon(self._agent.ended, gone)  # behind what it has said before
+        why = self.connection.why_closed
+        if self._agent is not None and why is not None:
+            self._loop.call_soon(self._agent.ended, why)  # behind what it has said before
 
     async def _call(self, method: str, params: WireModel | Any | None) -> Any:
         if self._agent is None or self.version != 2:

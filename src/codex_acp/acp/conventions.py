@@ -5,18 +5,16 @@ Knows the generated registries' shape, but no single method except ``$/cancel_re
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from codex_acp.errors import MisuseError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
-from codex_acp.transport.connection import Connection
+from codex_acp.transport.connection import Connection, Direction
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-    from typing import TypeAlias
 
     from codex_acp.jsonrpc.message import EncodedJson, JsonValue
-    from codex_acp.transport.connection import Direction
     from codex_acp.transport.link import Link
     from codex_acp.wire.registry import MethodInfo
 

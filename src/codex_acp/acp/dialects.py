@@ -6,11 +6,11 @@ dialect of it is made, so a side of one version loads nothing of another.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
+from codex_acp._record import record, replace
 from codex_acp.acp.conventions import check_extensions, check_known, check_rows
 from codex_acp.errors import MisuseError
 
@@ -38,7 +38,7 @@ class Handlers(NamedTuple):
     extensions: Mapping[str, ExtensionHandler] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Dialect:
     """A version as a side speaks it."""
 
@@ -98,7 +98,7 @@ class Dialect:
 
 def dialects(
     side: SideName,
-    v1: Handlers | None,
+    v1: Handlers | Callable[[], Handlers] | None,
     v2: V2 | Callable[[], V2] | None,
     complete: Callable[[Dialect], Dialect] = lambda made: made,
 ) -> dict[int, Callable[[], Dialect]]:
@@ -118,7 +118,10 @@ def _given(made: Dialect) -> Dialect:
 
 
 def _called(
-    side: SideName, version: int, make: Callable[[], V2], complete: Callable[[Dialect], Dialect]
+    side: SideName,
+    version: int,
+    make: Callable[[], V2 | Handlers],
+    complete: Callable[[Dialect], Dialect],
 ) -> Dialect:
     return complete(dialect(version, side, Handlers(*make())))
 
@@ -149,8 +152,7 @@ def dialect(version: int, side: SideName, handlers: Handlers) -> Dialect:
         {**sent[0], **sent[1]},
         cast("Mapping[str, RequestHandler | None]", {**handlers.requests, **requests}),
         cast(
-            "Mapping[str, NotificationHandler | None]",
-            {**handlers.notifications, **notifications},
+            "Mapping[str, NotificationHandler | None]", {**handlers.notifications, **notifications}
         ),
         handlers.quick or {},
         handlers.extensions or {},

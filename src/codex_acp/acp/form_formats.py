@@ -10,11 +10,10 @@ of RFC 3339, which has no date-time without an offset.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import Final, Literal, TypeAlias, assert_never
 from urllib.parse import urlsplit
 
-if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1.models import StringFormat
+StringFormat: TypeAlias = Literal["email", "uri", "date", "date-time"]
 
 _ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import text_at, value_at
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS
+from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue, Params
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from codex_acp.jsonrpc.message import JsonValue, Params
 
 UNSUPPORTED_VERSION: Final = -32022
 """``Unsupported protocol version`` of the schema of version 2."""
@@ -89,12 +88,12 @@ def _as_version_1(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     if "clientInfo" not in kept and is_implementation(info):
         kept["clientInfo"] = info
     if "clientCapabilities" not in kept and isinstance(capabilities, dict):
-        kept["clientCapabilities"] = _capabilities(capabilities)
+        kept["clientCapabilities"] = client_capabilities(capabilities)
     return kept
 
 
-def _capabilities(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Of version 2 as of version 1, where boolean options are no baseline yet."""
+def client_capabilities(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Those of version 2 as of version 1, where boolean options are no baseline yet."""
     terminal = isinstance(value_at(given, "auth", "terminal"), dict)
     found: dict[str, JsonValue] = {
         "session": {"configOptions": {"boolean": {}}},

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codex_acp.acp._generated.v1.models import (
-    CancelledRequestPermissionOutcome,
-    SelectedRequestPermissionOutcome,
-)
+from codex_acp.acp import types
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.acp._generated.v1.models import (
-        PermissionOption,
-        PermissionOptionKind,
-        RequestPermissionOutcome,
-    )
-
 
 def option_of(
-    options: Sequence[PermissionOption], kind: PermissionOptionKind | None
-) -> PermissionOption | None:
+    options: Sequence[types.PermissionOption], kind: types.PermissionOptionKind | None
+) -> types.PermissionOption | None:
     """The first option of this kind, or None.
 
     Only one whose id stands for this kind alone: the agent goes by the id.
@@ -34,10 +25,10 @@ def option_of(
 
 
 def outcome_of(
-    options: Sequence[PermissionOption], kind: PermissionOptionKind | None
-) -> RequestPermissionOutcome:
+    options: Sequence[types.PermissionOption], kind: types.PermissionOptionKind | None
+) -> types.RequestPermissionOutcome:
     """The outcome that chooses `option_of` this kind; "cancelled" where there is none."""
     option = option_of(options, kind)
     if option is None:
-        return CancelledRequestPermissionOutcome()
-    return SelectedRequestPermissionOutcome(option_id=option.option_id)
+        return types.CancelledRequestPermissionOutcome()
+    return types.SelectedRequestPermissionOutcome(option_id=option.option_id)

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import secrets
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 
@@ -21,7 +21,6 @@ from codex_acp.jsonrpc.message import INTERNAL_ERROR, REQUEST_CANCELLED
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
-    from typing import TypeAlias
 
     from codex_acp.acp.agent_side import AgentSide
 

@@ -15,7 +15,7 @@ import asyncio
 import logging
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from codex_acp.acp.answers import (
     answer_failure,
@@ -29,22 +29,14 @@ from codex_acp.acp.answers import (
 )
 from codex_acp.acp.conventions import CANCEL_REQUEST
 from codex_acp.acp.served_request import serving
-from codex_acp.errors import InvalidPayload, MisuseError, RpcError
+from codex_acp.errors import InvalidPayload, MisuseError, RpcError, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from types import TracebackType
-    from typing import Self
 
-    from codex_acp.acp.conventions import QuickHandler as QuickHandler  # noqa: PLC0414
     from codex_acp.acp.dialects import Dialect, RequestHandler
-    from codex_acp.errors import TransportError
-    from codex_acp.jsonrpc.message import (
-        EncodedJson,
-        Notification,
-        Request,
-        RequestId,
-    )
+    from codex_acp.jsonrpc.message import EncodedJson, Notification, Request, RequestId
     from codex_acp.transport.connection import Connection
     from codex_acp.transport.responder import Responder
     from codex_acp.wire.model import WireModel
@@ -276,10 +268,7 @@ class Side:
         return self._typed(handler, self._spoken.handled[method].params, request)
 
     def _typed(
-        self,
-        handler: RequestHandler,
-        model: str | None,
-        request: Request,
+        self, handler: RequestHandler, model: str | None, request: Request
     ) -> Callable[[], Awaitable[object]]:
         """``handler`` with the request's params as ``model``; RpcError if they do not fit."""
         if model is None:

@@ -7,22 +7,12 @@ Source: https://agentclientprotocol.com/protocol/v2/prompt-lifecycle
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from codex_acp.acp._generated.v1.models import PromptResponse
-from codex_acp.acp._generated.v2.models import (
-    IdleStateUpdateSessionUpdate,
-    RequiresActionStateUpdateSessionUpdate,
-    RunningStateUpdateSessionUpdate,
-    UserMessageChunkSessionUpdate,
-    UserMessageSessionUpdate,
-)
+from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.errors import CodexAcpError, ErrorReply
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
 from codex_acp.wire.codec import plain
-
-if TYPE_CHECKING:
-    from codex_acp.acp._generated.v2.models import SessionUpdate
 
 STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
 """Those of version 1, in which a program is told why a prompt has ended."""
@@ -36,30 +26,33 @@ class Turn:
         self._message_id: str | None = None
         self._echoed: set[str] = set()
         self._is_active = False
-        self._idle: IdleStateUpdateSessionUpdate | None = None
-        self._end: asyncio.Future[IdleStateUpdateSessionUpdate] = (
+        self._idle: v2.IdleStateUpdateSessionUpdate | None = None
+        self._end: asyncio.Future[v2.IdleStateUpdateSessionUpdate] = (
             asyncio.get_running_loop().create_future()
         )
         self.was_cancelled = False
 
-    def take(self, update: SessionUpdate) -> None:
+    def take(self, update: v2.SessionUpdate) -> None:
         """An update of the session, in order."""
-        if isinstance(update, UserMessageSessionUpdate | UserMessageChunkSessionUpdate):
+        if isinstance(update, v2.UserMessageSessionUpdate | v2.UserMessageChunkSessionUpdate):
             self._echoed.add(update.message_id)
         elif isinstance(
-            update, RunningStateUpdateSessionUpdate | RequiresActionStateUpdateSessionUpdate
+            update,
+            v2.RunningStateUpdateSessionUpdate
+            | v2.RequiresActionStateUpdateSessionUpdate
+            | v2.OtherStateUpdateSessionUpdate,  # whatever that is, it is not idle
         ):
             self._is_active, self._idle = True, None
-        elif isinstance(update, IdleStateUpdateSessionUpdate):
+        elif isinstance(update, v2.IdleStateUpdateSessionUpdate):
             self._idle = update
             self._look()
 
-    def echoes(self, update: SessionUpdate) -> bool:
+    def echoes(self, update: v2.SessionUpdate) -> bool:
         """Whether this says what the prompt has said, and nothing else."""
-        if isinstance(update, UserMessageSessionUpdate | UserMessageChunkSessionUpdate):
+        if isinstance(update, v2.UserMessageSessionUpdate | v2.UserMessageChunkSessionUpdate):
             if self._message_id is not None:
                 return update.message_id == self._message_id
-            return isinstance(update, UserMessageSessionUpdate) and (
+            return isinstance(update, v2.UserMessageSessionUpdate) and (
                 plain(update.content) == self._prompt
             )
         return False

@@ -23,6 +23,6 @@ else:
         __name__,
         {
             "codex_acp.acp._generated.v1.models": _MODULE_OF,
-            "codex_acp.wire.model": ("UnknownValue", "UnknownVariant", "WireModel"),
+            "codex_acp.wire.model": "UnknownValue UnknownVariant WireModel",
         },
     )

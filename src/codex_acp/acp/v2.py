@@ -54,16 +54,12 @@ else:
         {
             "codex_acp.acp._generated.v2.models": _MODULE_OF,
             "codex_acp.acp._generated.v2.handlers": (
-                "AgentNotificationHandlers",
-                "AgentRequestHandlers",
-                "ClientNotificationHandlers",
-                "ClientRequestHandlers",
-                "UnstableAgentNotificationHandlers",
-                "UnstableAgentRequestHandlers",
-                "UnstableClientNotificationHandlers",
-                "UnstableClientRequestHandlers",
+                "AgentNotificationHandlers AgentRequestHandlers ClientNotificationHandlers "
+                "ClientRequestHandlers UnstableAgentNotificationHandlers "
+                "UnstableAgentRequestHandlers UnstableClientNotificationHandlers "
+                "UnstableClientRequestHandlers"
             ),
-            "codex_acp.acp.v2_handlers": ("AgentHandlers", "ClientHandlers"),
-            "codex_acp.wire.model": ("UnknownValue", "UnknownVariant", "WireModel"),
+            "codex_acp.acp.v2_handlers": "AgentHandlers ClientHandlers",
+            "codex_acp.wire.model": "UnknownValue UnknownVariant WireModel",
         },
     )

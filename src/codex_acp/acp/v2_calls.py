@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from codex_acp.acp._generated.v2.calls import AgentCalls, ClientCalls
-
-if TYPE_CHECKING:
-    from codex_acp.acp.side import Side
-    from codex_acp.wire.model import WireModel
+from codex_acp.acp.calls_on_side import CallsOnSide
 
 
-class _OnSide:
-    """Sends as version 2, which the side refuses where another is spoken."""
-
-    def __init__(self, side: Side) -> None:
-        self._side = side
-
-    async def _call(self, method: str, params: WireModel | Any | None) -> Any:
-        return await self._side.call_as(2, method, params)
-
-    def _notify(self, method: str, params: WireModel | Any | None) -> None:
-        self._side.notify_as(2, method, params)
-
-
-class CallsOfAgent(_OnSide, AgentCalls):
+class CallsOfAgent(CallsOnSide, AgentCalls):
     """What a client can ask an agent."""
 
+    version = 2
 
-class CallsOfClient(_OnSide, ClientCalls):
+
+class CallsOfClient(CallsOnSide, ClientCalls):
     """What an agent can ask a client."""
+
+    version = 2

@@ -1,4 +1,4 @@
-"""The ACP agent's methods: which are offered, and what each does.
+"""What the ACP agent's methods do, in no version; which are offered, each version's table says.
 
 The first ``initialize`` and ``session/new`` are answered without a model: what reads models and all
 that a prompt needs are loaded behind the answer, see `AfterOpening`.
@@ -9,34 +9,35 @@ from __future__ import annotations
 import logging
 import os
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from codex_acp.acp._generated.v1.methods import MODELS as ACP_MODELS
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.config.config import Config
 from codex_acp.adapter.logins.ways import login_ways
-from codex_acp.adapter.prompts.quick_prompts import QuickPrompts, at_its_end
-from codex_acp.adapter.sessions.after_opening import LOAD_AFTER_SECONDS, AfterOpening
-from codex_acp.adapter.sessions.opener import SessionOpener, Setup
+from codex_acp.adapter.prompts.quick_prompts import QuickPrompts
+from codex_acp.adapter.sessions.after_opening import AfterOpening
+from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.prompt_preconditions import PromptPreconditions
 from codex_acp.adapter.sessions.session_transcript import SessionTranscript
-from codex_acp.adapter.sessions.sessions import Sessions
+from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
 from codex_acp.adapter.side_tasks import guarded
-from codex_acp.jsonrpc.encode import encode_json
-from codex_acp.mapping.agent.handshake import codex_client_info, initialize_result, is_simple
+from codex_acp.mapping.agent.handshake import codex_client_info
 from codex_acp.mapping.session.ids import canonical_id
-from codex_acp.mapping.session.setup import simple_thread_params
 from codex_acp.transcript.log import Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from codex_acp.acp._generated.v1 import handlers
-    from codex_acp.acp._generated.v1 import models as v1
-    from codex_acp.acp.agent_side import AgentSide
-    from codex_acp.acp.side import QuickHandler
+    from codex_acp.acp.either_agent_side import EitherAgentSide
     from codex_acp.adapter.audience import Audience
+    from codex_acp.adapter.dialects.requests import (
+        ForkSession,
+        Json,
+        ListSessions,
+        NewSession,
+        ResumeSession,
+    )
     from codex_acp.adapter.load_ahead import LoadAhead
     from codex_acp.adapter.logins.logins import Logins
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
@@ -45,13 +46,12 @@ if TYPE_CHECKING:
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.sessions.archive import SessionArchive
     from codex_acp.adapter.sessions.methods import SessionMethods
-    from codex_acp.adapter.sessions.opener import OpeningResult
     from codex_acp.adapter.sessions.session import Session
     from codex_acp.adapter.sessions.session_services import SessionServices
-    from codex_acp.adapter.sessions.sessions import OpenSession
     from codex_acp.adapter.side_tasks import Spawn
-    from codex_acp.jsonrpc.message import EncodedJson, JsonValue
+    from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.agent.auth_methods import LoginWays
+    from codex_acp.mapping.config.options import Option
     from codex_acp.mapping.events.content import Block
     from codex_acp.mapping.events.session_events import Command
 
@@ -61,8 +61,8 @@ logger = logging.getLogger(__name__)
 class CodexAgent:
     """The agent of one ACP connection. ``spawn`` starts a task that may outlive its request.
 
-    ``when_loaded`` is called once, when all that a prompt needs has been imported, which ``ahead``
-    begins when ``initialize`` is answered; without it, it waits for a session.
+    ``when_loaded`` is called once, when all that a prompt needs has been imported, by ``ahead`` if
+    there is one, and a session is open.
     """
 
     def __init__(
@@ -99,77 +99,16 @@ class CodexAgent:
         """For those who show a session to one client behind the other."""
         return self._sessions, self.config
 
-    def requests(self) -> handlers.AgentRequestHandlers:
-        """One row a method; None: not offered."""
-        return {
-            "initialize": self.initialize,
-            "authenticate": lambda request: self.logins.authenticate(request),  # noqa: PLW0108 - loads it
-            "logout": lambda request: self.logins.logout(request),  # noqa: PLW0108 - loads it
-            "session/new": self.new_session,
-            "session/load": self.load_session,
-            "session/list": self.list_sessions,
-            "session/delete": self.delete_session,
-            "session/resume": self.resume_session,
-            "session/close": self.close_session,
-            "session/set_mode": self.set_mode,
-            "session/set_config_option": self.set_config_option,
-            "session/prompt": self.prompt,
-        }
-
-    def notifications(self) -> handlers.AgentNotificationHandlers:
-        """One row a method; None: ignored (``$/cancel_request`` is the connection's own)."""
-        return {"session/cancel": self.cancel, "$/cancel_request": None}
-
-    def unstable(self) -> handlers.UnstableAgentRequestHandlers:
-        """Methods of the unstable schema; advertised where that schema has them."""
-        return {
-            "session/fork": self.fork_session,
-            "session/set_title": self.set_title,
-            "session/archive": lambda request: self.archive.archive(request),  # noqa: PLW0108 - loads it
-            "session/unarchive": lambda request: self.archive.unarchive(request),  # noqa: PLW0108 - loads it
-            "session/status": lambda request: self.archive.status(request),  # noqa: PLW0108 - loads it
-            "auth/status": lambda request: self.logins.status(request),  # noqa: PLW0108 - loads it
-            "providers/list": lambda request: self.providers.list(request),  # noqa: PLW0108 - loads it
-            "providers/set": lambda request: self.providers.set(request),  # noqa: PLW0108 - loads it
-            "providers/disable": lambda request: self.providers.disable(request),  # noqa: PLW0108 - loads it
-        }
-
-    def quick(self) -> Mapping[str, QuickHandler]:
-        """The same answers for simple requests, before any model is loaded; see `Side`."""
-        return {
-            "initialize": self._quick_initialize,
-            "session/new": self._quick_new_session,
-            "session/prompt": self.quick_prompts(at_its_end(self.run_prompt)),
-        }
-
-    def join(self, side: AgentSide) -> None:
+    def join(self, side: EitherAgentSide) -> None:
         """Give the agent the connection on which it serves."""
         self.client.join(side)
 
-    # The methods.
+    # The methods, see `AgentMethods`.
 
-    async def initialize(
-        self, request: v1.InitializeRequest, client: Client | None = None
-    ) -> v1.InitializeResponse:
-        """Answered at once: a Codex that is missing is reported by what needs it.
-
-        ``client`` is who has sent it, if that is not the one of all sessions.
-        """
-        from codex_acp.wire.codec import plain
-
-        params = cast("dict[str, JsonValue]", plain(request))
-        result = initialize_result(params, self.introduce(params, client=client))
-        answer = ACP_MODELS.decode("InitializeResponse", result, "the answer to initialize")
-        return cast("v1.InitializeResponse", answer)
-
-    def _quick_initialize(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-        if not isinstance(params, dict) or not is_simple(params):
-            return None
-
-        async def answer() -> EncodedJson:
-            return encode_json(initialize_result(params, self.introduce(params)))
-
-        return answer
+    @property
+    def about(self) -> Json:
+        """Nothing: it is as the others are."""
+        return {}
 
     def introduce(
         self, params: dict[str, JsonValue], version: int = 1, client: Client | None = None
@@ -178,8 +117,7 @@ class CodexAgent:
         (client or self.client).introduced(params, version)
         self._app_server.introduce(codex_client_info(params))
         if self._ahead is not None:
-            self._ahead.version = version
-            self._ahead.start_within(LOAD_AFTER_SECONDS)
+            self._ahead.introduced(version)
         self.spawn(self._app_server.warm_up)
         return self._login_ways
 
@@ -200,101 +138,81 @@ class CodexAgent:
 
     # Sessions.
 
-    async def new_session(
-        self, request: v1.NewSessionRequest, audience: Audience | None = None
-    ) -> v1.NewSessionResponse:
+    async def new_session(self, request: NewSession, audience: Audience | None = None) -> Json:
         """``session/new``; ``audience`` is for a session that has one of its own.
 
         Raises RpcError: -32602, -32000, -32603.
         """
-        answer = await self.start(await self.methods.setup(request, audience))
-        return cast("v1.NewSessionResponse", ACP_MODELS.decode("NewSessionResponse", answer, "it"))
-
-    def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
-        thread = simple_thread_params(params)
-        if thread is None:
-            return None
-
-        async def answer() -> EncodedJson:
-            return encode_json(await self.start(Setup(thread)))
-
-        return answer
+        return await self.start(await self.methods.setup(request, audience))
 
     async def start(
         self, setup: Setup, more: Callable[[str], Awaitable[dict[str, JsonValue]]] | None = None
     ) -> dict[str, JsonValue]:
         """A new session; the answer as plain JSON, with what ``more`` has to say of it."""
         opened = await self._opener.start(setup)
-        also = {} if more is None else await more(opened.session_id)
+        try:
+            also = {} if more is None else await more(opened.session_id)
+        except BaseException:  # the client gave it up, so it will never know the session
+            await self._opener.drop(opened.session_id)
+            raise
         self._opened(opened)
         return {"sessionId": opened.session_id, **opened.answer, **also}
 
-    async def load_session(
-        self, request: v1.LoadSessionRequest, audience: Audience | None = None
-    ) -> v1.LoadSessionResponse:
+    async def load_session(self, request: ResumeSession, audience: Audience | None = None) -> Json:
         """See `SessionMethods.load`."""
-        opened = await self.methods.load(request, audience)
-        return cast("v1.LoadSessionResponse", self._answer("LoadSessionResponse", opened))
+        if self._ahead is not None:
+            self._ahead.start_within(0)
+        return self._opened(await self.methods.load(request, audience))
 
     async def resume_session(
-        self, request: v1.ResumeSessionRequest, audience: Audience | None = None
-    ) -> v1.ResumeSessionResponse:
+        self, request: ResumeSession, audience: Audience | None = None
+    ) -> Json:
         """See `SessionMethods.resume`."""
-        opened = await self.methods.resume(request, audience)
-        return cast("v1.ResumeSessionResponse", self._answer("ResumeSessionResponse", opened))
+        return self._opened(await self.methods.resume(request, audience))
 
-    async def fork_session(
-        self, request: v1.ForkSessionRequest, audience: Audience | None = None
-    ) -> v1.ForkSessionResponse:
+    async def fork_session(self, request: ForkSession, audience: Audience | None = None) -> Json:
         """See `SessionMethods.fork`."""
         opened = await self.methods.fork(request, audience)
-        answer = self._answer("ForkSessionResponse", opened, sessionId=opened.session_id)
-        return cast("v1.ForkSessionResponse", answer)
+        return {"sessionId": opened.session_id, **self._opened(opened)}
 
-    async def list_sessions(self, request: v1.ListSessionsRequest) -> v1.ListSessionsResponse:
+    async def list_sessions(self, request: ListSessions) -> Json:
         """See `SessionMethods.list`."""
         return await self.methods.list(request)
 
-    async def close_session(self, request: v1.CloseSessionRequest) -> v1.CloseSessionResponse:
+    async def close_session(self, session_id: str) -> None:
         """See `SessionMethods.close`."""
-        self.preconditions.cancel(request.session_id)
-        response = await self.methods.close(request)
-        self._closed(request.session_id, "closed by the client")
-        return response
+        self.preconditions.cancel(session_id)
+        await self.methods.close(session_id)
 
-    async def delete_session(self, request: v1.DeleteSessionRequest) -> v1.DeleteSessionResponse:
+    async def delete_session(self, session_id: str) -> None:
         """See `SessionMethods.delete`."""
-        request.session_id = canonical_id(request.session_id)  # else an open one lived on
-        self.preconditions.cancel(request.session_id)
-        was_open = request.session_id in self._sessions
-        response = await self.methods.delete(request)
-        if was_open:
-            self._closed(request.session_id, "deleted by the client")
-        return response
+        session_id = canonical_id(session_id)  # else an open one lived on
+        self.preconditions.cancel(session_id)
+        await self.methods.delete(session_id)
 
     @cached_property
     def archive(self) -> SessionArchive:
         """The archive of its sessions; loaded when it is asked for."""
         from codex_acp.adapter.sessions.archive import SessionArchive
 
-        ending, closed = self.preconditions.cancel, self._closed
-        return SessionArchive(self._sessions, self._opener, self.methods, ending, closed)
+        ending = self.preconditions.cancel
+        return SessionArchive(self._sessions, self._opener, self.methods, ending)
 
-    async def set_title(self, request: v1.SetSessionTitleRequest) -> v1.SetSessionTitleResponse:
+    async def set_title(self, session_id: str, title: str) -> Json:
         """See `SessionMethods.set_title`."""
-        return await self.methods.set_title(request)
+        return await self.methods.set_title(session_id, title)
 
-    async def set_mode(self, request: v1.SetSessionModeRequest) -> v1.SetSessionModeResponse:
+    async def set_mode(self, session_id: str, mode_id: str) -> None:
         """See `Config.set_mode`."""
-        await self.preconditions.live(self.session(request.session_id).id)
-        return await self.config.set_mode(request)
+        await self.preconditions.live(self.session(session_id).id)
+        await self.config.set_mode(session_id, mode_id)
 
     async def set_config_option(
-        self, request: v1.SetSessionConfigOptionRequest
-    ) -> v1.SetSessionConfigOptionResponse:
+        self, session_id: str, config_id: str, value: str | bool
+    ) -> list[Option]:
         """See `Config.set_config_option`."""
-        await self.preconditions.live(self.session(request.session_id).id)
-        return await self.config.set_config_option(request)
+        await self.preconditions.live(self.session(session_id).id)
+        return await self.config.set_config_option(session_id, config_id, value)
 
     async def commands(self, session_id: str) -> Sequence[Command] | None:
         """The slash commands of an session, told by an answer; None: they follow, once loaded."""
@@ -306,19 +224,15 @@ class CodexAgent:
         """Those that are about sessions; loaded with the first of them."""
         from codex_acp.adapter.sessions.methods import SessionMethods
 
-        return SessionMethods(self._sessions, self._opener, self.config)
+        return SessionMethods(self._sessions, self._opener, self.config, self.spawn, self._closed)
 
     # Behind the answer.
 
-    def _answer(self, name: str, opened: OpeningResult, **also: JsonValue) -> object:
-        """The answer to the request that has opened a session, as its model."""
-        self._opened(opened)
-        return ACP_MODELS.decode(name, {**also, **opened.answer}, "the session")
-
-    def _opened(self, opened: OpeningResult) -> None:
+    def _opened(self, opened: OpeningResult) -> Json:
         """A session is open; what else there is to do, waits until that is answered."""
         self._transcript.opened(opened)
         self._after.add(opened)
+        return opened.answer
 
     def leave(self) -> None:
         """The client is gone: nothing is begun for it any more."""
@@ -341,18 +255,11 @@ class CodexAgent:
             from codex_acp.adapter.sessions.session_services import SessionServices
 
             log_out = lambda: self.logins.log_out()  # noqa: E731, PLW0108 - loads it
-            self._services = SessionServices(self._sessions, self.config, self.spawn, log_out)
+            live, config = self.preconditions.live, self.config
+            self._services = SessionServices(self._sessions, config, self.spawn, live, log_out)
         self._services.known(session, opened)
 
     # Prompts.
-
-    async def prompt(self, request: v1.PromptRequest) -> v1.PromptResponse:
-        """See `Session.prompt`; -32002 for a session that is not open here."""
-        from codex_acp.mapping.v1.content import blocks_of
-        from codex_acp.mapping.v1.prompts import prompt_response
-
-        done = await self.run_prompt(request.session_id, blocks_of(request.prompt))
-        return prompt_response(*done)
 
     async def run_prompt(
         self,
@@ -374,9 +281,8 @@ class CodexAgent:
         )
         return await self._transcript.prompt(session_id, running)
 
-    def cancel(self, notification: v1.CancelNotification) -> None:
+    def cancel(self, session_id: str) -> None:
         """See `Session.cancel`; one for an unknown session is only logged."""
-        session_id = notification.session_id
         if self._sessions.cancel_sub_agent(session_id):
             return
         if (session := self._sessions.known(session_id)) is None:

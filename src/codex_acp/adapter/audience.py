@@ -6,16 +6,19 @@ Where clients come and go, each session has an audience of its own, see `adapter
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
-    from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.mapping.events.permissions import PermissionQuestion
     from codex_acp.mapping.events.session_events import SessionEvent
     from codex_acp.routing.ledger import OutcomeCancelled, Selected
+
+
+Turns: TypeAlias = "Container[str | None]"
+"""Some turns, by their ids."""
 
 
 class Outgoing(Protocol):
@@ -33,6 +36,15 @@ class Outgoing(Protocol):
 
     def flush(self) -> None:
         """Write everything that waits: an answer follows it."""
+
+    def more_of(
+        self, session_id: str, message_id: str, turn_id: str, over: tuple[Turns, Turns]
+    ) -> Callable[[bytes], bool] | None:
+        """What writes more of the agent's message that was sent last, as it stands in JSON.
+
+        It gives False when that has to be sent as an event, or if the message's turn is ``over``,
+        in one of two ways. None: it always has.
+        """
 
     async def drained(self) -> None:
         """Wait until a client that lags has taken most of what was sent. Raises TransportError."""
@@ -54,11 +66,11 @@ class Asks(Protocol):
         """Ask whether one action may run."""
 
     async def elicitation_create(
-        self, params: v1.CreateElicitationRequest, asked: Callable[[int | None], None] | None = None
-    ) -> v1.CreateElicitationResponse:
-        """Ask for input."""
+        self, params: dict[str, Any], asked: Callable[[int | None], None] | None = None
+    ) -> dict[str, Any]:
+        """Ask for input; both versions of ACP write the question and the answer alike."""
 
-    def elicitation_complete(self, params: v1.CompleteElicitationNotification) -> None:
+    def elicitation_complete(self, elicitation_id: str) -> None:
         """What a page was opened for is done."""
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from codex_acp.acp.capabilities import ClientFeatures, features_in
 
 if TYPE_CHECKING:
-    from codex_acp.acp.agent_side import AgentSide
-    from codex_acp.adapter.audience import Asks
+    from codex_acp.acp.either_agent_side import EitherAgentSide
+    from codex_acp.adapter.dialects.v1 import AsksInV1
+    from codex_acp.adapter.dialects.v2 import AsksInV2
     from codex_acp.adapter.outflow import Outflow
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.jsonrpc.message import JsonValue
@@ -22,12 +23,12 @@ class Client:
         self._spawn = spawn
         self.features = ClientFeatures()
         """What it can do, known after ``initialize``."""
-        self._side: AgentSide | None = None
+        self._side: EitherAgentSide | None = None
         self._outflow: Outflow | None = None
-        self._asks: Asks | None = None
+        self._asks: AsksInV1 | AsksInV2 | None = None
         self._version = 1
 
-    def join(self, side: AgentSide) -> None:
+    def join(self, side: EitherAgentSide) -> None:
         """This is the connection to it."""
         self._side = side
 
@@ -42,7 +43,7 @@ class Client:
         self._version = version
 
     @property
-    def asks(self) -> Asks:
+    def asks(self) -> AsksInV1 | AsksInV2:
         """The connection to it, as what can be asked."""
         if self._asks is None:
             if self._version == 1:
@@ -56,21 +57,12 @@ class Client:
         return self._asks
 
     def auth_status(self, status: dict[str, JsonValue]) -> None:
-        """Tell it who is logged in now; it has asked before (the method is unstable)."""
-        if self.gone:
-            return
-        name = "AuthStatusUpdateNotification"
-        if self._version == 1:
-            from codex_acp.acp._generated.v1.methods import MODELS
-
-            self._connection.auth_status_update(MODELS.decode(name, status, "a status"))
-        else:
-            from codex_acp.acp._generated.v2.methods import MODELS as MODELS_OF_V2
-
-            self._connection.v2.auth_status_update(MODELS_OF_V2.decode(name, status, "a status"))
+        """Tell it who is logged in now."""
+        if not self.gone:
+            self.asks.auth_status(status)
 
     @property
-    def _connection(self) -> AgentSide:
+    def _connection(self) -> EitherAgentSide:
         assert self._side is not None
         return self._side
 

@@ -1,7 +1,9 @@
-"""What a first prompt needs, loaded by a thread from the answer to ``initialize`` on.
+"""What a first prompt needs, loaded by a thread as soon as the first session is open.
 
-Codex works for as long until a session is open, on another processor, and the event loop goes on
-meanwhile. A module that is needed before the thread is done is waited for where it is imported.
+Not before: until then Codex works on more processors than one, and takes longer for each that is
+not its own. A client that opens none yet leaves the time for it, and one that loads a session needs
+it for the history. A first prompt of text is with Codex by then, and the event loop goes on. A
+module that is needed before the thread is done is waited for where it is imported.
 Owns the lists and the thread; makes nothing.
 """
 
@@ -48,6 +50,9 @@ V1: Final = ".v1."
 END_SECONDS: Final = 5.0
 """For so long the end waits for what is being loaded."""
 
+IDLE_SECONDS: Final = 0.25
+"""So long after the answer to ``initialize`` it begins for a client that has opened no session."""
+
 SWITCH_SECONDS: Final = 0.0005
 """So soon the thread lets go of the interpreter when the event loop has something to do."""
 
@@ -59,25 +64,38 @@ class LoadAhead:
         self._loop = loop
         self._waiting: list[Callable[[], None]] = []
         self._thread: threading.Thread | None = None
+        self._due = False
         self._prompt_ready = asyncio.Event()
         self._over = False
         self._given_up = False
-        self.version = 1
-        """Of ACP, as far as that is known when it begins."""
+        self._version = 1
+
+    def introduced(self, version: int) -> None:
+        """The client speaks this version of ACP; it may leave the time to load for it."""
+        self._version = version
+        self.start_within(IDLE_SECONDS)
 
     def start_within(self, seconds: float) -> None:
         """Begin then, or sooner; once it has begun this does nothing."""
+        self._due = True
         self._loop.call_later(seconds, self._start)
 
     def _start(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="load ahead", daemon=True)
-            self._thread.start()
+        if self._thread is not None or self._over:
+            return
+        thread = threading.Thread(target=self._run, name="load ahead", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # there is none left: what is needed loads where it is used
+            logger.warning("nothing is loaded ahead: %s", error)
+            self._end()
+        else:
+            self._thread = thread
 
     @property
     def loading(self) -> bool:
-        """Whether it has begun, and what a prompt needs is not all there."""
-        return self._thread is not None and not self._prompt_ready.is_set()
+        """Whether it is due, and what a prompt needs is not all there."""
+        return self._due and not self._prompt_ready.is_set()
 
     async def for_a_prompt(self) -> None:
         """Wait until what a prompt needs is loaded."""
@@ -88,8 +106,8 @@ class LoadAhead:
         self._prompt_ready.set()
 
     def then(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` on the loop when all is loaded: at once if it is, or nothing loads."""
-        if self._over or self._thread is None:
+        """Call ``callback`` on the loop when all is loaded: at once if it is, or is not due."""
+        if self._over or not self._due:
             callback()
         else:
             self._waiting.append(callback)
@@ -120,7 +138,7 @@ class LoadAhead:
         for name in names:
             if self._given_up:
                 return
-            module, _, model = name.replace(V1, V1.replace("1", str(self.version))).partition(":")
+            module, _, model = name.replace(V1, V1.replace("1", str(self._version))).partition(":")
             loaded: Any = import_module(module)
             if model:
                 loaded.MODELS.decoder(model)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pydantic_core import to_json
 
+from codex_acp._last_ones import LastOnes
 from codex_acp.errors import TransportError
 from codex_acp.jsonrpc.encode import notification_head
 from codex_acp.jsonrpc.message import EncodedJson
@@ -24,7 +25,8 @@ from codex_acp.wire.codec import encode
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from codex_acp.acp.agent_side import AgentSide
+    from codex_acp.acp.either_agent_side import EitherAgentSide
+    from codex_acp.adapter.audience import Turns
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.mapping.events.session_events import SessionEvent
 
@@ -38,6 +40,9 @@ MAX_WAITING_TEXT: Final = 2 * 1024 * 1024
 
 UPDATES_PER_WRITE: Final = 64
 """How many waiting updates are handed over before the client is given a chance to lag again."""
+
+MAX_PREFIXES: Final = 1000
+"""Sessions of which the beginning of an update is kept."""
 
 _CHUNKS: Final = (TextChunk, ThoughtChunk)
 
@@ -106,7 +111,7 @@ class Outflow:
 
     def __init__(
         self,
-        side: AgentSide,
+        side: EitherAgentSide,
         spawn: Spawn,
         write: Write,
     ) -> None:
@@ -122,7 +127,7 @@ class Outflow:
         """Session and tool call → the number of its newest update, if that waits."""
         self._size = 0
         self._draining = False
-        self._prefixes: dict[str, bytes] = {}
+        self._prefixes: LastOnes[str, bytes] = LastOnes(MAX_PREFIXES)
         self._message: tuple[str, str, type] | None = None
         self._chunk_prefix = b""
         self._pieces: list[str] = []
@@ -231,6 +236,25 @@ class Outflow:
             + b'","messageId":' + encode(message_id)
             + b',"content":{"type":"text","text":'
         )  # fmt: skip
+
+    def more_of(
+        self, session_id: str, message_id: str, turn_id: str, over: tuple[Turns, Turns]
+    ) -> Callable[[bytes], bool] | None:
+        """See `Outgoing`."""
+        if self._message != (session_id, message_id, TextChunk) or self._connection.on_line:
+            return None
+        prefix, waiting, outbox, (stale, answered) = (
+            self._chunk_prefix + b'"', self._waiting, self._outbox, over
+        )  # fmt: skip
+
+        def write(text: bytes) -> bool:
+            """As `_write_pieces`, now; not if anything is to be written before it."""
+            if waiting or outbox.busy or outbox.paused or turn_id in stale or turn_id in answered:
+                return False
+            outbox.link.write(b"".join((prefix, text, b'"}}}}\n')))
+            return True
+
+        return write
 
     def _write_pieces(self) -> None:
         """The pieces as one chunk, without its model, which would only be taken apart again."""

@@ -1,16 +1,24 @@
 """``providers/list``, ``set`` and ``disable`` (unstable): a client's own gateway to the model.
 
 Process-wide and never stored: it travels with each thread that is opened, and the open sessions'
-threads are opened anew before their next turn. Loads what it needs with the first request.
+threads are opened anew before their next turn. Loaded with the first request.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
+
+from codex_acp._json import object_at
+from codex_acp.adapter.sessions.model_route import configuration
+from codex_acp.errors import RpcError
+from codex_acp.jsonrpc.message import INVALID_PARAMS
+from codex_acp.mapping.session.gateway import API_TYPE, PROVIDER, gateway_of, native_base_url
+from codex_acp.mapping.session.http_secrets import http_secrets
+from codex_acp.transcript.secrets import remember_secrets
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1 import models as v1
+    from codex_acp.adapter.dialects.requests import Json, SetProvider
     from codex_acp.adapter.sessions.opener import SessionOpener
     from codex_acp.adapter.sessions.sessions import Sessions
     from codex_acp.jsonrpc.message import JsonValue
@@ -26,12 +34,8 @@ class Providers:
         self._opener = opener
         self._sessions = sessions
 
-    async def list(self, request: v1.ListProvidersRequest) -> v1.ListProvidersResponse:
+    async def list(self) -> Json:
         """The one provider that can be routed, and where it is asked now; never its headers."""
-        from codex_acp.acp._generated.v1.methods import MODELS
-        from codex_acp.mapping.session.gateway import API_TYPE, PROVIDER, native_base_url
-
-        del request
         gateway = self._opener.route.gateway
         url = native_base_url(await self._configured()) if gateway is None else gateway.base_url
         provider: JsonValue = {
@@ -40,42 +44,28 @@ class Providers:
             "required": False,
             "current": {"apiType": API_TYPE, "baseUrl": url},
         }
-        answer = MODELS.decode("ListProvidersResponse", {"providers": [provider]}, "the answer")
-        return cast("v1.ListProvidersResponse", answer)
+        return {"providers": [provider]}
 
-    async def set(self, request: v1.SetProviderRequest) -> v1.SetProviderResponse:
+    async def set(self, request: SetProvider) -> None:
         """From the next turn of each session on, the model is asked there.
 
         Raises RpcError -32602 for another provider or protocol, an address or a header that cannot
         be; nothing is changed then.
         """
-        from codex_acp.acp._generated.v1.models import SetProviderResponse
-        from codex_acp.errors import RpcError
-        from codex_acp.jsonrpc.message import INVALID_PARAMS
-        from codex_acp.mapping.session.gateway import API_TYPE, PROVIDER, gateway_of
-
         if request.provider_id != PROVIDER:
             raise RpcError(INVALID_PARAMS, f"providerId: only {PROVIDER!r} can be configured")
         if request.api_type != API_TYPE:
             raise RpcError(INVALID_PARAMS, f"apiType: Codex speaks {API_TYPE!r} alone")
         await self._route(gateway_of(request.base_url, request.headers))
-        return SetProviderResponse()
 
-    async def disable(self, request: v1.DisableProviderRequest) -> v1.DisableProviderResponse:
+    async def disable(self, provider_id: str) -> None:
         """The model is asked as Codex is configured again; one that is unknown is as disabled."""
-        from codex_acp.acp._generated.v1.models import DisableProviderResponse
-        from codex_acp.mapping.session.gateway import PROVIDER
-
-        if request.provider_id == PROVIDER:
+        if provider_id == PROVIDER:
             await self._route(None)
-        return DisableProviderResponse()
 
     async def log_in(self, meta: dict[str, object] | None) -> None:
         """The login ``gateway`` of the official adapter: the same, by ``_meta.gateway``."""
-        from codex_acp.mapping.session.gateway import gateway_of
-
-        given = (meta or {}).get("gateway")
-        settings = given if isinstance(given, dict) else {}
+        settings = object_at(meta, "gateway")
         name, where = settings.get("providerName"), "_meta.gateway."
         more = {"name": name} if isinstance(name, str) and name.strip() else {}
         url, headers = settings.get("baseUrl"), settings.get("headers")
@@ -91,9 +81,6 @@ class Providers:
         await self._route(None)
 
     async def _route(self, gateway: Gateway | None) -> None:
-        from codex_acp.mapping.session.http_secrets import http_secrets
-        from codex_acp.transcript.secrets import remember_secrets
-
         if gateway == self._opener.route.gateway:
             return
         if gateway is not None:
@@ -106,6 +93,4 @@ class Providers:
             self._opener.login.changed()
 
     async def _configured(self) -> JsonValue:
-        from codex_acp.adapter.sessions.model_route import configuration
-
         return await configuration(await self._opener.codex(), "/")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import INTERNAL_ERROR
+from codex_acp.errors import ErrorReply, RpcError
+from codex_acp.jsonrpc.message import INTERNAL_ERROR, JsonValue
 from codex_acp.routing.display import prose
 from codex_acp.transcript.secrets import scrub, scrub_json
-
-if TYPE_CHECKING:
-    from codex_acp.errors import ErrorReply
-    from codex_acp.jsonrpc.message import JsonValue
 
 
 def refused_call(what: str, error: ErrorReply, code: int = INTERNAL_ERROR) -> RpcError:

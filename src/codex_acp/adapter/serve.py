@@ -8,8 +8,8 @@ import logging
 import signal
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.conventions import acp_connection
+from codex_acp.acp.either_agent_side import EitherAgentSide
 from codex_acp.adapter.agent import CodexAgent
 from codex_acp.adapter.extensions import extensions_of
 from codex_acp.adapter.load_ahead import LoadAhead
@@ -23,6 +23,7 @@ from codex_acp.transport.orphans import adopt_orphans
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from codex_acp.acp.dialects import Handlers
     from codex_acp.acp.v2 import AgentHandlers
     from codex_acp.adapter.session_defaults import SessionDefaults
     from codex_acp.codex.connection.handshake import Hello
@@ -71,14 +72,10 @@ async def serve_link(
     tasks = SideTasks()
     try:
         agent = CodexAgent(app_server, tasks.start, transcript, when_loaded, ahead)
-        side = AgentSide(
+        side = EitherAgentSide(
             connection,
-            agent.requests() if 1 in versions else None,
-            agent.notifications() if 1 in versions else None,
-            quick=agent.quick(),
-            unstable=agent.unstable(),
-            extensions=extensions_of(lambda _: agent, 1),
-            v2=(lambda: _in_v2(agent)) if 2 in versions else None,
+            (lambda: _in_v1(agent)) if 1 in versions else None,
+            (lambda: _in_v2(agent)) if 2 in versions else None,
         )
         agent.join(side)
         try:
@@ -88,6 +85,13 @@ async def serve_link(
             await tasks.aclose()
     finally:
         await app_server.aclose()
+
+
+def _in_v1(agent: CodexAgent) -> Handlers:
+    """Loaded with the first client that speaks v1."""
+    from codex_acp.adapter.agent_v1 import AgentInV1
+
+    return AgentInV1(agent, agent).handlers(extensions_of(lambda _: agent, 1))
 
 
 def _in_v2(agent: CodexAgent) -> AgentHandlers:

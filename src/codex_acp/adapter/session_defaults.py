@@ -56,14 +56,17 @@ def _joined(below: dict[str, JsonValue], above: dict[str, JsonValue]) -> dict[st
         for end in range(1, len(parts)):
             table = made.get(".".join(parts[:end]))
             if isinstance(table, dict):
-                made[".".join(parts[:end])] = _with(table, parts[end:], made.pop(key))
+                made[".".join(parts[:end])] = with_value(table, parts[end:], made.pop(key))
                 break
     return made
 
 
-def _with(table: dict[str, JsonValue], path: list[str], value: JsonValue) -> dict[str, JsonValue]:
+def with_value(
+    table: dict[str, JsonValue], path: list[str], value: JsonValue
+) -> dict[str, JsonValue]:
+    """``table`` with another value at the end of ``path``."""
     name, *more = path
-    return {**table, name: _with(object_at(table, name), more, value) if more else value}
+    return {**table, name: with_value(object_at(table, name), more, value) if more else value}
 
 
 def known_mode(text: str) -> str | None:
@@ -83,8 +86,7 @@ def gateway_problem(meta: dict[str, Any] | None) -> str | None:
     from codex_acp.errors import RpcError
     from codex_acp.mapping.session.gateway import gateway_of
 
-    given = (meta or {}).get("gateway")
-    settings = given if isinstance(given, dict) else {}
+    settings = object_at(meta, "gateway")
     try:
         gateway_of(settings.get("baseUrl"), settings.get("headers"), where="_meta.gateway.")
     except RpcError as error:

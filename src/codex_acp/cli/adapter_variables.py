@@ -22,7 +22,7 @@ from codex_acp.errors import MisuseError
 from codex_acp.testing.toml_writer import toml_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from codex_acp.jsonrpc.message import JsonValue
 
@@ -77,17 +77,20 @@ class AdapterVariables(NamedTuple):
     """What they come to."""
 
     arguments: tuple[str, ...]
-    """For ``codex app-server``."""
+    """For ``codex app-server``, with those of the command line."""
     defaults: SessionDefaults
     log_file: str | None
     said: tuple[str, ...]
     """Lines for whoever reads the log."""
 
 
-def read_variables(environment: Mapping[str, str]) -> AdapterVariables:
-    """An empty one is as one that is not set. Raises MisuseError that names the variable."""
+def read_variables(environment: Mapping[str, str], given: Sequence[str] = ()) -> AdapterVariables:
+    """An empty one is as one that is not set. Raises MisuseError that names the variable.
+
+    ``given`` are the ``-c`` of the command line, which go before all of them.
+    """
     config = _object(CONFIG, environment.get(CONFIG))
-    arguments, private = _parted(dict(_leaves("", config)))
+    arguments, private, given = _parted(dict(_leaves("", config)), given)
     provider = environment.get(PROVIDER)
     if provider:
         arguments += ["-c", f"model_provider={_toml(PROVIDER, provider)}"]
@@ -102,15 +105,18 @@ def read_variables(environment: Mapping[str, str]) -> AdapterVariables:
     told = (f"{CONFIG} of this agent's environment sets {', '.join(weighty)}",) if weighty else ()
     login = _login(environment.get(LOGIN))
     return AdapterVariables(
-        tuple(arguments),
+        (*arguments, *given),
         SessionDefaults(mode, login, private, told),
         _log_file(environment.get(LOGS)),
         tuple(said),
     )
 
 
-def _parted(settings: Mapping[str, Any]) -> tuple[list[str], dict[str, JsonValue]]:
-    """Settings as arguments of Codex, and those that no command line may show."""
+def _parted(
+    settings: Mapping[str, Any], given: Sequence[str]
+) -> tuple[list[str], dict[str, JsonValue], Sequence[str]]:
+    """Settings as arguments of Codex, those that no command line may show, and what is left of the
+    command line's own."""
     private: dict[str, JsonValue] = {}
     secrets: list[str] = []
     for key, value in settings.items():
@@ -129,7 +135,11 @@ def _parted(settings: Mapping[str, Any]) -> tuple[list[str], dict[str, JsonValue
     for key, value in settings.items():
         if key not in private:
             arguments += ["-c", f"{key}={_toml(key, value)}"]
-    return arguments, private
+    if private and given:
+        from codex_acp.cli.overriding_settings import overridden
+
+        private, given = overridden(private, whole, given)
+    return arguments, private, given
 
 
 def _object(variable: str, text: str | None) -> dict[str, Any]:

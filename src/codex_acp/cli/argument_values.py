@@ -1,8 +1,9 @@
-"""What the arguments of a command come to: a number, or all of them as a dataclass."""
+"""What the arguments of a command come to: a number, a directory, or all of them as a dataclass."""
 
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,3 +37,22 @@ def positive(text: str, of: str = "") -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number{of}")
     return number
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """``--trust DIR``, as often as needed; each is kept as Codex compares it."""
+    parser.add_argument(
+        "--trust",
+        metavar="DIR",
+        action="append",
+        default=[],
+        type=_directory,
+        help="a repository that you trust: Codex uses the configuration, hooks and MCP servers it "
+        "brings, as long as this runs; nothing is written; may be repeated",
+    )
+
+
+def _directory(text: str) -> str:
+    if not os.path.isdir(text):  # noqa: PTH112
+        raise argparse.ArgumentTypeError(f"{text!r} is no directory")
+    return os.path.realpath(text)

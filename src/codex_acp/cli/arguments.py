@@ -1,17 +1,21 @@
 """The arguments of ``codex-acp-sdk``: what may be written behind each command's word.
 
-Owns every option's name and help. Not loaded when the agent starts without options.
+Owns every option's name and help; ``run_parser`` makes the parser of what follows ``run``, and so
+on. Not loaded when the agent starts without options.
 """
 
 from __future__ import annotations
 
 import argparse
-from typing import Final, NoReturn
+import sys
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from codex_acp.cli.argument_values import positive
-from codex_acp.cli.directories import add_trust
+from codex_acp.cli.argument_values import add_trust, positive
 from codex_acp.cli.listen_arguments import add_listen_arguments
 from codex_acp.cli.logs import DEFAULT_LEVEL, LEVEL_VARIABLE, LEVELS, chosen_level
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 PROGRAM: Final = "codex-acp-sdk"
 
@@ -28,8 +32,18 @@ fish, once:
 class Parser(argparse.ArgumentParser):
     """Says where help is to be had after each error."""
 
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        """Argparse's own hides that it cannot be written."""
+        if message:
+            (file or sys.stderr).write(message)
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{PROGRAM}: error: {message}\nTry `{self.prog} --help`.\n")
+
+
+def parser_of(word: str, **settings: Any) -> Parser:
+    """A parser of what follows the word of a command, with these settings of argparse."""
+    return Parser(prog=f"{PROGRAM} {word}", allow_abbrev=False, **settings)
 
 
 def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -98,72 +112,63 @@ def serve_parser() -> argparse.ArgumentParser:
 
 
 def routes_parser() -> argparse.ArgumentParser:
-    """The parser of what follows ``routes``."""
-    parser = Parser(
-        prog=f"{PROGRAM} routes",
+    parser = parser_of(
+        "routes",
         description="Every request that Codex can make of its client: whether it becomes an "
         "approval, an elicitation or a decline, what a person is shown, and the negative reply.",
-        allow_abbrev=False,
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
     return parser
 
 
 def run_parser() -> argparse.ArgumentParser:
-    """The parser of what follows ``run``."""
     from codex_acp.cli.run_arguments import add_run_arguments
 
-    parser = Parser(prog=f"{PROGRAM} run", allow_abbrev=False)
+    parser = parser_of("run")
     add_run_arguments(parser)
     return parser
 
 
 def fleet_parser() -> argparse.ArgumentParser:
-    """The parser of what follows ``fleet``."""
     from codex_acp.cli.fleet_arguments import add_fleet_arguments
 
-    parser = Parser(prog=f"{PROGRAM} fleet", allow_abbrev=False)
+    parser = parser_of("fleet")
     add_fleet_arguments(parser)
     return parser
 
 
 def doctor_parser() -> argparse.ArgumentParser:
-    """The parser of what follows ``doctor``."""
     from codex_acp.cli.doctor.arguments import add_doctor_arguments
 
-    parser = Parser(prog=f"{PROGRAM} doctor", allow_abbrev=False)
+    parser = parser_of("doctor")
     add_doctor_arguments(parser)
     _add_codex(parser)
     return parser
 
 
 def transcript_parser() -> argparse.ArgumentParser:
-    """The parser of what follows ``transcript``."""
     from codex_acp.cli.transcript_view.arguments import add_transcript_arguments
 
-    parser = Parser(prog=f"{PROGRAM} transcript", allow_abbrev=False)
+    parser = parser_of("transcript")
     add_transcript_arguments(parser)
     return parser
 
 
 def chat_parser() -> argparse.ArgumentParser:
-    """The parser of what follows ``chat``."""
     from codex_acp.cli.chat_arguments import add_chat_arguments
 
-    parser = Parser(prog=f"{PROGRAM} chat", allow_abbrev=False)
+    parser = parser_of("chat")
     add_chat_arguments(parser)
     return parser
 
 
 def demo_parser() -> argparse.ArgumentParser:
-    """The parser of what follows ``demo``."""
-    parser = Parser(
-        prog=f"{PROGRAM} demo",
+    parser = parser_of(
+        "demo",
         description="A tour of what a client can show: the real Codex with a scripted model on "
         "this machine and a throw-away home; streamed text, commands that are allowed and refused, "
         "a diff, a form, a page, and what is declined. Needs no account and no network. Exit code "
         "0 if all went as the script says.",
-        allow_abbrev=False,
     )
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask before starting")
     how = parser.add_mutually_exclusive_group()
@@ -182,38 +187,33 @@ def demo_parser() -> argparse.ArgumentParser:
 
 def login_parser() -> argparse.ArgumentParser:
     """What is told of ``login``; Codex itself reads what follows it."""
-    parser = Parser(
-        prog=f"{PROGRAM} login",
+    parser = parser_of(
+        "login",
         usage="%(prog)s [arguments of `codex login`]",
         description="Log in to OpenAI with Codex's own login, in this terminal. What follows goes "
         "to `codex login`, --help too.",
         add_help=False,
-        allow_abbrev=False,
     )
     parser.add_argument("arguments", nargs="*", help=argparse.SUPPRESS)
     return parser
 
 
 def version_parser() -> argparse.ArgumentParser:
-    """The parser of what follows ``version``."""
-    parser = Parser(
-        prog=f"{PROGRAM} version",
+    parser = parser_of(
+        "version",
         description="Print this package's version, the schemas' and the Codex binary's. Exit code "
         "1 if there is a Codex that cannot be used.",
-        allow_abbrev=False,
     )
     _add_codex(parser)
     return parser
 
 
 def completions_parser() -> argparse.ArgumentParser:
-    """The parser of what follows ``completions``."""
-    parser = Parser(
-        prog=f"{PROGRAM} completions",
+    parser = parser_of(
+        "completions",
         description="Print the script that completes this command in a shell.",
         epilog=COMPLETIONS_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
     return parser

@@ -16,13 +16,13 @@ from codex_acp.acp.types import (
     NoticeSessionUpdate,
     UserMessageChunkSessionUpdate,
 )
-from codex_acp.cli.chat_arguments import CHOOSE
+from codex_acp.cli.chat_arguments import CHOOSE, ChatOptions
 from codex_acp.cli.chat_commands import ChatCommands, Leave
 from codex_acp.cli.chat_input import ChatInput, alone
+from codex_acp.cli.endings import failed
 from codex_acp.cli.host import Host
 from codex_acp.cli.logs import start_logging
 from codex_acp.cli.run import log_level
-from codex_acp.cli.run_arguments import USAGE
 from codex_acp.cli.screen.frame import Line
 from codex_acp.cli.screen.output import TextOutput
 from codex_acp.cli.screen.pipes import is_terminal
@@ -35,7 +35,6 @@ from codex_acp.transport.loop_runner import run_loop
 
 if TYPE_CHECKING:
     from codex_acp.acp.types import SessionInfo
-    from codex_acp.cli.chat_arguments import ChatOptions
     from codex_acp.runtime import AgentSpec, Session, Update
 
 LISTED: Final = 20
@@ -57,8 +56,7 @@ def chat(options: ChatOptions) -> int:
         if not options.list and not all(map(is_terminal, (sys.stdin, sys.stdout, sys.stderr))):
             raise MisuseError("chat needs a terminal; `codex-acp-sdk run` sends one prompt without")
     except (MisuseError, ValueError) as error:
-        print(f"codex-acp-sdk chat: error: {error}", file=sys.stderr)
-        return USAGE
+        return failed("chat", error)
     screen = TextOutput(sys.stdout, sys.stderr, verbose=options.verbose)
     start_logging(level, screen.logged)
 

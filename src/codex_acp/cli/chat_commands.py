@@ -68,11 +68,7 @@ class ChatCommands:
         elif name == "options":
             await self._options(rest)
         else:
-            options = self._session.options
-            settings = {
-                "model": options.model, "mode": options.mode, "effort": options.thought_level
-            }  # fmt: skip
-            await self._setting(name, settings[name], rest)
+            await self._setting(name, _settings(self._session)[name], rest)
         return True
 
     @staticmethod
@@ -118,11 +114,15 @@ class ChatCommands:
 
 def values_of(session: Session, name: str) -> list[str]:
     """What may follow one of our commands, to be completed."""
-    options = session.options
-    settings = {"model": options.model, "mode": options.mode, "effort": options.thought_level}
     if name == "options":
-        return [option.id for option in options.all]
-    return [choice.value for choice in settings[name].choices] if name in settings else []
+        return [option.id for option in session.options.all]
+    setting = _settings(session).get(name)
+    return [] if setting is None else [choice.value for choice in setting.choices]
+
+
+def _settings(session: Session) -> dict[str, Setting]:
+    options = session.options
+    return {"model": options.model, "mode": options.mode, "effort": options.thought_level}
 
 
 def _value(setting: Setting, word: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.cli import arguments
 from codex_acp.cli.argument_values import parsed_as
-from codex_acp.cli.arguments import PROGRAM, Parser
+from codex_acp.cli.arguments import PROGRAM
 from codex_acp.cli.listen_arguments import network_options
 from codex_acp.errors import MisuseError
 
@@ -50,17 +50,20 @@ class Command(NamedTuple):
     usage: str
     """What may follow the word, for the program's usage."""
     parser: Callable[[], argparse.ArgumentParser]
-    run: Callable[[Sequence[str]], int]
+    run: Callable[[argparse.Namespace], int]
 
 
 def run(argv: Sequence[str]) -> int:
     """Parse and run; the exit code. Raises SystemExit for ``--help`` (0) and errors (2)."""
     first = argv[0] if argv else "serve"
+    if first == "login":  # Codex itself reads what follows
+        return _login(None, argv[1:])
     if first in COMMANDS and first != "serve":
-        return COMMANDS[first].run(argv[1:])
+        command = COMMANDS[first]
+        return command.run(command.parser().parse_args(argv[1:]))
     if first not in COMMANDS and not first.startswith("-"):
         program_parser().error(_no_command(first))
-    return _run_serve(argv)
+    return _serve(argv)
 
 
 def _no_command(word: str) -> str:
@@ -71,7 +74,7 @@ def _no_command(word: str) -> str:
     return f"there is no command {word!r}; {meant}"
 
 
-def _run_serve(argv: Sequence[str]) -> int:
+def _serve(argv: Sequence[str]) -> int:
     parser = program_parser()
     options, unknown = parser.parse_known_args(argv)
     # A client appends it to the command it knows, which may hold options and the word serve.
@@ -84,7 +87,7 @@ def _run_serve(argv: Sequence[str]) -> int:
     if word not in COMMANDS:
         parser.error(_no_command(word))
     if options.version or word == "version":
-        return _print_version(options.codex)
+        return _run_version(options)
     if word != "serve":
         usage = f"{word} {COMMANDS[word].usage}"
         parser.error(f"{word} has options of its own; write them behind it: {usage}")
@@ -121,62 +124,47 @@ def _settings(config: Sequence[str]) -> list[str]:
     return [word for setting in config for word in ("-c", setting)]
 
 
-def _print_version(codex: str | None) -> int:
+def _run_version(parsed: argparse.Namespace) -> int:
     from codex_acp.cli.version import version_text
 
-    text, code = version_text(codex)
+    text, code = version_text(parsed.codex)
     sys.stdout.write(text)
     return code
 
 
-def _run_version(argv: Sequence[str]) -> int:
-    return _print_version(arguments.version_parser().parse_args(argv).codex)
-
-
-def _run_help(argv: Sequence[str]) -> int:
-    options = help_parser().parse_args(argv)
-    parser = program_parser() if options.word is None else COMMANDS[options.word].parser()
-    for word in options.below:
+def _run_help(parsed: argparse.Namespace) -> int:
+    parser = program_parser() if parsed.word is None else COMMANDS[parsed.word].parser()
+    for word in parsed.below:
         below = arguments.subcommands(parser)
         if word not in below:
-            parser.error(f"{options.word} has no command {word!r}")
+            parser.error(f"{parsed.word} has no command {word!r}")
         parser = below[word]
     sys.stdout.write(parser.format_help())
     return 0
 
 
-def _run_run(argv: Sequence[str]) -> int:
+def _run_run(parsed: argparse.Namespace) -> int:
+    from codex_acp.cli.run import run as run_prompt
     from codex_acp.cli.run_arguments import RunOptions
 
-    options = parsed_as(RunOptions, arguments.run_parser().parse_args(argv))
-    from codex_acp.cli.run import run as run_prompt
-
-    return run_prompt(options)
+    return run_prompt(parsed_as(RunOptions, parsed))
 
 
-def _run_fleet(argv: Sequence[str]) -> int:
-    parsed = arguments.fleet_parser().parse_args(argv)
-    if parsed.action == "show":
-        from codex_acp.cli.fleet_show import show
-
-        return show(parsed.out, as_json=parsed.json)
+def _run_fleet(parsed: argparse.Namespace) -> int:
     from codex_acp.cli.fleet import run as run_fleet
+    from codex_acp.cli.fleet import show
     from codex_acp.cli.fleet_arguments import FleetOptions
 
+    if parsed.action == "show":
+        return show(parsed.out, as_json=parsed.json)
     return run_fleet(parsed_as(FleetOptions, parsed))
 
 
-def _run_chat(argv: Sequence[str]) -> int:
+def _run_chat(parsed: argparse.Namespace) -> int:
+    from codex_acp.cli.chat import chat
     from codex_acp.cli.chat_arguments import ChatOptions
 
-    options = parsed_as(ChatOptions, arguments.chat_parser().parse_args(argv))
-    from codex_acp.cli.chat import chat
-
-    return chat(options)
-
-
-def _run_login(argv: Sequence[str]) -> int:
-    return _login(None, argv)
+    return chat(parsed_as(ChatOptions, parsed))
 
 
 def _login(codex: str | None, argv: Sequence[str]) -> int:
@@ -185,47 +173,40 @@ def _login(codex: str | None, argv: Sequence[str]) -> int:
     return login(codex, argv)
 
 
-def _run_routes(argv: Sequence[str]) -> int:
-    options = arguments.routes_parser().parse_args(argv)
+def _run_routes(parsed: argparse.Namespace) -> int:
     from codex_acp.routing.catalogue import as_json, as_markdown, catalogue
 
-    sys.stdout.write(as_json(catalogue()) if options.json else as_markdown(catalogue()))
+    sys.stdout.write(as_json(catalogue()) if parsed.json else as_markdown(catalogue()))
     return 0
 
 
-def _run_demo(argv: Sequence[str]) -> int:
-    options = arguments.demo_parser().parse_args(argv)
+def _run_demo(parsed: argparse.Namespace) -> int:
     from codex_acp.cli.demo import demo, demo_agent
 
-    if options.agent:
-        return demo_agent(codex=options.codex)
-    return demo(codex=options.codex, yes=options.yes, wire=options.wire, asks=options.ask)
+    if parsed.agent:
+        return demo_agent(codex=parsed.codex)
+    return demo(codex=parsed.codex, yes=parsed.yes, wire=parsed.wire, asks=parsed.ask)
 
 
-def _run_doctor(argv: Sequence[str]) -> int:
+def _run_doctor(parsed: argparse.Namespace) -> int:
     from codex_acp.cli.doctor.arguments import DoctorOptions
-
-    options = parsed_as(DoctorOptions, arguments.doctor_parser().parse_args(argv))
     from codex_acp.cli.doctor.command import doctor
 
-    return doctor(options)
+    return doctor(parsed_as(DoctorOptions, parsed))
 
 
-def _run_transcript(argv: Sequence[str]) -> int:
+def _run_transcript(parsed: argparse.Namespace) -> int:
     from codex_acp.cli.transcript_view.arguments import transcript_options
-
-    options = transcript_options(arguments.transcript_parser().parse_args(argv))
     from codex_acp.cli.transcript_view.command import transcript
 
-    return transcript(options)
+    return transcript(transcript_options(parsed))
 
 
-def _run_completions(argv: Sequence[str]) -> int:
-    shell = arguments.completions_parser().parse_args(argv).shell
+def _run_completions(parsed: argparse.Namespace) -> int:
     from codex_acp.cli.completions import SCRIPTS
 
     parsers = {word: (command.summary, command.parser()) for word, command in COMMANDS.items()}
-    sys.stdout.write(SCRIPTS[shell](PROGRAM, parsers))
+    sys.stdout.write(SCRIPTS[parsed.shell](PROGRAM, parsers))
     return 0
 
 
@@ -249,10 +230,7 @@ def program_parser() -> argparse.ArgumentParser:
 
 
 def help_parser() -> argparse.ArgumentParser:
-    """The parser of what follows ``help``."""
-    parser = Parser(
-        prog=f"{PROGRAM} help", description="Print the help of a command.", allow_abbrev=False
-    )
+    parser = arguments.parser_of("help", description="Print the help of a command.")
     parser.add_argument(
         "word", metavar="COMMAND", nargs="?", choices=[*COMMANDS], help=", ".join(COMMANDS)
     )
@@ -263,7 +241,7 @@ def help_parser() -> argparse.ArgumentParser:
 COMMANDS: Final[Mapping[str, Command]] = {
     "serve": Command(
         "the ACP agent on standard input and output; the default",
-        "[options]", program_parser, _run_serve,
+        "[options]", program_parser, lambda _: _serve(()),
     ),
     "demo": Command(
         "a tour: the real Codex, a scripted model, no account",
@@ -279,7 +257,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "login": Command(
         "log in to OpenAI with Codex's own login",
-        "[...]", arguments.login_parser, _run_login,
+        "[...]", arguments.login_parser, lambda parsed: _login(None, parsed.arguments),
     ),
     "doctor": Command(
         "say what is wrong here, and what to do; settings for editors",

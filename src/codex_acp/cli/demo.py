@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import sys
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.cli.demo_script import SCRIPT, SERVER, TOOLS, at_once
+from codex_acp.cli.endings import FAILED, SIGNALLED, failed
+from codex_acp.cli.loopback import BRING_IT_UP, NO_LOOPBACK, has_loopback
+from codex_acp.cli.screen.pipes import is_terminal, opened
 from codex_acp.cli.version import binary_text
 from codex_acp.codex.connection.codex_binary import find_codex
 from codex_acp.errors import LaunchError
@@ -21,14 +23,6 @@ from codex_acp.testing import CodexHome, ScriptedMcpServer, ScriptedModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-FAILED: Final = 1
-"""Exit code when Codex is missing, the turn failed, or the person said no."""
-
-BAD_ARGUMENTS: Final = 2
-
-SIGNALLED: Final = 128
-"""Exit codes above it are those of a signal."""
 
 PLAN: Final = """\
 This sends one prompt from an ACP client through the adapter to the real
@@ -57,19 +51,15 @@ def demo(
     ask whether to start; ``wire`` shows each line of the connection; with ``asks`` the person
     answers what the tour asks.
     """
-    at_terminal = sys.stdin is not None and sys.stdin.isatty()
-    if not at_terminal and (asks or not yes):
+    if not is_terminal(sys.stdin) and (asks or not yes):
         option = "--ask is for a terminal" if asks else "use --yes"
-        return _complain(f"standard input is no terminal to ask on; {option}", BAD_ARGUMENTS)
+        return failed("demo", f"standard input is no terminal to ask on; {option}")
     try:
         path, binary = find_codex(codex).path, binary_text(codex)
     except LaunchError as error:
-        return _complain(str(error), FAILED)
-    if not _has_loopback():
-        return _complain("this machine has no loopback network, and the scripted model is at "
-                         "127.0.0.1; bring it up with `ip link set lo up`", FAILED)  # fmt: skip
-    from codex_acp.cli.screen.pipes import opened
-
+        return failed("demo", error, FAILED)
+    if not has_loopback():
+        return failed("demo", f"{NO_LOOPBACK}; {BRING_IT_UP}", FAILED)
     out = opened(sys.stdout)
     version, _, place = binary.partition(" at ")
     print(f"{PLAN}\nCodex {version} at\n{place}\n", file=out, flush=True)
@@ -89,6 +79,8 @@ def demo(
 
 def demo_agent(*, codex: str | None = None) -> int:
     """Serve the real Codex with the scripted model to any ACP client, until it goes."""
+    if not has_loopback():
+        return failed("demo", f"{NO_LOOPBACK}; {BRING_IT_UP}", FAILED)
     from codex_acp.cli.serve import serve
     from codex_acp.codex.connection.launch import LaunchOptions
 
@@ -124,17 +116,6 @@ def _environment(home: CodexHome) -> dict[str, str]:
     return env
 
 
-def _has_loopback() -> bool:
-    try:
-        with (
-            socket.create_server(("127.0.0.1", 0)) as server,
-            socket.create_connection(server.getsockname(), timeout=5),
-        ):
-            return True
-    except OSError:
-        return False
-
-
 def _agreed() -> bool:
     try:
         return input("Start it? [Y/n] ").strip().lower() in ("", "y", "yes")
@@ -143,8 +124,3 @@ def _agreed() -> bool:
     except KeyboardInterrupt:
         print()
         raise
-
-
-def _complain(message: str, code: int) -> int:
-    print(f"codex-acp-sdk demo: error: {message}", file=sys.stderr)
-    return code

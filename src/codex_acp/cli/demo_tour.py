@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.acp.types import AgentMessageChunkSessionUpdate
 from codex_acp.cli.demo_script import ALLOWED, CHANGED, REFUSED, SERVER, TOUR
 from codex_acp.cli.demo_wire import ShownLink
+from codex_acp.cli.endings import FAILED
 from codex_acp.cli.host import Host
-from codex_acp.cli.run_arguments import EXIT_CODES, FAILED, AgentOptions
+from codex_acp.cli.run_arguments import EXIT_CODES, AgentOptions
 from codex_acp.cli.screen.output import TextOutput
 from codex_acp.cli.screen.questions import GOES_ON, Questions
 from codex_acp.cli.terminal import LineReader

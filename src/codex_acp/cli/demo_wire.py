@@ -23,24 +23,19 @@ class ShownLink:
         self._received = _Lines("<--", show)
 
     def start(self, receiver: Receiver) -> None:
-        """See `Link.start`."""
         self._link.start(_Shown(receiver, self._received))
 
     def write(self, data: bytes) -> None:
-        """See `Link.write`."""
         self._sent.add(data)
         self._link.write(data)
 
     def pause_reading(self) -> None:
-        """See `Link.pause_reading`."""
         self._link.pause_reading()
 
     def resume_reading(self) -> None:
-        """See `Link.resume_reading`."""
         self._link.resume_reading()
 
     async def aclose(self) -> None:
-        """See `Link.aclose`."""
         await self._link.aclose()
 
 

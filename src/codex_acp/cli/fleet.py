@@ -1,6 +1,6 @@
 """``codex-acp-sdk fleet``: many tasks from a file, and what came of them.
 
-Owns the exit code, what is printed, and what Ctrl-C does. What a task is and how it is run is in
+Owns the exit codes, what is printed, and what Ctrl-C does. What a task is and how it is run is in
 `codex_acp.fleet`.
 """
 
@@ -11,16 +11,19 @@ import json
 import os
 import signal
 import sys
-from contextlib import redirect_stdout, suppress
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from codex_acp.cli.fleet_arguments import FAILED, LEFT, USAGE
+from codex_acp.cli.endings import FAILED, SIGNALLED, failed
+from codex_acp.cli.fleet_arguments import LEFT, FleetOptions
 from codex_acp.cli.fleet_progress import Lines, LiveTable, Progress, outcome_line
 from codex_acp.cli.fleet_questions import FleetQuestions
-from codex_acp.cli.logs import LEVEL_VARIABLE, chosen_level, start_logging
+from codex_acp.cli.logs import start_logging
+from codex_acp.cli.run import log_level
 from codex_acp.cli.screen.live import LiveLine
 from codex_acp.cli.screen.output import TextOutput
+from codex_acp.cli.screen.pipes import is_terminal, opened
 from codex_acp.cli.terminal import LineReader
 from codex_acp.errors import CodexAcpError, MisuseError
 from codex_acp.fleet import (
@@ -32,7 +35,9 @@ from codex_acp.fleet import (
     Retries,
     TaskFileError,
     deny_all,
+    read_outcomes,
 )
+from codex_acp.fleet.journal import History, read_history
 from codex_acp.fleet.task_file import parse_tasks, shown
 from codex_acp.routing.display import visible
 from codex_acp.runtime import allow_kinds
@@ -42,13 +47,8 @@ from codex_acp.transport.orphans import adopt_orphans
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from codex_acp.cli.fleet_arguments import FleetOptions
     from codex_acp.fleet import FleetRun, Outcome, Task
 
-PROGRAM: Final = "codex-acp-sdk fleet"
-
-SIGNALLED: Final = 128
-"""Plus the signal's number: the exit code after a signal, as shells have it."""
 
 TABLE_SECONDS: Final = 0.5
 
@@ -56,22 +56,22 @@ TABLE_SECONDS: Final = 0.5
 def run(options: FleetOptions) -> int:
     """Run the tasks; the exit code."""
     try:
-        level = chosen_level(None if os.environ.get(LEVEL_VARIABLE) else "ERROR")
-        asks = not options.json and _is_a_terminal()
+        level = log_level()
+        asks = not options.json and is_terminal(sys.stdin) and is_terminal(sys.stderr)
         if options.policy == "ask" and not asks:
             raise MisuseError("--policy ask needs a terminal; there is none, or --json was given")
     except (MisuseError, ValueError) as error:
-        return _told(error, USAGE)
-    screen = TextOutput(sys.stdout, sys.stderr, guarded=asks)
+        return failed("fleet", visible(str(error)))
+    out = opened(sys.stdout)
+    screen = TextOutput(out, sys.stderr, guarded=asks)
     start_logging(level, screen.logged)
-    out = sys.stdout
     try:
         with redirect_stdout(sys.stderr):  # Ray prints what it likes
             return run_loop(_Run(options, screen, out, asks=asks).main())
     except (MisuseError, TaskFileError, OutDirectoryError, EngineNotInstalled) as error:
-        return _told(error, USAGE)
+        return failed("fleet", visible(str(error)))
     except CodexAcpError as error:
-        return _told(error, FAILED)
+        return failed("fleet", visible(str(error)), FAILED)
 
 
 class _Run:
@@ -231,12 +231,35 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
     return {"type": "result", **members, "path": path}
 
 
-def _is_a_terminal() -> bool:
-    with suppress(AttributeError, ValueError):  # there is none, or it is closed
-        return sys.stdin.isatty() and sys.stderr.isatty()
-    return False
+def show(out: str, *, as_json: bool) -> int:
+    """Print it; the exit code is that of the run that would have ended so."""
+    folder = Path(out).absolute()
+    try:
+        outcomes = {outcome.id: outcome for outcome in read_outcomes(folder)}
+        ids, histories = read_history(folder / "journal.jsonl")
+    except (CodexAcpError, OSError) as error:
+        return failed("fleet", visible(str(error)))
+    left = [task_id for task_id in ids if task_id not in outcomes]
+    for outcome in outcomes.values():
+        print(json.dumps(outcome_json(outcome)) if as_json else outcome_line(outcome))
+    for task_id in left:
+        history = histories.get(task_id)
+        if as_json:
+            attempts = 0 if history is None else len(history.attempts)
+            print(json.dumps({"type": "left", "id": task_id, "attempts": attempts}))
+        else:
+            print(f"{visible(task_id)}: {_of_left(history)}")
+    lost = sum(not outcome.ok for outcome in outcomes.values())
+    if not as_json:
+        completed = len(outcomes) - lost
+        tokens = sum(outcome.usage.total for outcome in outcomes.values())
+        counts = f"{completed} completed, {lost} failed, {len(left)} left, {tokens} tokens"
+        print(counts)
+    return LEFT if left else FAILED if lost else 0
 
 
-def _told(error: Exception, code: int) -> int:
-    print(f"{PROGRAM}: error: {visible(str(error))}", file=sys.stderr)
-    return code
+def _of_left(history: History | None) -> str:
+    if history is None:
+        return "not begun"
+    count = len(history.attempts)
+    return f"begun {count} times, no outcome" if count > 1 else "begun, no outcome"

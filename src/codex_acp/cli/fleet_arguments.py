@@ -10,11 +10,6 @@ from typing import Final
 from codex_acp.cli.argument_values import positive
 from codex_acp.cli.run_arguments import add_allow
 
-FAILED: Final = 1
-"""A task failed, or the fleet could not be run."""
-
-USAGE: Final = 2
-
 LEFT: Final = 3
 """The fleet was stopped, by a budget: tasks are left for ``--resume``."""
 

@@ -11,9 +11,9 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.cli.run_arguments import FAILED, USAGE
+from codex_acp.cli.endings import FAILED, SIGNALLED, USAGE
 from codex_acp.cli.screen.errors import LOG_IN, sentence
-from codex_acp.cli.screen.questions import REJECTING
+from codex_acp.cli.screen.questions import REJECTING, Questions
 from codex_acp.cli.stderr import complain
 from codex_acp.errors import CodexAcpError, MisuseError
 from codex_acp.routing.display import visible
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from codex_acp.cli.run_arguments import AgentOptions
     from codex_acp.cli.screen.json_lines import JsonOutput
     from codex_acp.cli.screen.output import TextOutput
-    from codex_acp.cli.screen.questions import Questions
     from codex_acp.runtime import (
         AgentSpec,
         Permission,
@@ -43,9 +42,6 @@ if TYPE_CHECKING:
         Session,
         Setting,
     )
-
-SIGNALLED: Final = 128
-"""Plus the signal's number: the exit code after a signal, as shells have it."""
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -131,15 +131,8 @@ def network_options(parsed: argparse.Namespace) -> NetworkOptions | None:
 
 
 def _tokens(file: str | None, *, no_token: bool) -> Tokens:
-    from codex_acp.adapter.network.tokens import (
-        TOKEN_VARIABLE,
-        TokenFile,
-        Tokens,
-        fixed_token,
-    )
-    from codex_acp.adapter.network.tokens import (
-        no_token as nobody_needs_one,
-    )
+    from codex_acp.adapter.network.tokens import TOKEN_VARIABLE, TokenFile, Tokens, fixed_token
+    from codex_acp.adapter.network.tokens import no_token as nobody_needs_one
 
     token = os.environ.pop(TOKEN_VARIABLE, None)  # Codex and its commands shall not have it
     if no_token:

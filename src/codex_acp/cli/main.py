@@ -15,6 +15,9 @@ INTERRUPTED = 130
 _NOT_TAKEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 """What writing to a file that takes no more ends with."""
 
+BAD_DIRECTORY = 2
+"""Exit code where a path is given from a directory that is not there any more."""
+
 OUTPUT_LOST = 1
 """Exit code when the reader of stdout went away, as in ``codex-acp-sdk demo --yes | head``."""
 
@@ -26,6 +29,10 @@ def main(argv: list[str] | None = None) -> int:
     """
     args = sys.argv[1:] if argv is None else argv
     try:
+        if None in (sys.stdin, sys.stdout, sys.stderr):
+            from codex_acp.cli.standard_streams import put_in_place
+
+            put_in_place()
         if args in ([], ["serve"]):
             from codex_acp.cli.serve import serve
             from codex_acp.codex.connection.launch import LaunchOptions
@@ -39,12 +46,19 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.reconfigure(errors="backslashreplace")
         code = run(args)
         return _flushed(code)
+    except SystemExit as end:  # of --help, say, whose text is still to be written
+        if end.code or _flushed(0) == 0:
+            raise
+        return OUTPUT_LOST
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
         _drop_output()
         return OUTPUT_LOST
     except OSError as error:
+        if error.errno == errno.ENOENT and error.filename is None:  # of getcwd
+            print("codex-acp-sdk: error: the current directory is gone", file=sys.stderr)
+            return BAD_DIRECTORY
         if error.errno not in _NOT_TAKEN or error.filename is not None:
             raise
         return _not_written(error)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
+from codex_acp.cli.endings import failed
 from codex_acp.cli.host import Host
 from codex_acp.cli.logs import LEVEL_VARIABLE, chosen_level, start_logging
-from codex_acp.cli.run_arguments import EXIT_CODES, NOBODY_ASKED, USAGE
+from codex_acp.cli.run_arguments import EXIT_CODES, NOBODY_ASKED, RunOptions
 from codex_acp.cli.screen.json_lines import JsonOutput
 from codex_acp.cli.screen.output import TextOutput
 from codex_acp.cli.screen.pipes import is_file, is_terminal, opened
@@ -20,9 +20,6 @@ from codex_acp.cli.screen.questions import Questions
 from codex_acp.cli.terminal import LineReader
 from codex_acp.errors import MisuseError
 from codex_acp.transport.loop_runner import run_loop
-
-if TYPE_CHECKING:
-    from codex_acp.cli.run_arguments import RunOptions
 
 
 def run(options: RunOptions) -> int:
@@ -35,19 +32,13 @@ def run(options: RunOptions) -> int:
             raise MisuseError("the prompt is empty")
         spec, level = options.spec(), log_level()
     except UnicodeDecodeError:
-        print("codex-acp-sdk run: error: the prompt is not UTF-8", file=sys.stderr)
-        return USAGE
+        return failed("run", "the prompt is not UTF-8")
     except (MisuseError, ValueError) as error:
-        print(f"codex-acp-sdk run: error: {error}", file=sys.stderr)
-        return USAGE
+        return failed("run", error)
     asks = not options.json and is_terminal(sys.stdin) and is_terminal(sys.stderr)
     out, err = opened(sys.stdout), opened(sys.stderr)
     screen = TextOutput(
-        out,
-        err,
-        guarded=asks and not is_file(out),
-        verbose=options.verbose,
-        live=not options.json,
+        out, err, guarded=asks and not is_file(out), verbose=options.verbose, live=not options.json
     )
     start_logging(level, screen.logged)
     questions = Questions(screen, LineReader(), spec.name) if asks else None

@@ -8,17 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.cli.directories import add_trust
+from codex_acp.cli.argument_values import add_trust
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
     from codex_acp.runtime import AgentSpec
-
-FAILED: Final = 1
-"""The agent could not be started, died, or answered with an error."""
-
-USAGE: Final = 2
-"""Arguments that make no sense; the same as the parser's."""
 
 NOBODY_ASKED: Final = 6
 """The prompt ended as it should, but a permission was rejected because nobody could be asked."""

@@ -19,6 +19,7 @@ from codex_acp.transport.descriptors import read_now
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import ModuleType
 
     from codex_acp.adapter.network.listen import NetworkOptions
     from codex_acp.adapter.session_defaults import SessionDefaults
@@ -81,9 +82,9 @@ def serve(
         if not ADAPTER_VARIABLES.isdisjoint(os.environ):
             from codex_acp.cli.adapter_variables import read_variables
 
-            read = read_variables(os.environ)
-            args = (*read.arguments, *options.args)
-            options = LaunchOptions(options.codex, args, _for_codex(options.env), options.cwd)
+            read = read_variables(os.environ, options.args)
+            env = _for_codex(options.env)
+            options = LaunchOptions(options.codex, read.arguments, env, options.cwd)
             defaults, log_file = read.defaults, log_file or read.log_file
             for line in read.said:
                 complain(f"{PROGRAM}: {line}")
@@ -141,6 +142,7 @@ def _stdio(
         from codex_acp.adapter.early_hello import say_hello
 
         hello = say_hello(early, spawned)
+    _load_asyncio_without_tls()
     from codex_acp.adapter.serve import run_stdio
     from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
     from codex_acp.transport.stdio import StdioLink, claim_stdout
@@ -157,6 +159,21 @@ def _stdio(
         defaults=defaults,
         hello=hello,
     )
+
+
+def _load_asyncio_without_tls() -> None:
+    """As on a Python without OpenSSL, which takes a sixth of asyncio's time: pipes need none.
+
+    Whoever imports ``ssl`` later gets it; a loop of this process opens no TLS.
+    """
+    if "asyncio" in sys.modules or "ssl" in sys.modules:
+        return
+    modules: dict[str, ModuleType | None] = vars(sys)["modules"]
+    modules["ssl"] = None
+    try:
+        import asyncio  # noqa: F401 - for who imports it next
+    finally:
+        del sys.modules["ssl"]
 
 
 def _network(

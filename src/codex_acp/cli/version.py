@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
+
 from codex_acp._version import __version__
 from codex_acp.acp._generated.version import SCHEMA_PACKAGE as ACP_PACKAGE
 from codex_acp.acp._generated.version import SCHEMA_VERSION as ACP_VERSION
 from codex_acp.codex._generated.version import SCHEMA_PACKAGE as CODEX_PACKAGE
 from codex_acp.codex._generated.version import SCHEMA_VERSION as CODEX_VERSION
-from codex_acp.codex.connection.codex_binary import find_codex
+from codex_acp.codex.connection.codex_binary import CODEX_PATH_VARIABLE, find_codex
 from codex_acp.codex.connection.handshake import check_version
 from codex_acp.codex.connection.launch import codex_version
 from codex_acp.errors import CodexNotFound, CodexTooOld, LaunchError
 
 UNUSABLE = 1
-"""Exit code for a binary that is no Codex, or too old."""
+"""Exit code for a binary that is no Codex, or too old, or named and missing."""
 
 _SOURCES = {
     "argument": "named by --codex",
@@ -26,13 +28,17 @@ _SOURCES = {
 def version_text(codex: str | None = None) -> tuple[str, int]:
     """Four lines and the exit code; ``codex`` is the option of that name.
 
-    A missing Codex is no error here, one that is there and cannot be used is.
+    That none is installed is no error here; one that is named and missing, or that is there and
+    cannot be used, is.
     """
     code = 0
     try:
         binary = binary_text(codex)
     except LaunchError as error:
-        binary, code = str(error), 0 if isinstance(error, CodexNotFound) else UNUSABLE
+        named = codex is not None or os.environ.get(CODEX_PATH_VARIABLE)
+        binary, code = str(error), UNUSABLE
+        if isinstance(error, CodexNotFound) and not named:
+            code = 0
     text = (
         f"codex-acp-sdk {__version__}\n"
         f"Codex schema  {CODEX_VERSION} ({_shown(CODEX_PACKAGE)})\n"

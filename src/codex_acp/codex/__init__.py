@@ -76,81 +76,36 @@ if TYPE_CHECKING:
     from codex_acp.codex.threads.watchdog import SilentTurn as SilentTurn
     from codex_acp.codex.threads.watchdog import TurnWatchdog as TurnWatchdog
     from codex_acp.transport.remote_address import Token as Token
-
-_MODULES = {
-    "client": ("CodexClient",),
-    "connection.codex_binary": (
-        "CodexBinary",
-        "find_codex",
-    ),
-    "approvals.allowed_commands": ("allow_commands",),
-    "approvals.grants": (
-        "Always",
-        "Grant",
-        "Once",
-        "RememberHost",
-        "RememberPrefix",
-        "Session",
-    ),
-    "threads.inputs": ("Input", "image", "mention", "skill"),
-    "connection.launch": (
-        "LaunchOptions",
-        "codex_version",
-        "spawn_app_server",
-    ),
-    "connection.notification_decoding": (
-        "NotificationDecoder",
-        "decode_notification",
-    ),
-    "approvals.parked": ("ParkedApproval", "ParkedApprovals"),
-    "approvals.policies": (
-        "Allow",
-        "ApprovalQuestion",
-        "Deny",
-        "Policy",
-        "ask",
-        "deny_all",
-        "first_of",
-        "trust_mcp_servers",
-    ),
-    "approvals.policy_warnings": (
-        "warn_if_never_asked",
-        "why_never_asked",
-    ),
-    "approvals.refusals": (
-        "REFUSALS",
-        "has_negative_form",
-        "refusal",
-    ),
-    "connection.remote": ("signed_bearer_token",),
-    "codex_acp.transport.remote_address": ("Token",),
-    "connection.server_requests": (
-        "OpenRequest",
-        "RefusedRequest",
-    ),
-    "threads.results": ("RunResult",),
-    "connection.notification_router": ("NotificationSink",),
-    "threads.notification_stream": ("NotificationStream",),
-    "threads.thread": ("Thread",),
-    "threads.threads": ("Threads",),
-    "threads.tools": (
-        "Tool",
-        "tool",
-    ),
-    "threads.turn": ("Turn",),
-    "threads.turn_errors": (
-        "OutputInvalid",
-        "TurnFailed",
-        "TurnInterrupted",
-        "TurnSilent",
-        "TurnUnfinished",
-    ),
-    "threads.watchdog": (
-        "SilentTurn",
-        "TurnWatchdog",
-    ),
-}
-"""Which module has which names; a test compares it with the imports above."""
-
-if not TYPE_CHECKING:  # a type checker would take every name for one that exists
-    __all__, __getattr__, __dir__ = lazy(__name__, _MODULES)
+else:
+    __all__, __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "approvals.allowed_commands": "allow_commands",
+            "approvals.grants": "Always Grant Once RememberHost RememberPrefix Session",
+            "approvals.parked": "ParkedApproval ParkedApprovals",
+            "approvals.policies": (
+                "Allow ApprovalQuestion Deny Policy ask deny_all first_of trust_mcp_servers"
+            ),
+            "approvals.policy_warnings": "warn_if_never_asked why_never_asked",
+            "approvals.refusals": "REFUSALS has_negative_form refusal",
+            "client": "CodexClient",
+            "connection.codex_binary": "CodexBinary find_codex",
+            "connection.launch": "LaunchOptions codex_version spawn_app_server",
+            "connection.notification_decoding": "NotificationDecoder decode_notification",
+            "connection.notification_router": "NotificationSink",
+            "connection.remote": "signed_bearer_token",
+            "connection.server_requests": "OpenRequest RefusedRequest",
+            "threads.inputs": "Input image mention skill",
+            "threads.notification_stream": "NotificationStream",
+            "threads.results": "RunResult",
+            "threads.thread": "Thread",
+            "threads.threads": "Threads",
+            "threads.tools": "Tool tool",
+            "threads.turn": "Turn",
+            "threads.turn_errors": (
+                "OutputInvalid TurnFailed TurnInterrupted TurnSilent TurnUnfinished"
+            ),
+            "threads.watchdog": "SilentTurn TurnWatchdog",
+            "codex_acp.transport.remote_address": "Token",
+        },
+    )

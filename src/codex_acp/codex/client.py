@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
 from codex_acp.codex.request_api import RequestApi
+from codex_acp.errors import MisuseError, UnknownOption
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
@@ -91,6 +92,10 @@ class CodexClient(RequestApi):
         this before it imports much (asyncio, say) has its Codex earlier; `aclose` ends it, also if
         the client was never entered.
         """
+        given: object = options  # of a program that nobody has type-checked
+        if not isinstance(given, LaunchOptions | None):
+            wanted = f"LaunchOptions, e.g. LaunchOptions(codex={given!r})"
+            raise MisuseError(f"a Codex is started with {wanted}; {given!r} is none")
         _refuse_unknown(cls, settings)
         process = spawn_app_server(options)
         try:
@@ -138,4 +143,8 @@ def _refuse_unknown(client: type[CodexClient], settings: ClientSettings) -> None
     if not takes_any and not settings.keys() <= known.keys():
         from codex_acp.codex.threads.options import refuse_unknown
 
+        for name in settings:
+            if name in LaunchOptions.__slots__:
+                how = f"LaunchOptions({name}=...), which comes first"
+                raise UnknownOption(f"there is no option {name!r}; it is one of {how}")
         refuse_unknown(settings, known)

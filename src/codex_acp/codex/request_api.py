@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from codex_acp._typing import overload
 from codex_acp.codex._generated.handler_registration import HandlerRegistration
-from codex_acp.codex.connection.app_server_connection import AppServerConnection
+from codex_acp.codex.connection.app_server_connection import OPEN_A_THREAD, AppServerConnection
 from codex_acp.errors import InvalidPayload, MisuseError
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
@@ -41,9 +41,6 @@ APPROVAL_METHODS: Final = frozenset(
     }
 )
 """The server requests that may ask whether an action may run."""
-
-BEGIN_A_THREAD: Final = frozenset({"thread/start", "thread/resume", "thread/fork"})
-"""Methods whose result tells the settings of a thread: whether Codex will ask at all."""
 
 
 class RequestApi(HandlerRegistration, AppServerConnection):
@@ -103,8 +100,14 @@ class RequestApi(HandlerRegistration, AppServerConnection):
         without a handler of its own, and answers those that are no approvals with their negative
         reply. When a thread starts under settings in which Codex never asks, one warning says so.
 
-        Raises MisuseError if `handle_others` is in use.
+        Raises MisuseError if it is none, or `handle_others` is in use.
         """
+        from codex_acp.codex.approvals.policies import Policy  # there, unless it is none
+
+        given: object = policy  # of a program that nobody has type-checked
+        if not isinstance(given, Policy):
+            some = "allow_commands([...]), ask(callback)"
+            raise MisuseError(f"{policy!r} is no policy; use {some} or another Policy")
         if self._policy is not None:
             self._policy.policy = policy
             return
@@ -189,7 +192,7 @@ class RequestApi(HandlerRegistration, AppServerConnection):
 
     def thread_settled(self, method: str, answer: JsonValue) -> None:
         """Warn once if the `policy` can never be asked in the thread that ``method`` has begun."""
-        if self._policy is None or method not in BEGIN_A_THREAD:
+        if self._policy is None or method not in OPEN_A_THREAD:
             return
         try:
             begun = self.decode_result(method, answer)
@@ -199,6 +202,6 @@ class RequestApi(HandlerRegistration, AppServerConnection):
 
     async def _call(self, method: str, params: WireModel | Any | None) -> Any:
         result = await super()._call(method, params)
-        if self._policy is not None and method in BEGIN_A_THREAD:
+        if self._policy is not None and method in OPEN_A_THREAD:
             self._policy.thread_started(result)
         return result

@@ -15,10 +15,9 @@ The names load when they are first used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from codex_acp._lazy import lazy
 
+TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
     from codex_acp.fleet.engines.local import LocalEngine as LocalEngine
     from codex_acp.fleet.engines.ray import RayEngine as RayEngine
@@ -39,34 +38,27 @@ if TYPE_CHECKING:
     from codex_acp.fleet.outcome import Attempt as Attempt
     from codex_acp.fleet.outcome import Outcome as Outcome
     from codex_acp.fleet.questions import TaskPermission as TaskPermission
-    from codex_acp.fleet.retries import Retries as Retries
+    from codex_acp.fleet.settings import Retries as Retries
     from codex_acp.fleet.task import Task as Task
     from codex_acp.fleet.task_file import read_tasks as read_tasks
 else:
-    _NAMES_OF = {
-        "engines.local": ("LocalEngine",),
-        "engines.ray": ("RayEngine",),
-        "errors": (
-            "CheckoutError",
-            "EngineError",
-            "EngineNotInstalled",
-            "FleetError",
-            "OutDirectoryError",
-            "OutDirectoryInUse",
-            "OutcomeNotWritten",
-            "TaskFileError",
-            "WorkerLost",
-        ),
-        "fleet": ("Fleet", "deny_all"),
-        "fleet_run": ("FleetRun",),
-        "jobs": ("Usage",),
-        "out_directory": ("read_outcomes",),
-        "outcome": ("Attempt", "Outcome"),
-        "questions": ("TaskPermission",),
-        "retries": ("Retries",),
-        "task": ("Task",),
-        "task_file": ("read_tasks",),
-    }
-    """The module below this package → its public names; a test compares it with the imports."""
-
-    __all__, __getattr__, __dir__ = lazy(__name__, _NAMES_OF)
+    __all__, __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "engines.local": "LocalEngine",
+            "engines.ray": "RayEngine",
+            "errors": (
+                "CheckoutError EngineError EngineNotInstalled FleetError OutDirectoryError "
+                "OutDirectoryInUse OutcomeNotWritten TaskFileError WorkerLost"
+            ),
+            "fleet": "Fleet deny_all",
+            "fleet_run": "FleetRun",
+            "jobs": "Usage",
+            "out_directory": "read_outcomes",
+            "outcome": "Attempt Outcome",
+            "questions": "TaskPermission",
+            "settings": "Retries",
+            "task": "Task",
+            "task_file": "read_tasks",
+        },
+    )

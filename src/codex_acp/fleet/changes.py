@@ -18,6 +18,7 @@ from typing import Final
 from codex_acp.fleet.errors import CheckoutError
 from codex_acp.fleet.git_commands import git
 from codex_acp.fleet.private_files import make_private, remove_tree
+from codex_acp.transport.shielding import shielded
 
 PATCH_LIMIT: Final = 16 * 1024 * 1024
 """Bytes of a patch that are kept: what is longer is rather a build directory than a change."""
@@ -115,7 +116,7 @@ async def changes_since(baseline: Baseline) -> tuple[bytes | None, str | None]:
         return None, str(error)
     finally:
         if made is not baseline:
-            await asyncio.shield(asyncio.to_thread(remove_tree, made.git_dir))
+            await shielded(asyncio.create_task(asyncio.to_thread(remove_tree, made.git_dir)))
     if len(patch) > PATCH_LIMIT:
         return None, f"the changes are longer than {PATCH_LIMIT >> 20} MiB and not kept"
     return patch, None

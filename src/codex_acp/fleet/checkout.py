@@ -128,12 +128,7 @@ class Checkouts:
         )
 
     async def _fresh(
-        self,
-        job: Job,
-        repository: Path,
-        tree: Path,
-        lock: FileLock,
-        wanted: dict[str, str | None],
+        self, job: Job, repository: Path, tree: Path, lock: FileLock, wanted: dict[str, str | None]
     ) -> Checkout:
         assert job.repository is not None
         async with _Locked(repository.with_suffix(".lock")):

@@ -19,11 +19,11 @@ from codex_acp.fleet.journal import History, Journal, read_history
 from codex_acp.fleet.out_directory import OutDirectory
 from codex_acp.fleet.slots import Slots
 from codex_acp.fleet.task_run import TaskRun
+from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codex_acp.fleet.engines import Engine
     from codex_acp.fleet.jobs import Event, Job, Report
     from codex_acp.fleet.outcome import Outcome
     from codex_acp.fleet.output import OutputCheck
@@ -42,20 +42,14 @@ class RunDriver:
     """One run; see `Driver`, which this is for its tasks. `run` once."""
 
     def __init__(
-        self, fleet: FleetSettings, tasks: Sequence[Task], checks: Mapping[str, OutputCheck]
+        self, settings: FleetSettings, tasks: Sequence[Task], checks: Mapping[str, OutputCheck]
     ) -> None:
-        self._fleet = fleet
+        self.settings = settings
         self._tasks = {task.id: task for task in tasks}
         self._checks = checks
-        self.engine: Engine = fleet.engine
-        self.retries = fleet.retries
-        self.permissions = fleet.permissions
-        self.on_form = fleet.on_form
-        self.on_url = fleet.on_url
-        self.task_time_limit = fleet.task_time_limit
         self.run_id = uuid.uuid4().hex
         self.fleet_id = self.run_id
-        self.slots = Slots(fleet.concurrency or 1, PARKED)
+        self.slots = Slots(settings.concurrency or 1, PARKED)
         self.stopped: str | None = None
         self.error: BaseException | None = None
         self.left: set[str] = set(self._tasks)
@@ -96,10 +90,10 @@ class RunDriver:
                 return  # nothing that an engine would have to be started for
             opened = True
             work = None if self._out is None else self._out.path / WORK
-            proposed = await self.engine.open(self.fleet_id, work)
-            self.slots = Slots(self._fleet.concurrency or proposed, PARKED)
+            proposed = await self.settings.engine.open(self.fleet_id, work)
+            self.slots = Slots(self.settings.concurrency or proposed, PARKED)
             self.note("run", run=self.run_id, tasks=list(self._tasks))
-            limit = self._fleet.time_limit
+            limit = self.settings.time_limit
             if limit is not None:
                 loop = asyncio.get_running_loop()
                 reason = f"the time limit of {limit:g} seconds for all tasks is over"
@@ -111,7 +105,7 @@ class RunDriver:
                 timer.cancel()
             try:
                 if opened:
-                    await self.engine.aclose(done=not self.left)
+                    await self.settings.engine.aclose(done=not self.left)
             finally:
                 if self._journal is not None:
                     self._journal.close()
@@ -119,7 +113,7 @@ class RunDriver:
                     self._out.close()
 
     def _open(self) -> None:
-        fleet = self._fleet
+        fleet = self.settings
         if fleet.out is None:
             return
         self._out = OutDirectory.open(fleet.out, resume=fleet.resume)
@@ -181,7 +175,7 @@ class RunDriver:
         try:
             job, report, outcome = await run.run()
             # From here on it is finished, whatever stops the fleet.
-            await asyncio.shield(self._keep(job, report, outcome))
+            await shielded(asyncio.create_task(self._keep(job, report, outcome)))
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001 - raised by `_all`, when all is over
@@ -196,38 +190,35 @@ class RunDriver:
                 path = await asyncio.to_thread(self._out.write, outcome, plain)
             except FleetError as error:
                 self._fail(error)
-                await self.engine.settle(job, written=False)
+                await self.settings.engine.settle(job, written=False)
                 return
             outcome = replace(outcome, path=path)
         self.left.discard(outcome.id)
         self.outcomes.append(outcome)
         self.news.set()
         self.happened(outcome.id, {"type": "ended", "reason": outcome.reason})
-        await self.engine.settle(job, written=True)
+        await self.settings.engine.settle(job, written=True)
 
     def _fail(self, error: BaseException) -> None:
         if self.error is None:
             self.error = error
         self.stop(str(error) or type(error).__name__)
 
-    # What the tasks say.
+    # What the tasks say: see `Driver`.
 
     def note(self, kind: str, **members: object) -> None:
-        """See `Driver`."""
         if self._journal is not None:
             self._journal.note(kind, **members)
 
     def used(self, task_id: str, tokens: int) -> None:
-        """See `Driver`."""
         self._used[task_id] = tokens
-        most = self._fleet.max_tokens
+        most = self.settings.max_tokens
         if most is not None and sum(self._used.values()) >= most:
             self.stop(f"the budget of {most} tokens for all tasks is used up")
 
     def happened(self, task_id: str, event: Event) -> None:
-        """See `Driver`."""
-        if self._fleet.on_event is not None:
+        if self.settings.on_event is not None:
             try:
-                self._fleet.on_event(task_id, event)
+                self.settings.on_event(task_id, event)
             except Exception:
                 logger.exception("on_event failed for %s", json.dumps(task_id))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import object_at, value_at
 from codex_acp.errors import (
     CodexAcpError,
     ErrorReply,
@@ -78,14 +79,12 @@ def reason_of(error: Exception) -> Reason:
 def _is_busy(error: ErrorReply) -> bool:
     if error.code == OVERLOADED:
         return True
-    info = error.data.get("codexErrorInfo") if isinstance(error.data, dict) else None
+    info = value_at(error.data, "codexErrorInfo")
     if isinstance(info, str):
         return info in _BUSY
-    if not isinstance(info, dict):
-        return False
     return any(
         name in _CONNECTION
         and isinstance(detail, dict)
         and detail.get("httpStatusCode") in _PASSING
-        for name, detail in info.items()
+        for name, detail in object_at(info).items()
     )

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 from codex_acp.errors import MisuseError
 from codex_acp.fleet.engines.local import LocalEngine
 from codex_acp.fleet.fleet_run import FleetRun
-from codex_acp.fleet.retries import Retries
-from codex_acp.fleet.settings import FleetSettings
+from codex_acp.fleet.settings import FleetSettings, Retries
 from codex_acp.runtime import reject_all
 
 if TYPE_CHECKING:

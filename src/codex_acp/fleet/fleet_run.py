@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codex_acp.errors import MisuseError
 from codex_acp.fleet.driver import RunDriver
 from codex_acp.fleet.output import OutputCheck
-from codex_acp.fleet.task import duplicates
+from codex_acp.fleet.task import Task, duplicates
 from codex_acp.transport.shielding import finish
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from codex_acp.fleet.outcome import Outcome
     from codex_acp.fleet.settings import FleetSettings
-    from codex_acp.fleet.task import Task
 
 
 class FleetRun:

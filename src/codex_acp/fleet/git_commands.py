@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.fleet.errors import CheckoutError
 from codex_acp.transcript.secrets import scrub
+from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -29,6 +30,9 @@ GIT_SECONDS: Final = 600.0
 
 SHOWN: Final = 2000
 """Characters of git's complaint that are passed on."""
+
+PIPES_SECONDS: Final = 1.0
+"""How long the pipes of a git that is over may be open: something that left its group has them."""
 
 _OFF: Final = (
     *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"),
@@ -55,9 +59,17 @@ class GitFailed(CheckoutError):
     """git could not do it; ``code`` is its exit status."""
 
     def __init__(self, command: str, code: int | None, complaint: str) -> None:
-        why = scrub(complaint.strip()[-SHOWN:]) or f"exit status {code}"
+        why = scrub(_shown(complaint.strip())) or f"exit status {code}"
         super().__init__(f"git {command} failed: {why}")
         self.code = code
+
+
+def _shown(complaint: str) -> str:
+    """Its end, from the beginning of a line or word on: half a secret is not known for one."""
+    if len(complaint) <= SHOWN:
+        return complaint
+    end = complaint[-SHOWN:]
+    return end.partition("\n" if "\n" in end else " ")[2]
 
 
 def null_environment() -> dict[str, str]:
@@ -114,23 +126,21 @@ async def git(
     except OSError as error:
         raise GitFailed(command, None, f"git cannot be run: {error}; install git") from error
     assert process.stdout is not None
-    assert process.stderr is not None
+    complaining = _complaining(process)
     try:
         async with asyncio.timeout(seconds):
-            complaining = asyncio.ensure_future(_end_of(process.stderr))
             if given is not None and process.stdin is not None:
                 process.stdin.write(given)
                 process.stdin.close()
             out = await _read(process.stdout, limit)
             if limit is not None and len(out) > limit:
-                complaining.cancel()
                 return out
             complaint = await complaining
             await process.wait()
     except TimeoutError:
         raise GitFailed(command, None, f"it took longer than {seconds:g} seconds") from None
     finally:
-        await _kill(process)
+        await _kill(process, complaining)
     if process.returncode:
         raise GitFailed(command, process.returncode, complaint.decode(errors="replace"))
     return out
@@ -142,18 +152,33 @@ async def _started(starting: asyncio.Future[Process]) -> Process:
     asyncio itself would kill git alone then, and wait for as long as a child of it has the pipes.
     """
     try:
-        return await asyncio.shield(starting)
+        return await shielded(starting)
     except asyncio.CancelledError:
         with suppress(OSError):
-            await _kill(await starting)
+            process = await starting
+            await _kill(process, _complaining(process))
         raise
 
 
-async def _kill(process: Process) -> None:
+def _complaining(process: Process) -> asyncio.Task[bytes]:
+    assert process.stderr is not None
+    return asyncio.create_task(_end_of(process.stderr))
+
+
+async def _kill(process: Process, complaining: asyncio.Task[bytes]) -> None:
+    """End what still runs of it, and its pipes with it."""
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(PIPES_SECONDS):
+            await _end_of(process.stdout)
+            await complaining
+            await process.wait()  # which before Python 3.14 waits for the pipes, too
+    except TimeoutError:
+        complaining.cancel()
+        process._transport.close()  # type: ignore[attr-defined] # nothing else closes its pipes
 
 
 async def _read(stream: asyncio.StreamReader, limit: int | None) -> bytes:
@@ -171,5 +196,5 @@ async def _read(stream: asyncio.StreamReader, limit: int | None) -> bytes:
 async def _end_of(stream: asyncio.StreamReader) -> bytes:
     end = b""
     while part := await stream.read(1 << 16):
-        end = (end + part)[-SHOWN:]
+        end = (end + part)[-4 * SHOWN - 1 :]  # more than is shown, in any encoding
     return end

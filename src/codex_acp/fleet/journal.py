@@ -16,7 +16,7 @@ from codex_acp.fleet.errors import OutcomeNotWritten
 from codex_acp.fleet.outcome import Attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 
@@ -31,6 +31,25 @@ class History:
     """The first prompt that was not finished in that session."""
     begun: bool = False
     """Whether it was sent."""
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        """Something has happened in the last attempt: as a worker tells it, or as a line has it."""
+        last = self.attempts[-1]
+        match event:
+            case {"type": "worker", "worker": str(worker)}:
+                self.attempts[-1] = replace(last, worker=worker)
+            case {"type": "opened", "sessionId": str(session_id), "how": how}:
+                if how == "new":
+                    self.first_prompt, self.begun = 0, False
+                self.session_id = session_id
+                self.attempts[-1] = replace(last, session_id=session_id, resumed=how != "new")
+            case {"type": "prompt", "number": int(number)}:
+                self.first_prompt, self.begun = number, True
+            case {"type": "prompt_ended", "number": int(number)}:
+                self.first_prompt, self.begun = number + 1, False
+            case {"type": "attempt_ended"}:
+                told: Any = {name: event.get(name) for name in ("reason", "message", "seconds")}
+                self.attempts[-1] = replace(last, **told)
 
 
 class Journal:
@@ -102,24 +121,5 @@ def read_history(path: Path) -> tuple[list[str], dict[str, History]]:
             started = str(line.get("time"))
             history.attempts.append(Attempt(started=started, reason="interrupted"))
         elif history.attempts:
-            _take(history, str(kind), line)
+            history.take(line)
     return list(ids), found
-
-
-def _take(history: History, kind: str, line: dict[str, Any]) -> None:
-    """One line of the last attempt."""
-    last = history.attempts[-1]
-    if kind == "opened" and isinstance(line.get("sessionId"), str):
-        resumed = line.get("how") != "new"
-        if not resumed:
-            history.first_prompt, history.begun = 0, False
-        history.session_id = line["sessionId"]
-        history.attempts[-1] = replace(last, session_id=line["sessionId"], resumed=resumed)
-    elif kind == "worker":
-        history.attempts[-1] = replace(last, worker=line.get("worker"))
-    elif kind in ("prompt", "prompt_ended") and isinstance(line.get("number"), int):
-        ended = kind == "prompt_ended"
-        history.first_prompt, history.begun = line["number"] + ended, not ended
-    elif kind == "attempt_ended":
-        told: Any = {name: line.get(name) for name in ("reason", "message", "seconds")}
-        history.attempts[-1] = replace(last, **told)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.fleet.errors import OutcomeNotWritten, OutDirectoryError, OutDirectoryInUse
-from codex_acp.fleet.outcome import outcome_from_json
+from codex_acp.fleet.outcome import Outcome, outcome_from_json
 from codex_acp.fleet.private_files import (
     FileLock,
     make_private,
@@ -36,7 +36,6 @@ from codex_acp.fleet.task import file_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codex_acp.fleet.outcome import Outcome
     from codex_acp.jsonrpc.message import JsonValue
 
 VERSION: Final = 1

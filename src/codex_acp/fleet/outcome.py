@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
 
 from codex_acp.fleet.errors import OutDirectoryError
@@ -11,6 +11,8 @@ from codex_acp.fleet.jobs import Reason, Usage
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from _typeshed import DataclassInstance
 
     from codex_acp.jsonrpc.message import JsonValue
 
@@ -82,45 +84,29 @@ class Outcome:
 
     def to_json(self, output: JsonValue) -> dict[str, Any]:
         """As it is written; ``output`` as plain JSON."""
-        usage = self.usage
-        return {
-            "version": VERSION,
-            "id": self.id,
-            "status": self.status,
-            "reason": self.reason,
-            "message": self.message,
-            "text": self.text,
+        plain = {
             "output": output,
-            "usage": {
-                "total": usage.total,
-                "input": usage.input,
-                "output": usage.output,
-                "counted": usage.counted,
-            },
-            "agent": self.agent,
-            "sessionId": self.session_id,
-            "cwd": self.cwd,
-            "repository": self.repository,
-            "revision": self.revision,
-            "commit": self.commit,
-            "asked": self.asked,
-            "allowed": self.allowed,
-            "attempts": [_attempt_to_json(attempt) for attempt in self.attempts],
-            "digest": self.digest,
-            "changesNote": self.changes_note,
+            "usage": asdict(self.usage),
+            "attempts": [_members(attempt, _OF_ATTEMPT) for attempt in self.attempts],
         }
+        return {"version": VERSION, **_members(self, _OF_OUTCOME), **plain}
 
 
-def _attempt_to_json(attempt: Attempt) -> dict[str, Any]:
-    return {
-        "started": attempt.started,
-        "reason": attempt.reason,
-        "message": attempt.message,
-        "worker": attempt.worker,
-        "sessionId": attempt.session_id,
-        "resumed": attempt.resumed,
-        "seconds": attempt.seconds,
-    }
+def _names(kind: type[DataclassInstance]) -> dict[str, str]:
+    """Each field of a class and what it is called in JSON."""
+    words = {field.name: field.name.split("_") for field in fields(kind)}
+    return {name: first + "".join(map(str.title, more)) for name, (first, *more) in words.items()}
+
+
+_NOT_WRITTEN: Final = frozenset(("path", "changes", "transcript", "earlier"))
+"""Of an outcome: where it is, and what lies beside it in files of its own."""
+
+_OF_ATTEMPT: Final = _names(Attempt)
+_OF_OUTCOME: Final = {n: name for n, name in _names(Outcome).items() if n not in _NOT_WRITTEN}
+
+
+def _members(value: object, names: Mapping[str, str]) -> dict[str, Any]:
+    return {name: getattr(value, attribute) for attribute, name in names.items()}
 
 
 def outcome_from_json(value: object, path: Path) -> Outcome:
@@ -130,44 +116,26 @@ def outcome_from_json(value: object, path: Path) -> Outcome:
         raise OutDirectoryError(msg)
     found = cast("Mapping[str, Any]", value)
     try:
+        members = {attribute: found[name] for attribute, name in _OF_OUTCOME.items()}
         usage = found["usage"]
-        return Outcome(
-            id=_text(found["id"]),
-            status=_one_of(Status, found["status"]),
-            reason=_one_of(Reason, found["reason"]),
-            message=found["message"] and _text(found["message"]),
-            text=found["text"],
-            output=found["output"],
-            usage=Usage(
+        members |= {
+            "id": _text(found["id"]),
+            "status": _one_of(Status, found["status"]),
+            "reason": _one_of(Reason, found["reason"]),
+            "message": found["message"] and _text(found["message"]),
+            "usage": Usage(
                 int(usage["total"]), int(usage["input"]), int(usage["output"]), usage["counted"]
             ),
-            agent=found["agent"],
-            session_id=found["sessionId"],
-            cwd=found["cwd"],
-            repository=found["repository"],
-            revision=found["revision"],
-            commit=found["commit"],
-            asked=found["asked"],
-            allowed=found["allowed"],
-            attempts=tuple(
-                Attempt(
-                    session_id=each["sessionId"],
-                    seconds=float(each["seconds"]),
-                    **_without(each, "sessionId", "seconds"),
-                )
-                for each in found["attempts"]
-            ),
-            digest=found["digest"],
-            changes_note=found["changesNote"],
-            path=path,
-            earlier=True,
-        )
+            "attempts": tuple(map(_attempt, found["attempts"])),
+        }
+        return Outcome(**members, path=path, earlier=True)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise OutDirectoryError(f"{path} holds a malformed outcome: {error}") from error
 
 
-def _without(mapping: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    return {key: value for key, value in mapping.items() if key not in names}
+def _attempt(found: Mapping[str, Any]) -> Attempt:
+    members = {attribute: found[name] for attribute, name in _OF_ATTEMPT.items()}
+    return Attempt(**members | {"seconds": float(found["seconds"])})
 
 
 def _text(value: object) -> str:

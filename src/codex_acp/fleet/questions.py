@@ -10,17 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from codex_acp.acp import types
 from codex_acp.acp.as_v1.values import as_json
-from codex_acp.acp.types import (
-    AcceptCreateElicitationResponse,
-    CancelCreateElicitationResponse,
-    RequestPermissionRequest,
-    SelectedRequestPermissionOutcome,
-    SessionFormCreateElicitationRequest,
-    SessionUrlCreateElicitationRequest,
-    ToolCallUpdate,
-    WireModel,
-)
 from codex_acp.errors import CodexAcpError, InvalidPayload
 from codex_acp.runtime import Permission, ToolCall
 from codex_acp.runtime.elicitations import ask_form, ask_url
@@ -30,12 +21,11 @@ from codex_acp.wire.codec import decode
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from codex_acp.acp.types import CreateElicitationResponse
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.runtime import Form, FormAnswer, UrlAnswer, UrlRequest
 
 
-T = TypeVar("T", bound=WireModel)
+T = TypeVar("T", bound=types.WireModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +65,10 @@ def permission_question(permission: Permission) -> dict[str, JsonValue]:
 
 def _permission(task_id: str, question: Mapping[str, JsonValue]) -> TaskPermission:
     """Raises InvalidPayload."""
-    request = decode(RequestPermissionRequest, question.get("request"), "a permission request")
-    update = decode(ToolCallUpdate, question.get("toolCall"), "a tool call")
+    request = decode(
+        types.RequestPermissionRequest, question.get("request"), "a permission request"
+    )
+    update = decode(types.ToolCallUpdate, question.get("toolCall"), "a tool call")
     call = ToolCall(update.tool_call_id).patched(update)
     return TaskPermission(request.session_id, call, tuple(request.options), request, task_id)
 
@@ -90,7 +82,7 @@ async def answer_permission(
     except CodexAcpError:
         return {"optionId": None}, False
     outcome = await decide(lambda _same: policy(permission), permission)
-    if not isinstance(outcome, SelectedRequestPermissionOutcome):
+    if not isinstance(outcome, types.SelectedRequestPermissionOutcome):
         return {"optionId": None}, False
     chosen = [option for option in permission.options if option.option_id == outcome.option_id]
     allows = any(option.kind in ("allow_once", "allow_always") for option in chosen)
@@ -102,7 +94,7 @@ async def answer_form(
 ) -> tuple[dict[str, JsonValue], bool]:
     """The answer as the protocol has it, and whether it accepts."""
     ask = partial(ask_form, partial(callback, task_id))
-    return await _answer(SessionFormCreateElicitationRequest, question, ask)
+    return await _answer(types.SessionFormCreateElicitationRequest, question, ask)
 
 
 async def answer_url(
@@ -110,16 +102,16 @@ async def answer_url(
 ) -> tuple[dict[str, JsonValue], bool]:
     """The same for a URL."""
     ask = partial(ask_url, partial(callback, task_id))
-    return await _answer(SessionUrlCreateElicitationRequest, question, ask)
+    return await _answer(types.SessionUrlCreateElicitationRequest, question, ask)
 
 
 async def _answer(
     model: type[T],
     question: Mapping[str, JsonValue],
-    ask: Callable[[T], Awaitable[CreateElicitationResponse]],
+    ask: Callable[[T], Awaitable[types.CreateElicitationResponse]],
 ) -> tuple[dict[str, JsonValue], bool]:
     try:
         answer = await ask(decode(model, question.get("request"), "an elicitation"))
     except InvalidPayload:
-        answer = CancelCreateElicitationResponse()
-    return {"answer": as_json(answer)}, isinstance(answer, AcceptCreateElicitationResponse)
+        answer = types.CancelCreateElicitationResponse()
+    return {"answer": as_json(answer)}, isinstance(answer, types.AcceptCreateElicitationResponse)

@@ -11,6 +11,7 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import object_at, value_at
 from codex_acp.acp.as_v1.values import as_json
 from codex_acp.acp.types import (
     AgentMessageChunkSessionUpdate,
@@ -68,15 +69,14 @@ class SessionLog:
     ) -> None:
         """A question was answered; None: it was withdrawn."""
         kind = question.get("kind")
-        call, given = question.get("toolCall"), (answer or {}).get("answer")
+        given = value_at(answer, "answer")
         told: dict[str, object] = {"kind": kind, "withdrawn": answer is None}
         if kind == "permission":
-            told["toolCallId"] = call.get("toolCallId") if isinstance(call, dict) else None
-            told["optionId"] = (answer or {}).get("optionId")
+            told["toolCallId"] = value_at(question, "toolCall", "toolCallId")
+            told["optionId"] = value_at(answer, "optionId")
         elif isinstance(given, dict):
-            content = given.get("content")
             told["action"] = given.get("action")
-            told["fields"] = sorted(content) if isinstance(content, dict) else []
+            told["fields"] = sorted(object_at(given, "content"))
         self._add("question", **told)
 
     def note(self, kind: str, /, **members: object) -> None:

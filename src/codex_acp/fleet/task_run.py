@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from codex_acp.fleet.errors import WorkerLost
-from codex_acp.fleet.jobs import RETRIED, Job, Report, Usage
+from codex_acp.fleet.jobs import RETRIED, Event, Job, Report, Usage
 from codex_acp.fleet.journal import History, now
 from codex_acp.fleet.outcome import Attempt, Outcome
 from codex_acp.fleet.output import OutputCheck, checked_answer
@@ -21,10 +21,7 @@ from codex_acp.transcript.secrets import scrub
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codex_acp.fleet.engines import Engine
-    from codex_acp.fleet.jobs import Event
-    from codex_acp.fleet.questions import FleetFormCallback, FleetPolicy, FleetUrlCallback
-    from codex_acp.fleet.retries import Retries
+    from codex_acp.fleet.settings import FleetSettings
     from codex_acp.fleet.slots import Slots
     from codex_acp.fleet.task import Task
     from codex_acp.jsonrpc.message import JsonValue
@@ -39,15 +36,10 @@ NOTED: Final = frozenset(("worker", "opened", "prompt", "prompt_ended"))
 class Driver(Protocol):
     """The run of a fleet, as one of its tasks sees it."""
 
-    engine: Engine
+    settings: FleetSettings
     slots: Slots
-    retries: Retries
     fleet_id: str
     run_id: str
-    permissions: FleetPolicy
-    on_form: FleetFormCallback | None
-    on_url: FleetUrlCallback | None
-    task_time_limit: float | None
 
     def note(self, kind: str, **members: object) -> None:
         """Into the journal."""
@@ -71,7 +63,6 @@ class TaskRun:
         self._history = history
         self._usage = Usage()
         self._cwd: str | None = None
-        self._worker: str | None = None
         self._asked = 0
         self._allowed = 0
         self._waiting = 0
@@ -79,14 +70,14 @@ class TaskRun:
 
     async def run(self) -> tuple[Job, Report, Outcome]:
         """Until there is an outcome. The slot of the task is held but while it waits."""
-        driver = self._driver
-        for made in range(1, driver.retries.attempts + 1):
+        driver, retries = self._driver, self._driver.settings.retries
+        for made in range(1, retries.attempts + 1):
             job = self._job()
             report = await self._attempt(job)
-            if report.reason not in RETRIED or made == driver.retries.attempts:
+            if report.reason not in RETRIED or made == retries.attempts:
                 return job, report, self._outcome(report)
-            await driver.engine.settle(job, written=False)
-            pause = driver.retries.pause(made)
+            await driver.settings.engine.settle(job, written=False)
+            pause = retries.pause(made)
             told = {"type": "retry", "reason": report.reason, "seconds": pause}
             driver.happened(self._task.id, told)
             await driver.slots.rest(pause)
@@ -94,7 +85,7 @@ class TaskRun:
 
     def _job(self) -> Job:
         task, driver, history = self._task, self._driver, self._history
-        limit = driver.task_time_limit if task.time_limit is None else task.time_limit
+        fleet = driver.settings
         return Job(
             attempt_id=uuid.uuid4().hex,
             fleet_id=driver.fleet_id,
@@ -109,10 +100,10 @@ class TaskRun:
             settings=task.settings,
             options=dict(task.options),
             schema=None if self._check is None else self._check.schema,
-            time_limit=limit,
+            time_limit=fleet.task_time_limit if task.time_limit is None else task.time_limit,
             max_tokens=task.max_tokens,
-            forms=driver.on_form is not None,
-            urls=driver.on_url is not None,
+            forms=fleet.on_form is not None,
+            urls=fleet.on_url is not None,
             session_id=history.session_id,
             first_prompt=history.first_prompt,
             begun=history.begun,
@@ -138,7 +129,6 @@ class TaskRun:
             reason=report.reason,
             message=report.message,
             seconds=report.seconds,
-            worker=self._worker,
             session_id=report.session_id,
             resumed=report.resumed,
         )
@@ -147,8 +137,8 @@ class TaskRun:
     async def _bounded(self, job: Job) -> Report:
         """A worker that says nothing for too long is lost, whatever its engine thinks."""
         if job.time_limit is None:
-            return await self._driver.engine.run(job, self)
-        running = asyncio.ensure_future(self._driver.engine.run(job, self))
+            return await self._driver.settings.engine.run(job, self)
+        running = asyncio.ensure_future(self._driver.settings.engine.run(job, self))
         left = job.time_limit + GRACE_SECONDS
         try:
             while True:
@@ -204,19 +194,10 @@ class TaskRun:
         if kind in NOTED:
             rest = {key: value for key, value in event.items() if key != "type"}
             self._driver.note(str(kind), id=self._task.id, **rest)
+            self._history.take(event)
         match event:
-            case {"type": "worker", "worker": str(worker)}:
-                self._worker = worker
             case {"type": "place", "cwd": str(cwd)}:
                 self._cwd = cwd
-            case {"type": "opened", "sessionId": str(session_id), "how": how}:
-                if how == "new":
-                    self._history.first_prompt, self._history.begun = 0, False
-                self._history.session_id = session_id
-            case {"type": "prompt", "number": int(number)}:
-                self._history.first_prompt, self._history.begun = number, True
-            case {"type": "prompt_ended", "number": int(number)}:
-                self._history.first_prompt, self._history.begun = number + 1, False
             case {"type": "usage", "tokens": int(tokens)}:
                 self._driver.used(self._task.id, self._usage.total + tokens)
         self._driver.happened(self._task.id, event)
@@ -242,13 +223,13 @@ class TaskRun:
         self, question: Mapping[str, JsonValue]
     ) -> tuple[Mapping[str, JsonValue], bool]:
         """By the task's policy, the fleet's, or its callbacks; with none of them it is a no."""
-        driver, task_id = self._driver, self._task.id
+        fleet, task_id = self._driver.settings, self._task.id
         match question.get("kind"):
             case "permission":
-                policy = self._task.policy or driver.permissions
+                policy = self._task.policy or fleet.permissions
                 return await answer_permission(policy, task_id, question)
-            case "form" if driver.on_form is not None:
-                return await answer_form(driver.on_form, task_id, question)
-            case "url" if driver.on_url is not None:
-                return await answer_url(driver.on_url, task_id, question)
+            case "form" if fleet.on_form is not None:
+                return await answer_form(fleet.on_form, task_id, question)
+            case "url" if fleet.on_url is not None:
+                return await answer_url(fleet.on_url, task_id, question)
         return {"answer": {"action": "decline"}}, False

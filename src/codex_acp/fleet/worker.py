@@ -12,20 +12,19 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.fleet.agent_pool import TASKS_PER_AGENT, AgentPool
+from codex_acp.fleet.agent_pool import TASKS_PER_AGENT, AgentPool, Lease
 from codex_acp.fleet.changes import Baseline, changes_since, directory_baseline
 from codex_acp.fleet.checkout import Checkout, Checkouts
 from codex_acp.fleet.failures import reason_of
-from codex_acp.fleet.jobs import Report
+from codex_acp.fleet.jobs import Job, Post, Reason, Report
 from codex_acp.fleet.private_files import make_private, remove_tree
 from codex_acp.fleet.time_limit import TimeLimit
 from codex_acp.fleet.worker_session import Ended, SessionRun
+from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.fleet.agent_pool import Lease
-    from codex_acp.fleet.jobs import Job, Post, Reason
 
 FORCED: Final[frozenset[Reason]] = frozenset(
     ("time_limit", "token_limit", "cancelled", "agent_lost", "agent_not_found", "agent_not_started")
@@ -109,7 +108,7 @@ class _Attempt:
                 self._worker.kept[self._job.attempt_id] = self._checkout
         finally:
             if self._scratch is not None:
-                await asyncio.shield(asyncio.to_thread(remove_tree, self._scratch))
+                await shielded(asyncio.create_task(asyncio.to_thread(remove_tree, self._scratch)))
         return report
 
     async def _ended(self) -> tuple[Reason, str | None]:

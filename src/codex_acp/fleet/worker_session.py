@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from codex_acp.acp.types import UsageUpdateSessionUpdate
 from codex_acp.errors import CodexAcpError, ErrorReply
 from codex_acp.fleet.failures import SettingRefused
-from codex_acp.fleet.jobs import CONTINUE, Usage
+from codex_acp.fleet.jobs import CONTINUE, Job, Post, Reason, Report, Usage
 from codex_acp.fleet.session_log import SessionLog
 from codex_acp.fleet.worker_questions import ask_permission
-from codex_acp.jsonrpc.message import INTERNAL_ERROR
+from codex_acp.jsonrpc.message import INTERNAL_ERROR, JsonValue
 from codex_acp.runtime import OptionNotOffered
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
     from codex_acp.acp.types import PromptResponse
     from codex_acp.fleet.agent_pool import Lease
-    from codex_acp.fleet.jobs import Job, Post, Reason, Report
     from codex_acp.fleet.time_limit import TimeLimit
-    from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.runtime import Permission, Prompt, PromptResult, Session, Update
 
 CORRECTIONS: Final = 2

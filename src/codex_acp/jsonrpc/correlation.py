@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, Generic, TypeAlias, TypeVar
 
+from codex_acp._last_ones import LastOnes
 from codex_acp.jsonrpc.message import Notification, RequestId
 
 MAX_OPEN_REQUESTS: Final = 4096
@@ -40,7 +41,7 @@ class OutgoingCalls(Generic[W]):
         self._cancel_method = cancel_method
         self._next_id = 0
         self._waiters: dict[int, W] = {}
-        self._abandoned: dict[int, None] = {}
+        self._abandoned: LastOnes[int, None] = LastOnes(_ABANDONED_REMEMBERED)
 
     def __len__(self) -> int:
         return len(self._waiters)
@@ -74,8 +75,6 @@ class OutgoingCalls(Generic[W]):
             return None
         del self._waiters[request_id]
         self._abandoned[request_id] = None
-        if len(self._abandoned) > _ABANDONED_REMEMBERED:
-            del self._abandoned[next(iter(self._abandoned))]
         if self._cancel_method is None:
             return None
         return Notification(self._cancel_method, {"requestId": request_id})

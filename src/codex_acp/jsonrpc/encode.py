@@ -9,12 +9,9 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from math import isinf
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from codex_acp.jsonrpc.message import EncodedJson
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue, RequestId
+from codex_acp.jsonrpc.message import EncodedJson, JsonValue, RequestId
 
 _METHOD_CACHE_SIZE: Final = 512
 """Above the number of methods of both protocols; bounded because methods may come from a peer."""

@@ -35,19 +35,15 @@ class LineFramer:
     bytes and one chunk are held.
     """
 
-    __slots__ = ("_limit", "_pending", "_pieces", "_skipping")
+    __slots__ = ("_pieces", "_skipping", "limit", "pending")
 
     def __init__(self, limit: int = DEFAULT_LINE_LIMIT) -> None:
-        self._limit = limit
+        self.limit = limit
+        """Bytes."""
         self._pieces: list[bytes | bytearray] = []
-        self._pending = 0
+        self.pending = 0
         """Bytes in these pieces of a line that has not ended."""
         self._skipping = False
-
-    @property
-    def limit(self) -> int:
-        """Bytes."""
-        return self._limit
 
     def feed(self, data: bytes) -> list[bytes | TooLong]:
         """Take a chunk; give the lines that it completes, in order."""
@@ -60,35 +56,35 @@ class LineFramer:
         # A piece of a long line: to split it would look at each of its bytes.
         parts = data.split(b"\n") if b"\n" in data else [data]
         rest = parts.pop()
-        if len(parts) == 1 and not (rest or self._pending):
+        if len(parts) == 1 and not (rest or self.pending):
             line = parts[0]
-            if line.endswith(b"}") and len(line) <= self._limit:
+            if line.endswith(b"}") and len(line) <= self.limit:
                 return [line]  # as of whoever writes each at once: nothing else is to be looked at
         joined = False
-        if parts and self._pending:
+        if parts and self.pending:
             joined = True
-            parts[0] = self._whole_with(parts[0])
+            parts[0] = self.whole_with(parts[0])
         lines: list[bytes | TooLong]
-        if b"\r" in data or joined or len(data) > self._limit:
+        if b"\r" in data or joined or len(data) > self.limit:
             lines = self._checked(parts)
         else:
             lines = [part for part in parts if part and not part.isspace()]
         if rest:
             self._keep(rest)
-            if self._pending > self._limit:
-                lines.append(self._too_long(self._whole_with(b"")))
+            if self.pending > self.limit:
+                lines.append(self._too_long(self.whole_with(b"")))
                 self._skipping = True
         return lines
 
     def finish(self) -> bytes | TooLong | None:
         """The stream has ended: give the last line if it had no line end, else None."""
         self._skipping = False
-        lines = self._checked([self._whole_with(b"")])
+        lines = self._checked([self.whole_with(b"")])
         return lines[0] if lines else None
 
     def _keep(self, piece: bytes) -> None:
         """Hold a piece as it is: one buffer that grows would be copied again and again."""
-        self._pending += len(piece)
+        self.pending += len(piece)
         if len(piece) >= SMALL_PIECE:
             self._pieces.append(piece)
         elif self._pieces and isinstance(last := self._pieces[-1], bytearray):
@@ -96,18 +92,18 @@ class LineFramer:
         else:
             self._pieces.append(bytearray(piece))
 
-    def _whole_with(self, end: bytes) -> bytes:
+    def whole_with(self, end: bytes) -> bytes:
         """All pieces and this one; none are held any more."""
-        pieces, self._pieces, self._pending = self._pieces, [], 0
+        pieces, self._pieces, self.pending = self._pieces, [], 0
         return b"".join((*pieces, end))
 
     def _too_long(self, line: bytes) -> TooLong:
-        return TooLong(self._limit, line[: min(self._limit, HEAD_BYTES)])
+        return TooLong(self.limit, line[: min(self.limit, HEAD_BYTES)])
 
     def _checked(self, parts: list[bytes]) -> list[bytes | TooLong]:
         lines: list[bytes | TooLong] = []
         for part in parts:
-            if len(part) > self._limit:
+            if len(part) > self.limit:
                 lines.append(self._too_long(part))
             elif part and not part.isspace():
                 lines.append(part[:-1] if part.endswith(b"\r") else part)

@@ -1,4 +1,4 @@
-"""Items of a thread → updates, when they start and when they complete.
+"""Items of a thread → updates: when they start, when they complete, and those of the past.
 
 Owns only which module an item belongs to: tool calls, messages, thoughts, plans, notices.
 """
@@ -7,16 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codex_acp.codex._generated.models import (
-    AgentMessageThreadItem,
-    ContextCompactionThreadItem,
-    EnteredReviewModeThreadItem,
-    ExitedReviewModeThreadItem,
-    HookPromptThreadItem,
-    PlanThreadItem,
-    ReasoningThreadItem,
-    UserMessageThreadItem,
-)
+from codex_acp.codex._generated import models
+from codex_acp.mapping.calls.item_calls import status_of
 from codex_acp.mapping.calls.tool_calls import call_completed, call_started, whole_call
 from codex_acp.mapping.messages.compaction import compaction_completed, compaction_started
 from codex_acp.mapping.messages.hooks import hook_prompt
@@ -26,7 +18,6 @@ from codex_acp.mapping.messages.reasoning import reasoning_completed
 from codex_acp.mapping.messages.reviews import review_mode
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated import models
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
@@ -44,16 +35,16 @@ def item_completed(state: SessionState, params: models.ItemCompletedNotification
 def started(state: SessionState, item: models.ThreadItem) -> SessionEvents:
     """An item that may still change."""
     match item:
-        case ContextCompactionThreadItem():
+        case models.ContextCompactionThreadItem():
             return compaction_started(state, item)
         case (
-            AgentMessageThreadItem()
-            | ReasoningThreadItem()
-            | PlanThreadItem()
-            | UserMessageThreadItem()
-            | HookPromptThreadItem()
-            | EnteredReviewModeThreadItem()
-            | ExitedReviewModeThreadItem()
+            models.AgentMessageThreadItem()
+            | models.ReasoningThreadItem()
+            | models.PlanThreadItem()
+            | models.UserMessageThreadItem()
+            | models.HookPromptThreadItem()
+            | models.EnteredReviewModeThreadItem()
+            | models.ExitedReviewModeThreadItem()
         ):
             return ()  # shown when it completes, or piece by piece
     return call_started(state, item)
@@ -62,18 +53,30 @@ def started(state: SessionState, item: models.ThreadItem) -> SessionEvents:
 def finished(state: SessionState, item: models.ThreadItem, *, live: bool) -> SessionEvents:
     """An item as it ended; ``live`` unless it is told of a past turn."""
     match item:
-        case ContextCompactionThreadItem():
+        case models.ContextCompactionThreadItem():
             return compaction_completed(state, item)
-        case AgentMessageThreadItem():
+        case models.AgentMessageThreadItem():
             return agent_message_completed(state, item)
-        case ReasoningThreadItem():
+        case models.ReasoningThreadItem():
             return reasoning_completed(state, item)
-        case PlanThreadItem():
+        case models.PlanThreadItem():
             return plan_completed(state, item)
-        case UserMessageThreadItem():
+        case models.UserMessageThreadItem():
             return user_message(state, item, live=live)
-        case HookPromptThreadItem():
+        case models.HookPromptThreadItem():
             return hook_prompt(state, item)
-        case EnteredReviewModeThreadItem() | ExitedReviewModeThreadItem():
+        case models.EnteredReviewModeThreadItem() | models.ExitedReviewModeThreadItem():
             return review_mode(state, item)
     return call_completed(state, item) if live else whole_call(state, item)
+
+
+def whole_item(
+    state: SessionState, item: models.ThreadItem, *, turn_running: bool
+) -> SessionEvents:
+    """An item of a thread's history: a tool call is final in its one ``tool_call``.
+
+    One that is in progress stays open if its turn runs; else it was cut off, and has failed.
+    """
+    if turn_running and status_of(item) == "inProgress":
+        return started(state, item)
+    return finished(state, item, live=False)

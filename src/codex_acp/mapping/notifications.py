@@ -13,7 +13,7 @@ from codex_acp.mapping import items
 from codex_acp.mapping.calls import running_calls
 from codex_acp.mapping.messages import hooks, notices, plans, reasoning, reviews
 from codex_acp.mapping.messages import message_chunks as messages
-from codex_acp.mapping.session import info, mcp_status, rate_limits, turns, usage
+from codex_acp.mapping.session import info, rate_limits, turns, usage
 from codex_acp.mapping.step import Ignored
 from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS
 from codex_acp.wire.registry import require_rows
@@ -82,7 +82,7 @@ NOTIFICATION_HANDLERS: NotificationHandlers = {
     "serverRequest/resolved": _SESSION,
     "item/mcpToolCall/progress": running_calls.mcp_progress,
     "mcpServer/oauthLogin/completed": _LOGIN,
-    "mcpServer/startupStatus/updated": mcp_status.startup_status_updated,
+    "mcpServer/startupStatus/updated": notices.mcp_startup_updated,
     "mcpServer/event/stream/notification": _UNWANTED,
     "account/updated": _LOGIN,
     "account/gatewayOAuth/changed": _UNWANTED,

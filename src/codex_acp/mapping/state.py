@@ -7,8 +7,10 @@ the same times in the same order always give the same state and the same updates
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
+from codex_acp._last_ones import LastOnes
 from codex_acp._record import record
 from codex_acp.acp.capabilities import ClientFeatures
 
@@ -20,6 +22,15 @@ if TYPE_CHECKING:
     from codex_acp.mapping.events.session_events import RateLimit
     from codex_acp.mapping.session.sub_agents import SubAgent
     from codex_acp.mapping.streamed_text import SentThought
+
+MAX_SAID: Final = 256
+"""Lines that are not repeated; a session has a handful, and a hostile server has no limit."""
+
+MAX_OWN_MESSAGES: Final = 1000
+"""Of the client, which are known as its own when Codex tells of them: far more than can wait."""
+
+MAX_ANNOUNCED: Final = 10_000
+"""Tool calls that are known to be announced; an older one that changes is announced again."""
 
 
 @record
@@ -47,13 +58,18 @@ class SessionState:
     plan_explanation: str | None = None
     """The explanation of the plan that was shown last in this turn."""
 
+    proposed_plan: tuple[str, str] | None = None
+    """The plan that plan mode has proposed: its item, its text; gone when a turn begins."""
+
     is_sub_agent: bool = False
     """Whether it is a sub-agent's thread: what it is told, no client has sent itself."""
 
-    own_messages: set[str] = field(default_factory=set)
+    own_messages: LastOnes[str, None] = field(default_factory=partial(LastOnes, MAX_OWN_MESSAGES))
     """``clientUserMessageId`` of what the client said itself; the caller adds to it."""
 
-    said: dict[tuple[str | None, ...], None] = field(default_factory=dict)
+    said: LastOnes[tuple[str | None, ...], None] = field(
+        default_factory=partial(LastOnes, MAX_SAID)
+    )
     """What is not to be said again, oldest first; see `mapping.messages.lines`."""
 
     review_text: str | None = None
@@ -89,5 +105,5 @@ class SessionState:
     sub_agents: dict[str, SubAgent] = field(default_factory=dict)
     """By thread, the sub-agents of the session's own thread at any depth, in their order."""
 
-    announced: dict[str, None] = field(default_factory=dict)
+    announced: LastOnes[str, None] = field(default_factory=partial(LastOnes, MAX_ANNOUNCED))
     """Tool calls that the client knows, also ended ones, oldest first."""

@@ -5,12 +5,9 @@ Codex is asked at the handshake not to send them. Loads no model: the handshake 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
-from codex_acp.codex._generated.methods import SERVER_NOTIFICATIONS
-
-if TYPE_CHECKING:
-    from codex_acp.codex._generated.methods import ServerNotificationMethod
+from codex_acp.codex._generated.methods import SERVER_NOTIFICATIONS, ServerNotificationMethod
 
 _NO_REQUEST: Final = "answers a request that ACP has no method for, so it is never sent"
 _OTHER_PRODUCT: Final = "belongs to a feature of OpenAI's own clients"

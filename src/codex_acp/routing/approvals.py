@@ -11,12 +11,9 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
-from codex_acp.codex._generated.models import (
-    GlobPatternFileSystemPath,
-    PathFileSystemPath,
-    SpecialFileSystemPath,
-)
+from codex_acp.codex._generated import models
 from codex_acp.codex.approvals.classify import (
+    ApprovalRequest,
     CommandApproval,
     FileChangeApproval,
     LegacyCommandApproval,
@@ -27,6 +24,8 @@ from codex_acp.codex.approvals.classify import (
 )
 from codex_acp.codex.approvals.grants import (
     Always,
+    Grant,
+    OfferedGrants,
     Once,
     RememberHost,
     RememberPrefix,
@@ -34,9 +33,9 @@ from codex_acp.codex.approvals.grants import (
     allows,
     arguments_of,
 )
-from codex_acp.mapping.events.content import Location
-from codex_acp.mapping.events.permissions import CommandSubject, PermissionOption
-from codex_acp.mapping.events.session_events import ToolCallChanged
+from codex_acp.mapping.events.content import CallContent, Location
+from codex_acp.mapping.events.permissions import CommandSubject, OptionKind, PermissionOption
+from codex_acp.mapping.events.session_events import CallKind, ToolCallChanged
 from codex_acp.routing.changes import change_content, move_target
 from codex_acp.routing.content import CONTENT_LIMIT, code_content, text_content
 from codex_acp.routing.display import (
@@ -56,15 +55,6 @@ from codex_acp.wire.model import UnknownVariant
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.codex._generated.models import (
-        FileChangeThreadItem,
-        FileSystemPath,
-    )
-    from codex_acp.codex.approvals.classify import ApprovalRequest
-    from codex_acp.codex.approvals.grants import Grant, OfferedGrants
-    from codex_acp.mapping.events.content import CallContent
-    from codex_acp.mapping.events.permissions import OptionKind
-    from codex_acp.mapping.events.session_events import CallKind
 
 _NETWORK: Final[dict[bool | None, str]] = {True: "network", False: "no network"}
 
@@ -229,7 +219,7 @@ def _title(approval: ApprovalRequest) -> tuple[str, CallKind]:
             assert_never(approval)
 
 
-def _changes(item: FileChangeThreadItem) -> str:
+def _changes(item: models.FileChangeThreadItem) -> str:
     names = []
     for change in item.changes:
         target = move_target(change)
@@ -255,13 +245,13 @@ def _permissions(approval: PermissionsApproval) -> str:
     return listed(list(dict.fromkeys(parts))) or "none named"
 
 
-def _place(path: FileSystemPath) -> str:
+def _place(path: models.FileSystemPath) -> str:
     match path:
-        case PathFileSystemPath():
+        case models.PathFileSystemPath():
             return inline(path.path)
-        case GlobPatternFileSystemPath():
+        case models.GlobPatternFileSystemPath():
             return f"all that matches {inline(path.pattern)}"
-        case SpecialFileSystemPath() | UnknownVariant():
+        case models.SpecialFileSystemPath() | UnknownVariant():
             return inline(json.dumps(plain(path), ensure_ascii=False))
         case _:
             assert_never(path)

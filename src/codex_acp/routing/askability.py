@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
-from codex_acp.codex.approvals.classify import McpForm, McpUrl, UserInput
+from codex_acp.codex.approvals.classify import ElicitationRequest, McpForm, McpUrl, UserInput
 from codex_acp.routing.display import server_name, shortened, visible
 from codex_acp.routing.elicitations import (
+    FormElicitation,
+    UrlElicitation,
     form_elicitation,
     url_elicitation,
     user_input_elicitation,
@@ -16,8 +18,6 @@ from codex_acp.routing.urls import RefusedUrl
 
 if TYPE_CHECKING:
     from codex_acp.acp.capabilities import ClientFeatures
-    from codex_acp.codex.approvals.classify import ElicitationRequest
-    from codex_acp.routing.elicitations import FormElicitation, UrlElicitation
 
 _WORDS = 300
 """Characters of the asker's words that a reason repeats: enough to know what was wanted."""

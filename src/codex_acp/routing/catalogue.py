@@ -13,9 +13,9 @@ from codex_acp.codex.approvals.refusals import cancelled, refusal
 from codex_acp.errors import RpcError
 from codex_acp.routing import elicitations
 from codex_acp.routing.approvals import choices
-from codex_acp.routing.catalogue_samples import SESSION, samples
+from codex_acp.routing.catalogue_samples import SESSION, Sample, samples
 from codex_acp.routing.display import visible
-from codex_acp.routing.route import Approval, Decline, Elicitation, RoutingContext
+from codex_acp.routing.route import Approval, Decline, Elicitation, Route, RoutingContext
 from codex_acp.routing.table import route
 from codex_acp.wire.codec import plain
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from codex_acp.codex._generated.server_requests import ServerRequest
-    from codex_acp.routing.catalogue_samples import Sample
-    from codex_acp.routing.route import Route
     from codex_acp.transcript.events import RouteName
 
 _REASON: Final = "<the reason>"
@@ -118,7 +116,7 @@ def _shown(routed: Route) -> tuple[RouteName, str, tuple[CatalogueOption, ...]]:
             return "approval", routed.shown.title or "", options
         case Elicitation():
             request = elicitations.create_request(routed.asked, routed.session_id, "e")
-            return "elicitation", request.message, ()
+            return "elicitation", request["message"], ()
         case Decline():
             told = "" if routed.session_id is None else "Declined without asking: "
             return "decline", f"{told}{routed.reason}", ()

@@ -12,7 +12,7 @@ from codex_acp.codex._generated.models import (
     DeletePatchChangeKind,
     UpdatePatchChangeKind,
 )
-from codex_acp.mapping.events.content import FileDiff
+from codex_acp.mapping.events.content import CallContent, FileDiff, TextBlock
 from codex_acp.routing.content import code_content
 from codex_acp.routing.display import inline, is_plain
 from codex_acp.routing.hunks import parse_hunks
@@ -20,7 +20,6 @@ from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import FileUpdateChange
-    from codex_acp.mapping.events.content import CallContent, TextBlock
 
 
 def change_content(change: FileUpdateChange) -> list[CallContent]:

@@ -216,12 +216,10 @@ _INERT: Final = re.compile(
 _MEANT: Final = re.compile(r"\A\d+[.)](?: |\Z)|--|\.\.\.(?! |\Z)|  | \Z")
 """Where they do: a numbered list; dashes and dots that are drawn as one; spaces that are lost."""
 
-_LINES: Final = _Notation(
-    {ord("\n"): "\n", ord("\t"): "\t", ord(_OPEN): _written_out(ord(_OPEN))},
-)
+_LINES: Final = _Notation({ord("\n"): "\n", ord("\t"): "\t", ord(_OPEN): _written_out(ord(_OPEN))})
 _ONE_LINE: Final = _Notation(
     {ord("\n"): _NEWLINE_SIGN, ord("\t"): _TAB_SIGN}
-    | {ord(sign): _written_out(ord(sign)) for sign in (_OPEN, _NEWLINE_SIGN, _TAB_SIGN)},
+    | {ord(sign): _written_out(ord(sign)) for sign in (_OPEN, _NEWLINE_SIGN, _TAB_SIGN)}
 )
 
 _PROSE: Final = _Notation({ord(char): char for char in _LAYOUT}, _is_harmless)

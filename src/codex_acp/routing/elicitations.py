@@ -5,6 +5,8 @@ Must not know approvals: nothing here can make an accepting approval reply (2.3)
 that claims to be an approval is never made into an elicitation (2.2). ``_meta`` of an answer is
 dropped: persistence belongs to approvals (2.6).
 
+Both versions of ACP write elicitations alike, so they are plain JSON here.
+
 Sources: ``CreateElicitationRequest`` of ``schema/acp``, ``McpServerElicitationRequestResponse`` and
 ``ToolRequestUserInputResponse`` of ``schema/codex``.
 """
@@ -12,17 +14,10 @@ Sources: ``CreateElicitationRequest`` of ``schema/acp``, ``McpServerElicitationR
 from __future__ import annotations
 
 from dataclasses import InitVar, dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, assert_never, final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, assert_never, final
 
-from codex_acp.acp._generated.v1 import models as acp
 from codex_acp.acp.form_answers import InvalidContent, validate
-from codex_acp.codex._generated.models import (
-    McpFormElicitationParams,
-    McpOpenaiFormElicitationParams,
-    McpOpenaiFormLegacyElicitationParams,
-    McpServerElicitationRequestResponse,
-    ToolRequestUserInputResponse,
-)
+from codex_acp.codex._generated import models
 from codex_acp.codex.approvals.classify import APPROVAL_QUESTION
 from codex_acp.errors import MisuseError
 from codex_acp.routing.display import (
@@ -37,14 +32,10 @@ from codex_acp.routing.form_losses import field_label
 from codex_acp.routing.forms import AcpForm, Unrepresentable, acp_form, acp_form_of_json
 from codex_acp.routing.urls import AllowedUrl, RefusedUrl, allowed_url
 from codex_acp.routing.user_input import UserInputForm, user_input_answers, user_input_form
-from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1.models import CreateElicitationResponse
-    from codex_acp.codex._generated.models import (
-        McpUrlElicitationParams,
-        ToolRequestUserInputParams,
-    )
+    from collections.abc import Mapping
+
 
 _APPROVAL_KIND: Final = "codex_approval_kind"
 """The key of ``_meta`` that says a request is an approval: with it, nothing is a form."""
@@ -55,7 +46,9 @@ _MAX_ACTION: Final = 60
 How: TypeAlias = Literal["accepted", "declined", "cancelled"]
 
 FormParams: TypeAlias = (
-    McpFormElicitationParams | McpOpenaiFormElicitationParams | McpOpenaiFormLegacyElicitationParams
+    models.McpFormElicitationParams
+    | models.McpOpenaiFormElicitationParams
+    | models.McpOpenaiFormLegacyElicitationParams
 )
 
 
@@ -68,6 +61,8 @@ class FormElicitation:
     """The MCP server, by the name Codex gives it; None: the model asks."""
     message: str
     """The asker's words, as they came."""
+    waits: bool = True
+    """Whether the turn stands still meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +86,7 @@ _SEAL: Final = object()
 class ElicitationReply:
     """The one reply to a server request that was an elicitation. Only this module makes them."""
 
-    result: McpServerElicitationRequestResponse | ToolRequestUserInputResponse
+    result: models.McpServerElicitationRequestResponse | models.ToolRequestUserInputResponse
     how: How
     problem: str | None = None
     """Why it is not what the client answered, for the person and the log; no typed value."""
@@ -109,7 +104,7 @@ def form_elicitation(params: FormParams) -> FormElicitation | Unrepresentable:
     """A form of an MCP server, or why it cannot be asked over ACP."""
     if _claims_approval(params.meta):
         return Unrepresentable("it claims to be an approval, which is never asked as a form")
-    if isinstance(params, McpFormElicitationParams):
+    if isinstance(params, models.McpFormElicitationParams):
         form = acp_form(params.requested_schema)
     else:
         form = acp_form_of_json(params.requested_schema)
@@ -119,7 +114,7 @@ def form_elicitation(params: FormParams) -> FormElicitation | Unrepresentable:
 
 
 def url_elicitation(
-    params: McpUrlElicitationParams,
+    params: models.McpUrlElicitationParams,
 ) -> UrlElicitation | RefusedUrl | Unrepresentable:
     """A page that an MCP server wants opened, or why it must not be (contract 2.4)."""
     if _claims_approval(params.meta):
@@ -131,7 +126,7 @@ def url_elicitation(
 
 
 def user_input_elicitation(
-    params: ToolRequestUserInputParams,
+    params: models.ToolRequestUserInputParams, *, waits: bool = True
 ) -> FormElicitation | Unrepresentable:
     """The model's questions, or why they cannot be asked over ACP."""
     if any(question.id.startswith(APPROVAL_QUESTION) for question in params.questions):
@@ -140,7 +135,7 @@ def user_input_elicitation(
     if isinstance(form, Unrepresentable):
         return form
     message = "\n".join(form.words)
-    return FormElicitation(form, None, message)
+    return FormElicitation(form, None, message, waits)
 
 
 def _claims_approval(meta: object) -> bool:
@@ -155,40 +150,37 @@ def create_request(
     session_id: str,
     elicitation_id: str,
     sub_agent: str | None = None,
-) -> acp.SessionFormCreateElicitationRequest | acp.SessionUrlCreateElicitationRequest:
+) -> dict[str, Any]:
     """Params of ``elicitation/create``.
 
     ``elicitation_id`` must be unique on the client's connection, which the server's own is not;
     only the mode ``url`` has it.
     ``sub_agent`` names the child thread that asks, if it is not the session's own (contract 3.9).
     """
-    made: acp.SessionFormCreateElicitationRequest | acp.SessionUrlCreateElicitationRequest
+    made: dict[str, Any] = {"sessionId": session_id}
     match elicitation:
         case FormElicitation():
-            made = acp.SessionFormCreateElicitationRequest(
-                session_id=session_id,
-                requested_schema=elicitation.form.schema,
-                message=_form_message(elicitation),
-            )
+            made |= {"mode": "form", "requestedSchema": elicitation.form.schema}
+            if not elicitation.waits:
+                made["_meta"] = {"codex": {"delivery": "async"}}
+            message = _form_message(elicitation)
         case UrlElicitation():
-            made = acp.SessionUrlCreateElicitationRequest(
-                session_id=session_id,
-                elicitation_id=elicitation_id,
-                url=elicitation.url.url,
-                message=_url_message(elicitation),
-            )
+            made |= {"mode": "url", "elicitationId": elicitation_id, "url": elicitation.url.url}
+            message = _url_message(elicitation)
         case _:
             assert_never(elicitation)
     if sub_agent is not None:
-        made.message = f"Asked by the sub-agent {inline(sub_agent)}.\n{made.message}"
-    return made
+        message = f"Asked by the sub-agent {inline(sub_agent)}.\n{message}"
+    return {**made, "message": message}
 
 
 def _form_message(elicitation: FormElicitation) -> str:
+    if not elicitation.waits:
+        return f"Codex asks, and goes on until its turn ends:\n{quotation(elicitation.message)}"
     if elicitation.server is None:
         return f"Codex asks:\n{quotation(elicitation.message)}"
     words = quoted_words(elicitation.server, elicitation.message)
-    if elicitation.form.schema.properties:
+    if elicitation.form.schema.get("properties"):
         return f"{words}\nThe names and descriptions of the fields are the server's words, too."
     return f"{words}\nThis is a question of the server, not an approval by Codex."
 
@@ -208,22 +200,17 @@ def _url_message(elicitation: UrlElicitation) -> str:
 # --- to Codex ----------------------------------------------------------------------------------
 
 
-def reply_to(
-    elicitation: AskedElicitation, response: CreateElicitationResponse
-) -> ElicitationReply:
+def reply_to(elicitation: AskedElicitation, response: Mapping[str, Any]) -> ElicitationReply:
     """What the client's answer becomes: accepted only if it says so and its content fits."""
-    match response:
-        case acp.AcceptCreateElicitationResponse():
-            return _accepted(elicitation, response)
-        case acp.DeclineCreateElicitationResponse():
-            return _negative(elicitation, "declined", None)
-        case acp.CancelCreateElicitationResponse():
-            return _negative(elicitation, "cancelled", None)
-        case UnknownVariant():
-            action = visible(shortened(str(response.wire().get("action")), _MAX_ACTION))
-            return declined(elicitation, f'the client answered with the unknown action "{action}"')
-        case _:
-            assert_never(response)
+    said = response.get("action")
+    if said == "accept":
+        return _accepted(elicitation, response.get("content"))
+    if said == "decline":
+        return _negative(elicitation, "declined", None)
+    if said == "cancel":
+        return _negative(elicitation, "cancelled", None)
+    action = visible(shortened(str(said), _MAX_ACTION))
+    return declined(elicitation, f'the client answered with the unknown action "{action}"')
 
 
 def declined(elicitation: AskedElicitation, reason: str) -> ElicitationReply:
@@ -240,18 +227,18 @@ def cancelled(elicitation: AskedElicitation) -> ElicitationReply:
 
 
 def _accepted(
-    elicitation: AskedElicitation, response: acp.AcceptCreateElicitationResponse
+    elicitation: AskedElicitation, content: Mapping[str, object] | None
 ) -> ElicitationReply:
     if isinstance(elicitation, UrlElicitation):
         # A page has no content: what a client adds is not what anybody asked for.
         return _made(_mcp("accept", None), "accepted")
     form = elicitation.form
     if isinstance(form, UserInputForm):
-        answers = user_input_answers(form, response.content)
+        answers = user_input_answers(form, content)
         if isinstance(answers, InvalidContent):
             return _misfit(elicitation, answers)
         return _made(answers, "accepted")
-    checked = validate(form.schema, response.content)
+    checked = validate(form.schema, content)
     if isinstance(checked, InvalidContent):
         return _misfit(elicitation, checked)
     return _made(_mcp("accept", checked.value), "accepted")
@@ -266,18 +253,18 @@ def _negative(
     elicitation: AskedElicitation, how: Literal["declined", "cancelled"], problem: str | None
 ) -> ElicitationReply:
     if isinstance(elicitation, FormElicitation) and isinstance(elicitation.form, UserInputForm):
-        return _made(ToolRequestUserInputResponse(answers={}), how, problem)
+        return _made(models.ToolRequestUserInputResponse(answers={}), how, problem)
     return _made(_mcp("decline" if how == "declined" else "cancel", None), how, problem)
 
 
 def _mcp(
     action: Literal["accept", "decline", "cancel"], content: dict[str, object] | None
-) -> McpServerElicitationRequestResponse:
-    return McpServerElicitationRequestResponse(action=action, content=content, meta=None)
+) -> models.McpServerElicitationRequestResponse:
+    return models.McpServerElicitationRequestResponse(action=action, content=content, meta=None)
 
 
 def _made(
-    result: McpServerElicitationRequestResponse | ToolRequestUserInputResponse,
+    result: models.McpServerElicitationRequestResponse | models.ToolRequestUserInputResponse,
     how: How,
     problem: str | None = None,
 ) -> ElicitationReply:

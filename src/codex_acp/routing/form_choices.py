@@ -8,27 +8,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
-from codex_acp.acp._generated.v1 import models as acp
-from codex_acp.codex._generated.models import (
-    McpElicitationConstOption,
-    McpElicitationLegacyTitledEnumSchema,
-    McpElicitationTitledMultiSelectEnumSchema,
-    McpElicitationTitledSingleSelectEnumSchema,
-    McpElicitationUntitledMultiSelectEnumSchema,
-    McpElicitationUntitledSingleSelectEnumSchema,
-)
+from codex_acp.codex._generated import models
 from codex_acp.routing.display import is_plain, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from codex_acp.acp.form_answers import Choice
+
 SingleSelect: TypeAlias = (
-    McpElicitationUntitledSingleSelectEnumSchema
-    | McpElicitationTitledSingleSelectEnumSchema
-    | McpElicitationLegacyTitledEnumSchema
+    models.McpElicitationUntitledSingleSelectEnumSchema
+    | models.McpElicitationTitledSingleSelectEnumSchema
+    | models.McpElicitationLegacyTitledEnumSchema
 )
 MultiSelect: TypeAlias = (
-    McpElicitationUntitledMultiSelectEnumSchema | McpElicitationTitledMultiSelectEnumSchema
+    models.McpElicitationUntitledMultiSelectEnumSchema
+    | models.McpElicitationTitledMultiSelectEnumSchema
 )
 
 
@@ -50,17 +45,17 @@ class FormChoice:
 def choices_of(asked: SingleSelect | MultiSelect) -> tuple[FormChoice, ...]:
     """The choices in their order. A value without a name of its own is its own name."""
     match asked:
-        case McpElicitationUntitledSingleSelectEnumSchema():
+        case models.McpElicitationUntitledSingleSelectEnumSchema():
             return tuple(FormChoice(value, value) for value in asked.enum)
-        case McpElicitationTitledSingleSelectEnumSchema():
+        case models.McpElicitationTitledSingleSelectEnumSchema():
             return tuple(map(_titled, asked.one_of))
-        case McpElicitationLegacyTitledEnumSchema():
+        case models.McpElicitationLegacyTitledEnumSchema():
             names = asked.enum_names or []
             padded = [*names, *asked.enum[len(names) :]]
             return tuple(map(FormChoice, asked.enum, padded))
-        case McpElicitationUntitledMultiSelectEnumSchema():
+        case models.McpElicitationUntitledMultiSelectEnumSchema():
             return tuple(FormChoice(value, value) for value in asked.items.enum)
-        case McpElicitationTitledMultiSelectEnumSchema():
+        case models.McpElicitationTitledMultiSelectEnumSchema():
             return tuple(map(_titled, asked.items.any_of))
         case _:
             assert_never(asked)
@@ -77,18 +72,18 @@ def distinct(choices: Iterable[FormChoice]) -> tuple[FormChoice, ...] | None:
     return tuple(found.values())
 
 
-def enum_options(choices: Iterable[FormChoice]) -> list[acp.EnumOption]:
+def enum_options(choices: Iterable[FormChoice]) -> list[Choice]:
     """Choices as ACP writes them: words made visible, values unchanged."""
     return [_option(choice) for choice in choices]
 
 
-def _titled(option: McpElicitationConstOption) -> FormChoice:
+def _titled(option: models.McpElicitationConstOption) -> FormChoice:
     description = (option.model_extra or {}).get("description")
     return FormChoice(option.const, option.title, description)
 
 
-def _option(choice: FormChoice) -> acp.EnumOption:
-    option = acp.EnumOption(const=choice.const, title=visible(choice.title))
+def _option(choice: FormChoice) -> Choice:
+    option: Choice = {"const": choice.const, "title": visible(choice.title)}
     if choice.description is not None:
-        option.description = visible(choice.description, multiline=True)
+        option["description"] = visible(choice.description, multiline=True)
     return option

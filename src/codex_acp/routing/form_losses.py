@@ -9,23 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, assert_never
 
-from codex_acp.codex._generated.models import (
-    McpElicitationBooleanSchema,
-    McpElicitationLegacyTitledEnumSchema,
-    McpElicitationNumberSchema,
-    McpElicitationSchema,
-    McpElicitationStringSchema,
-    McpElicitationTitledMultiSelectEnumSchema,
-    McpElicitationTitledSingleSelectEnumSchema,
-    McpElicitationUntitledMultiSelectEnumSchema,
-    McpElicitationUntitledSingleSelectEnumSchema,
-)
+from codex_acp.codex._generated import models
 from codex_acp.errors import InvalidPayload
 from codex_acp.routing.display import shortened, visible
 from codex_acp.wire.codec import decode
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import McpElicitationPrimitiveSchema
     from codex_acp.wire.model import WireModel
 
 _KEYWORDS: Final = frozenset(
@@ -53,25 +42,25 @@ class LossError(Exception):
         super().__init__(f"{where} {what}")
 
 
-def nothing_lost(at: str, asked: McpElicitationPrimitiveSchema) -> None:
+def nothing_lost(at: str, asked: models.McpElicitationPrimitiveSchema) -> None:
     """Raise for a keyword that neither the form nor the check of its answer would know."""
     match asked:
         case (
-            McpElicitationStringSchema()
-            | McpElicitationNumberSchema()
-            | McpElicitationBooleanSchema()
-            | McpElicitationUntitledSingleSelectEnumSchema()
-            | McpElicitationLegacyTitledEnumSchema()
+            models.McpElicitationStringSchema()
+            | models.McpElicitationNumberSchema()
+            | models.McpElicitationBooleanSchema()
+            | models.McpElicitationUntitledSingleSelectEnumSchema()
+            | models.McpElicitationLegacyTitledEnumSchema()
         ):
             no_more(at, asked)
-        case McpElicitationTitledSingleSelectEnumSchema():
+        case models.McpElicitationTitledSingleSelectEnumSchema():
             no_more(at, asked)
             for option in asked.one_of:
                 no_more(at, option, description=str)
-        case McpElicitationUntitledMultiSelectEnumSchema():
+        case models.McpElicitationUntitledMultiSelectEnumSchema():
             no_more(at, asked, uniqueItems=bool)
             no_more(at, asked.items)
-        case McpElicitationTitledMultiSelectEnumSchema():
+        case models.McpElicitationTitledMultiSelectEnumSchema():
             no_more(at, asked, uniqueItems=bool)
             no_more(at, asked.items, type=str)
             if (asked.items.model_extra or {}).get("type") not in (None, "string"):
@@ -105,7 +94,7 @@ def what_does_not_read(schema: object) -> str:
         return 'its schema has no "properties"'
     for name, asked in properties.items():
         try:
-            decode(McpElicitationSchema, {"type": "object", "properties": {name: asked}})
+            decode(models.McpElicitationSchema, {"type": "object", "properties": {name: asked}})
         except InvalidPayload:
             return f"its field {field_label(name)} {_what_is_wrong(asked)}"
     return 'its "required" or "$schema" does not read'

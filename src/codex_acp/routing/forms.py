@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, assert_never
+from typing import TYPE_CHECKING, assert_never
 
-from codex_acp.acp._generated.v1 import models as acp
 from codex_acp.acp.form_answers import (
     MAX_CHOICES,
     MAX_FIELDS,
@@ -26,21 +25,17 @@ from codex_acp.acp.form_answers import (
     misfit,
     too_large,
 )
-from codex_acp.codex._generated.models import (
-    McpElicitationBooleanSchema,
-    McpElicitationLegacyTitledEnumSchema,
-    McpElicitationNumberSchema,
-    McpElicitationPrimitiveSchema,
-    McpElicitationSchema,
-    McpElicitationStringSchema,
-    McpElicitationTitledMultiSelectEnumSchema,
-    McpElicitationTitledSingleSelectEnumSchema,
-    McpElicitationUntitledMultiSelectEnumSchema,
-    McpElicitationUntitledSingleSelectEnumSchema,
-)
+from codex_acp.codex._generated import models
 from codex_acp.errors import InvalidPayload
 from codex_acp.routing.display import is_plain, visible
-from codex_acp.routing.form_choices import choices_of, distinct, enum_options
+from codex_acp.routing.form_choices import (
+    FormChoice,
+    MultiSelect,
+    SingleSelect,
+    choices_of,
+    distinct,
+    enum_options,
+)
 from codex_acp.routing.form_losses import (
     LossError,
     field_label,
@@ -52,22 +47,15 @@ from codex_acp.wire.codec import decode
 from codex_acp.wire.model import UnknownValue
 
 if TYPE_CHECKING:
+    from codex_acp.acp.form_answers import Field, Form
     from codex_acp.routing.form_choices import FormChoice, MultiSelect, SingleSelect
-
-AcpProperty: TypeAlias = """(
-    acp.StringElicitationPropertySchema
-    | acp.NumberElicitationPropertySchema
-    | acp.IntegerElicitationPropertySchema
-    | acp.BooleanElicitationPropertySchema
-    | acp.ArrayElicitationPropertySchema
-)"""
 
 
 @dataclass(frozen=True, slots=True)
 class AcpForm:
     """A form that ACP can carry without loss. No fields: a yes/no question."""
 
-    schema: acp.ElicitationSchema
+    schema: Form
     """For ``elicitation/create``, and what an answer is checked against: nothing was lost."""
 
 
@@ -78,7 +66,7 @@ class Unrepresentable:
     reason: str
 
 
-def acp_form(schema: McpElicitationSchema) -> AcpForm | Unrepresentable:
+def acp_form(schema: models.McpElicitationSchema) -> AcpForm | Unrepresentable:
     """``schema`` as an ACP form, or why that would lose something."""
     try:
         form = _form(schema)
@@ -91,70 +79,68 @@ def acp_form(schema: McpElicitationSchema) -> AcpForm | Unrepresentable:
 def acp_form_of_json(schema: object) -> AcpForm | Unrepresentable:
     """The same for the free JSON of the modes ``openai/form`` and ``openaiForm``."""
     try:
-        asked = decode(McpElicitationSchema, schema)
+        asked = decode(models.McpElicitationSchema, schema)
     except InvalidPayload:
         return Unrepresentable(what_does_not_read(schema))
     return acp_form(asked)
 
 
-def _form(schema: McpElicitationSchema) -> acp.ElicitationSchema:
+def _form(schema: models.McpElicitationSchema) -> Form:
     no_more("its schema", schema, title=str, description=str, additionalProperties=bool)
     if "type" not in schema.model_fields_set:
         raise LossError("its schema", "does not say that it is an object")
     if len(schema.properties) > MAX_FIELDS:  # before anything is made of them
         fields = len(schema.properties)
         raise LossError("it", f"has {fields} fields, above the limit of {MAX_FIELDS}")
-    form = acp.ElicitationSchema(
-        type="object",
-        properties={name: _property(name, p) for name, p in schema.properties.items()},
-    )
+    form: Form = {
+        "type": "object",
+        "properties": {name: _property(name, p) for name, p in schema.properties.items()},
+    }
     required = list(dict.fromkeys(schema.required or ()))
     for name in required:
         if name not in schema.properties:
             raise LossError("it", f"requires {field_label(name)}, which is not one of its fields")
     if required:
-        form.required = required
+        form["required"] = required
     extra = schema.model_extra or {}
     if extra.get("title") is not None:
-        form.title = visible(extra["title"])
+        form["title"] = visible(extra["title"])
     if extra.get("description") is not None:
-        form.description = visible(extra["description"], multiline=True)
+        form["description"] = visible(extra["description"], multiline=True)
     return form
 
 
-def _property(name: str, asked: McpElicitationPrimitiveSchema) -> AcpProperty:
+def _property(name: str, asked: models.McpElicitationPrimitiveSchema) -> Field:
     at = f"its field {field_label(name)}"
     nothing_lost(at, asked)
     made = _converted(at, asked)
     if asked.title is not None:
-        made.title = visible(asked.title)
+        made["title"] = visible(asked.title)
     elif not is_plain(name):
-        made.title = visible(name)
+        made["title"] = visible(name)
     if asked.description is not None:
-        made.description = visible(asked.description, multiline=True)
+        made["description"] = visible(asked.description, multiline=True)
     return made
 
 
-def _converted(at: str, asked: McpElicitationPrimitiveSchema) -> AcpProperty:
+def _converted(at: str, asked: models.McpElicitationPrimitiveSchema) -> Field:
     match asked:
-        case McpElicitationStringSchema():
+        case models.McpElicitationStringSchema():
             return _string(at, asked)
-        case McpElicitationNumberSchema():
+        case models.McpElicitationNumberSchema():
             return _integer(at, asked) if asked.type == "integer" else _number(at, asked)
-        case McpElicitationBooleanSchema():
-            boolean = acp.BooleanElicitationPropertySchema()
-            if asked.default is not None:
-                boolean.default = asked.default
-            return boolean
+        case models.McpElicitationBooleanSchema():
+            switch: Field = {"type": "boolean"}
+            return switch if asked.default is None else {**switch, "default": asked.default}
         case (
-            McpElicitationUntitledSingleSelectEnumSchema()
-            | McpElicitationTitledSingleSelectEnumSchema()
-            | McpElicitationLegacyTitledEnumSchema()
+            models.McpElicitationUntitledSingleSelectEnumSchema()
+            | models.McpElicitationTitledSingleSelectEnumSchema()
+            | models.McpElicitationLegacyTitledEnumSchema()
         ):
             return _single_choice(at, asked)
         case (
-            McpElicitationUntitledMultiSelectEnumSchema()
-            | McpElicitationTitledMultiSelectEnumSchema()
+            models.McpElicitationUntitledMultiSelectEnumSchema()
+            | models.McpElicitationTitledMultiSelectEnumSchema()
         ):
             return _several_choices(at, asked)
         case _:
@@ -164,64 +150,64 @@ def _converted(at: str, asked: McpElicitationPrimitiveSchema) -> AcpProperty:
 # --- values ------------------------------------------------------------------------------------
 
 
-def _string(at: str, asked: McpElicitationStringSchema) -> acp.StringElicitationPropertySchema:
-    made = acp.StringElicitationPropertySchema()
+def _string(at: str, asked: models.McpElicitationStringSchema) -> Field:
+    made: Field = {"type": "string"}
     _ordered(at, "minLength", asked.min_length, "maxLength", asked.max_length)
     if asked.min_length is not None:
-        made.min_length = asked.min_length
+        made["minLength"] = asked.min_length
     if asked.max_length is not None:
-        made.max_length = asked.max_length
+        made["maxLength"] = asked.max_length
     match asked.format:
         case None:
             pass
         case UnknownValue():
             raise LossError(at, f"has the format {field_label(asked.format)}, which is not known")
         case "email" | "uri" | "date" | "date-time":
-            made.format = asked.format
+            made["format"] = asked.format
         case _:
             assert_never(asked.format)
     # A default with something unseen in it would be sent by a person who has not seen it.
     default = asked.default
     if default is not None and _fits(made, default) and is_plain(default, multiline=True):
-        made.default = default
+        made["default"] = default
     return made
 
 
-def _number(at: str, asked: McpElicitationNumberSchema) -> acp.NumberElicitationPropertySchema:
-    made = acp.NumberElicitationPropertySchema()
+def _number(at: str, asked: models.McpElicitationNumberSchema) -> Field:
+    made: Field = {"type": "number"}
     _finite(at, asked)
     _ordered(at, "minimum", asked.minimum, "maximum", asked.maximum)
     if asked.minimum is not None:
-        made.minimum = asked.minimum
+        made["minimum"] = asked.minimum
     if asked.maximum is not None:
-        made.maximum = asked.maximum
+        made["maximum"] = asked.maximum
     if asked.default is not None and _fits(made, asked.default):
-        made.default = asked.default
+        made["default"] = asked.default
     return made
 
 
-def _integer(at: str, asked: McpElicitationNumberSchema) -> acp.IntegerElicitationPropertySchema:
+def _integer(at: str, asked: models.McpElicitationNumberSchema) -> Field:
     """Bounds are rounded inwards and kept inside the integers that ACP can carry."""
-    made = acp.IntegerElicitationPropertySchema()
+    made: Field = {"type": "integer"}
     _finite(at, asked)
     low = MIN_INTEGER if asked.minimum is None else max(math.ceil(asked.minimum), MIN_INTEGER)
     high = MAX_INTEGER if asked.maximum is None else min(math.floor(asked.maximum), MAX_INTEGER)
     _ordered(at, "minimum", low, "maximum", high)
     if low != MIN_INTEGER:
-        made.minimum = low
+        made["minimum"] = low
     if high != MAX_INTEGER:
-        made.maximum = high
+        made["maximum"] = high
     if asked.default is not None and _fits(made, asked.default):
-        made.default = int(asked.default)
+        made["default"] = int(asked.default)
     return made
 
 
-def _fits(made: AcpProperty, default: object) -> bool:
+def _fits(made: Field, default: object) -> bool:
     """A default that does not fit its own field is nobody's answer; it is left out."""
     return misfit(made, default) is None
 
 
-def _finite(at: str, asked: McpElicitationNumberSchema) -> None:
+def _finite(at: str, asked: models.McpElicitationNumberSchema) -> None:
     for keyword, bound in (("minimum", asked.minimum), ("maximum", asked.maximum)):
         if bound is not None and not math.isfinite(bound):
             raise LossError(at, f"has a {keyword} that is no finite number")
@@ -235,34 +221,33 @@ def _ordered(at: str, low_name: str, low: float | None, high_name: str, high: fl
 # --- choices -----------------------------------------------------------------------------------
 
 
-def _single_choice(at: str, asked: SingleSelect) -> acp.StringElicitationPropertySchema:
-    made = acp.StringElicitationPropertySchema()
+def _single_choice(at: str, asked: SingleSelect) -> Field:
+    made: Field = {"type": "string"}
     choices = _choices(at, asked)
     if _need_words(asked, choices):
-        made.one_of = enum_options(choices)
+        made["oneOf"] = enum_options(choices)
     else:
-        made.enum = [choice.const for choice in choices]
+        made["enum"] = [choice.const for choice in choices]
     if asked.default is not None and _fits(made, asked.default):
-        made.default = asked.default
+        made["default"] = asked.default
     return made
 
 
-def _several_choices(at: str, asked: MultiSelect) -> acp.ArrayElicitationPropertySchema:
+def _several_choices(at: str, asked: MultiSelect) -> Field:
     choices = _choices(at, asked)
     _ordered(at, "minItems", asked.min_items, "maxItems", asked.max_items)
     _ordered(at, "minItems", asked.min_items, "number of choices", len(choices))
-    items: acp.StringMultiSelectItems | acp.TitledMultiSelectItems
+    made: Field = {"type": "array"}
     if _need_words(asked, choices):
-        items = acp.TitledMultiSelectItems(any_of=enum_options(choices))
+        made["items"] = {"anyOf": enum_options(choices)}
     else:
-        items = acp.StringMultiSelectItems(enum=[choice.const for choice in choices])
-    made = acp.ArrayElicitationPropertySchema(items=items)
+        made["items"] = {"type": "string", "enum": [choice.const for choice in choices]}
     if asked.min_items is not None:
-        made.min_items = asked.min_items
+        made["minItems"] = asked.min_items
     if asked.max_items is not None:
-        made.max_items = asked.max_items
+        made["maxItems"] = asked.max_items
     if asked.default is not None and _fits(made, asked.default):
-        made.default = asked.default
+        made["default"] = asked.default
     return made
 
 
@@ -281,6 +266,7 @@ def _need_words(asked: SingleSelect | MultiSelect, choices: tuple[FormChoice, ..
     """Titled choices stay titled; bare values get words if they cannot be seen as they are."""
     bare = isinstance(
         asked,
-        McpElicitationUntitledSingleSelectEnumSchema | McpElicitationUntitledMultiSelectEnumSchema,
+        models.McpElicitationUntitledSingleSelectEnumSchema
+        | models.McpElicitationUntitledMultiSelectEnumSchema,
     )
     return not bare or any(choice.needs_words for choice in choices)

@@ -15,20 +15,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from codex_acp.codex.approvals.action_ids import SHARED_ID, ActionIds
-from codex_acp.codex.approvals.grants import NotGranted, accepting_reply, allows
+from codex_acp.codex.approvals.action_ids import SHARED_ID, ActionIds, Collision
+from codex_acp.codex.approvals.grants import Grant, NotGranted, accepting_reply, allows
 from codex_acp.codex.approvals.refusals import cancelled, refusal
-from codex_acp.routing.approvals import choices
+from codex_acp.routing.approvals import PermissionChoice, choices
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals import classify
-    from codex_acp.codex.approvals.action_ids import Collision
-    from codex_acp.codex.approvals.grants import Grant
     from codex_acp.errors import RpcError
     from codex_acp.jsonrpc.message import RequestId
-    from codex_acp.routing.approvals import PermissionChoice
     from codex_acp.routing.route import Approval
     from codex_acp.transcript.events import ApprovalOutcome, ApprovalSettler
     from codex_acp.wire.model import WireModel

@@ -9,13 +9,15 @@ from codex_acp._json import text_at
 from codex_acp.codex.approvals.classify import APPROVAL_KIND
 from codex_acp.codex.approvals.grants import RememberHost
 from codex_acp.routing.elicitations import FormElicitation
-from codex_acp.routing.route import asking_thread
+from codex_acp.routing.route import AsyncQuestions, Decline, Elicitation, asking_thread
 from codex_acp.transcript.events import (
     ApprovalDecided,
     ApprovalRefused,
     ApprovalRequested,
     ElicitationAnswered,
+    ElicitationMode,
     ElicitationRequested,
+    ElicitationSettler,
     OfferedOption,
     RequestDeclined,
     RequestRef,
@@ -26,10 +28,8 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.jsonrpc.message import JsonValue, RequestId
     from codex_acp.routing.approvals import PermissionChoice
-    from codex_acp.routing.elicitations import ElicitationReply
+    from codex_acp.routing.elicitations import ElicitationReply  # made elsewhere: contract 2.3
     from codex_acp.routing.ledger import LedgerEntry, Settlement
-    from codex_acp.routing.route import Decline, Elicitation
-    from codex_acp.transcript.events import ElicitationMode, ElicitationSettler
 
 _MAX_KIND: Final = 60
 """Characters of a claimed approval kind that are recorded: a server may write anything there."""
@@ -172,7 +172,10 @@ def thread_named(params: JsonValue) -> str | None:
 
 
 def _ref(
-    request: ServerRequest, session_id: str | None, generation: int, item_id: str | None = None
+    request: ServerRequest | AsyncQuestions,
+    session_id: str | None,
+    generation: int,
+    item_id: str | None = None,
 ) -> RequestRef:
     params = request.params
     return RequestRef(
@@ -207,7 +210,7 @@ def _mode(routed: Elicitation) -> ElicitationMode:
 def _fields(routed: Elicitation) -> tuple[str, ...]:
     if not isinstance(routed.asked, FormElicitation):
         return ()
-    return tuple(routed.asked.form.schema.properties)
+    return tuple(routed.asked.form.schema.get("properties", ()))
 
 
 def _discriminator(request: ServerRequest) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from codex_acp.wire.model import UnknownVariant
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
     from codex_acp.acp.capabilities import ClientFeatures
+    from codex_acp.codex._generated import models
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals import classify
     from codex_acp.codex.approvals.grants import OfferedGrants
@@ -50,10 +51,22 @@ class Approval:
 
 
 @dataclass(frozen=True, slots=True)
+class AsyncQuestions:
+    """What a message of the model asks without waiting: an item of Codex, and no request.
+
+    ``id`` is the item's; ``params`` are those with which Codex would have asked for it.
+    """
+
+    method: ClassVar[Literal["item/completed"]] = "item/completed"
+    id: str
+    params: models.ToolRequestUserInputParams
+
+
+@dataclass(frozen=True, slots=True)
 class Elicitation:
     """Asks a person for input: ``elicitation/create``, and nothing else."""
 
-    request: ServerRequest
+    request: ServerRequest | AsyncQuestions
     session_id: str
     thread_id: str
     turn_id: str | None
@@ -73,7 +86,7 @@ class Decline:
 Route: TypeAlias = Approval | Elicitation | Decline
 
 
-def asking_thread(request: ServerRequest) -> str | None:
+def asking_thread(request: ServerRequest | AsyncQuestions) -> str | None:
     """The thread that asks, also of a request in a mode that the schema does not know."""
     params = request.params
     if isinstance(params, UnknownVariant):

@@ -23,7 +23,7 @@ from codex_acp.codex.approvals import classify as kinds
 from codex_acp.codex.approvals.actions import place_of
 from codex_acp.codex.approvals.classify import classify
 from codex_acp.codex.approvals.grants import allows, digest_of, offered
-from codex_acp.mapping.events.session_events import ToolCallAnnounced
+from codex_acp.mapping.events.session_events import ToolCallAnnounced, ToolCallChanged
 from codex_acp.routing.approvals import announced_content, identity_of, shown
 from codex_acp.routing.askability import Unaskable, asked_of
 from codex_acp.routing.display import visible
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.methods import ServerRequestMethod
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.mapping.events.content import CallContent
-    from codex_acp.mapping.events.session_events import ToolCallChanged
 
 SERVER_REQUEST_ROUTES: Final[dict[ServerRequestMethod, str]] = {
     "item/commandExecution/requestApproval": "approval",
@@ -95,10 +94,7 @@ DISCRIMINATORS: Final[dict[str, dict[str, str]]] = {
         "decline": _NEGATIVE,
         "cancel": f"{_NEGATIVE}: it ends the turn, so only a cancelled prompt sends it",
     },
-    "PERMISSION_SCOPES": {
-        "turn": "offered",
-        "session": "offered",
-    },
+    "PERMISSION_SCOPES": {"turn": "offered", "session": "offered"},
     "REVIEW_DECISIONS": {
         "approved": "offered",
         "approved_for_session": "offered",

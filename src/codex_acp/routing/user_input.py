@@ -16,12 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.acp._generated.v1 import models as acp
 from codex_acp.acp.form_answers import InvalidContent, too_large, validate
-from codex_acp.codex._generated.models import (
-    ToolRequestUserInputAnswer,
-    ToolRequestUserInputResponse,
-)
+from codex_acp.codex._generated import models
 from codex_acp.routing.display import visible
 from codex_acp.routing.form_choices import FormChoice, distinct, enum_options
 from codex_acp.routing.form_losses import field_label
@@ -30,10 +26,7 @@ from codex_acp.routing.forms import Unrepresentable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codex_acp.codex._generated.models import (
-        ToolRequestUserInputParams,
-        ToolRequestUserInputQuestion,
-    )
+    from codex_acp.acp.form_answers import Field, Form
 
 _OTHER: Final = "_other"
 """Behind a question's id: the name of its text field."""
@@ -54,14 +47,14 @@ class QuestionFields:
 class UserInputForm:
     """Questions that ACP can carry as a form."""
 
-    schema: acp.ElicitationSchema
+    schema: Form
     """For ``elicitation/create``, and what an answer is checked against."""
     questions: tuple[QuestionFields, ...]
     words: tuple[str, ...]
     """What the model asks, in its own words."""
 
 
-def user_input_form(params: ToolRequestUserInputParams) -> UserInputForm | Unrepresentable:
+def user_input_form(params: models.ToolRequestUserInputParams) -> UserInputForm | Unrepresentable:
     """The questions as a form, or why they cannot be asked over ACP."""
     questions = params.questions
     if not questions:
@@ -75,17 +68,18 @@ def user_input_form(params: ToolRequestUserInputParams) -> UserInputForm | Unrep
     ids = [question.id for question in questions]
     if len(set(ids)) != len(ids):
         return Unrepresentable("two of its questions have the same id")
-    schema = acp.ElicitationSchema(type="object", properties={})
+    fields: dict[str, Field] = {}
     places: list[QuestionFields] = []
     for question in questions:
         options = _choices(question)
         if options is None:
             label = field_label(question.id)
             return Unrepresentable(f"its question {label} offers one label with two meanings")
-        places.append(_add(question, options, schema, {*ids, *schema.properties}))
+        places.append(_add(question, options, fields, {*ids, *fields}))
     required = [place.id for place in places if place.text is None]
+    schema: Form = {"type": "object", "properties": fields}
     if required:
-        schema.required = required
+        schema["required"] = required
     reason = too_large(schema)
     if reason is not None:
         return Unrepresentable(reason)
@@ -94,7 +88,7 @@ def user_input_form(params: ToolRequestUserInputParams) -> UserInputForm | Unrep
 
 def user_input_answers(
     form: UserInputForm, content: Mapping[str, object] | None
-) -> ToolRequestUserInputResponse | InvalidContent:
+) -> models.ToolRequestUserInputResponse | InvalidContent:
     """The content of an accepting answer as Codex reads it.
 
     Every question has an entry. It lists the chosen label, then the person's own words as typed:
@@ -104,9 +98,9 @@ def user_input_answers(
     checked = validate(form.schema, content)
     if isinstance(checked, InvalidContent):
         return checked
-    return ToolRequestUserInputResponse(
+    return models.ToolRequestUserInputResponse(
         answers={
-            place.id: ToolRequestUserInputAnswer(answers=_said(place, checked.value))
+            place.id: models.ToolRequestUserInputAnswer(answers=_said(place, checked.value))
             for place in form.questions
         }
     )
@@ -119,26 +113,24 @@ def _said(place: QuestionFields, value: Mapping[str, object]) -> list[str]:
     return [said for said in (choice, text or None) if isinstance(said, str)]
 
 
-def _choices(question: ToolRequestUserInputQuestion) -> tuple[FormChoice, ...] | None:
+def _choices(question: models.ToolRequestUserInputQuestion) -> tuple[FormChoice, ...] | None:
     """The labels to choose from, none for a question that is answered in free words."""
     options = question.options or ()
     return distinct(FormChoice(o.label, o.label, o.description or None) for o in options)
 
 
 def _add(
-    question: ToolRequestUserInputQuestion,
+    question: models.ToolRequestUserInputQuestion,
     choices: tuple[FormChoice, ...],
-    schema: acp.ElicitationSchema,
+    fields: dict[str, Field],
     taken: set[str],
 ) -> QuestionFields:
-    """Put the fields of one question into the schema."""
+    """Put the fields of one question among the others."""
     name, title = question.id, visible(question.header or question.id)
-    made = acp.StringElicitationPropertySchema(
-        title=title, description=visible(question.question, multiline=True)
-    )
+    words = visible(question.question, multiline=True)
+    fields[name] = {"type": "string", "title": title, "description": words}
     if choices:
-        made.one_of = enum_options(choices)
-    schema.properties[name] = made
+        fields[name]["oneOf"] = enum_options(choices)
     if not choices:
         return QuestionFields(name, None, name)
     if not question.is_other:
@@ -146,7 +138,9 @@ def _add(
     other = name + _OTHER
     while other in taken:
         other += "_"
-    schema.properties[other] = acp.StringElicitationPropertySchema(
-        title=f"{title} (other)", description="Your own words, besides a choice or instead of one."
-    )
+    fields[other] = {
+        "type": "string",
+        "title": f"{title} (other)",
+        "description": "Your own words, besides a choice or instead of one.",
+    }
     return QuestionFields(name, name, other)

@@ -14,10 +14,9 @@ The names load when they are first used: importing this package loads no model, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from codex_acp._lazy import lazy
 
+TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
     from codex_acp.runtime.agent_spec import AgentSpec as AgentSpec
     from codex_acp.runtime.config_options import Choice as Choice
@@ -56,33 +55,26 @@ if TYPE_CHECKING:
     from codex_acp.runtime.updates import kind_of as kind_of
     from codex_acp.transport.restart_limit import RestartLimit as RestartLimit
 else:
-    _NAMES_OF = {
-        "agent_spec": ("AgentSpec",),
-        "config_options": ("Choice", "ConfigOptions", "Setting"),
-        "elicitations": ("Form", "FormAnswer", "UrlAnswer", "UrlRequest", "problems_of"),
-        "errors": (
-            "AgentLaunchError",
-            "AgentStartError",
-            "AnswerTimeout",
-            "AuthenticationRequired",
-            "CrashLoop",
-            "MethodNotOffered",
-            "OptionNotOffered",
-            "SessionClosed",
-            "StoreError",
-        ),
-        "filesystem": ("FileAccess",),
-        "manager": ("AgentDescription", "AgentRuntime"),
-        "codex_acp.transport.restart_limit": ("RestartLimit",),
-        "permissions": ("Permission", "PermissionPolicy", "allow_kinds", "reject_all"),
-        "prompt": ("Prompt",),
-        "results": ("PromptResult", "ToolCall"),
-        "opening": ("Opened",),
-        "session": ("Session",),
-        "session_store": ("SessionStore", "StoredSession"),
-        "terminals": ("TerminalAccess",),
-        "updates": ("Update", "kind_of"),
-    }
-    """The module below this package → its public names; a test compares it with the imports."""
-
-    __all__, __getattr__, __dir__ = lazy(__name__, _NAMES_OF)
+    __all__, __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "agent_spec": "AgentSpec",
+            "config_options": "Choice ConfigOptions Setting",
+            "elicitations": "Form FormAnswer UrlAnswer UrlRequest problems_of",
+            "errors": (
+                "AgentLaunchError AgentStartError AnswerTimeout AuthenticationRequired "
+                "CrashLoop MethodNotOffered OptionNotOffered SessionClosed StoreError"
+            ),
+            "filesystem": "FileAccess",
+            "manager": "AgentDescription AgentRuntime",
+            "opening": "Opened",
+            "permissions": "Permission PermissionPolicy allow_kinds reject_all",
+            "prompt": "Prompt",
+            "results": "PromptResult ToolCall",
+            "session": "Session",
+            "session_store": "SessionStore StoredSession",
+            "terminals": "TerminalAccess",
+            "updates": "Update kind_of",
+            "codex_acp.transport.restart_limit": "RestartLimit",
+        },
+    )

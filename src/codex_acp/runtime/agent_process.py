@@ -9,20 +9,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 import anyio
 
-from codex_acp.acp import (
-    ClientSide,
-    acp_connection,
-    agent_features,
-    agent_features_v2,
+from codex_acp.acp import acp_connection, agent_features
+from codex_acp.acp.client_of_both_versions import ClientOfBothVersions
+from codex_acp.errors import (
+    ConnectionClosed,
+    ErrorReply,
+    InvalidPayload,
+    TransportError,
+    UnsupportedVersion,
 )
-from codex_acp.acp.types import InitializeResponse
-from codex_acp.errors import ConnectionClosed, ErrorReply, TransportError, UnsupportedVersion
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
-from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, METHOD_NOT_FOUND
+from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, METHOD_NOT_FOUND, Notification
 from codex_acp.runtime.errors import (
     AgentLaunchError,
     AgentStartError,
@@ -31,24 +32,18 @@ from codex_acp.runtime.errors import (
     MethodNotOffered,
 )
 from codex_acp.runtime.handlers import Handlers, SessionSink
-from codex_acp.runtime.updates import unknown_update
+from codex_acp.runtime.updates import Update, unknown_update
 from codex_acp.transport.child import ChildProcess, spawn
 from codex_acp.transport.reading_gate import ReadingGate
-from codex_acp.transport.shielding import finish
+from codex_acp.transport.shielding import finish, shielded
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
-    from typing import Self
 
-    from codex_acp.acp import AgentFeatures
-    from codex_acp.acp.agent_of_v2 import AgentOfVersion2
-    from codex_acp.acp.types import AuthMethod, SessionNotification
-    from codex_acp.acp.v2 import ClientHandlers
-    from codex_acp.errors import InvalidPayload
-    from codex_acp.jsonrpc.message import Notification
+    from codex_acp.acp import AgentFeatures, ClientSide
+    from codex_acp.acp.types import AuthMethod, InitializeResponse, SessionNotification
     from codex_acp.runtime.agent_spec import AgentSpec
     from codex_acp.runtime.services import Services
-    from codex_acp.runtime.updates import Update
     from codex_acp.transport.connection import Direction
     from codex_acp.transport.link import Link
 
@@ -69,14 +64,19 @@ SHOWN_OUTPUT: Final = 200
 """Bytes of a first line that is no JSON, in the error that says so."""
 
 
-class _Client(ClientSide):
+class _Client(ClientOfBothVersions):
     """Tells the end at once, before anybody who waits for an answer hears of it."""
 
     on_end: Callable[[], None]
+    give: Callable[[str, Update], None]
 
     def on_closed(self, error: TransportError | None) -> None:
         super().on_closed(error)
         self.on_end()
+
+    def _give(self, session_id: str, update: Update) -> None:
+        """Also what version 1 lacks."""
+        self.give(session_id, update)
 
 
 class AgentProcess:
@@ -101,7 +101,6 @@ class AgentProcess:
         self._host: asyncio.Task[None] | None = None
         self.on_ended: Callable[[TransportError], None] | None = None
         """Called once when it ends without having been asked to."""
-        self._agent: AgentOfVersion2 | None = None
         self.failure: TransportError | None = None
         """Why it can no longer be used; None while it can."""
 
@@ -115,7 +114,7 @@ class AgentProcess:
         process = cls(spec, services, answer_seconds)
         process._connect()
         try:
-            await asyncio.shield(process._started)
+            await shielded(process._started)
         except BaseException:
             await process.aclose()
             raise
@@ -142,9 +141,9 @@ class AgentProcess:
         return tuple(self.response.auth_methods)
 
     @property
-    def client(self) -> ClientSide | AgentOfVersion2:
+    def client(self) -> ClientSide:
         """The agent's methods, those of version 1; an agent of version 2 is called by its own."""
-        return self._side if self._agent is None else self._agent
+        return self._side
 
     @property
     def sessions(self) -> tuple[SessionSink, ...]:
@@ -258,22 +257,14 @@ class AgentProcess:
         self._connection = connection
         self.gate = ReadingGate(connection.pause_reading, connection.resume_reading)
         handlers = Handlers(self.services, self._sessions.get, self._take, connection.drain)
-        requests, notifications = handlers.requests(), handlers.notifications()
-
-        def version_2() -> ClientHandlers:
-            from codex_acp.acp.agent_of_v2 import AgentOfVersion2
-
-            self._agent = AgentOfVersion2(self._side, requests, notifications, self._give)
-            return self._agent.handlers()
-
         self._side = _Client(
             connection,
-            requests,
-            notifications,
+            handlers.requests(),
+            handlers.notifications(),
+            (1, 2) if self.spec.version is None else (self.spec.version,),
             on_invalid_notification=self._take_invalid,
-            v2=version_2,
         )
-        self._side.on_end = self._note_end
+        self._side.on_end, self._side.give = self._note_end, self._give
         self._host = asyncio.get_running_loop().create_task(self._run(), name=f"agent {self.agent}")
 
     async def _run(self) -> None:
@@ -313,14 +304,10 @@ class AgentProcess:
             raise error
 
     async def _initialize(self) -> None:
-        only = self.spec.version
-        v1, v2 = self.services.introduction(), self.services.introduction_v2()
         seconds = self.spec.start_seconds
         try:
             with anyio.fail_after(seconds):
-                response = await self._side.negotiate(
-                    None if only == 2 else v1, None if only == 1 else v2
-                )
+                self.response = await self._side.introduce(self.services.introduction())
         except TimeoutError:
             why = f"it did not answer initialize within {seconds:g} seconds"
             if self._first_garbage is not None:
@@ -328,14 +315,7 @@ class AgentProcess:
             raise AgentStartError(self.agent, why, self.stderr_tail) from None
         except UnsupportedVersion as error:
             raise AgentStartError(self.agent, str(error)) from error
-        if isinstance(response, InitializeResponse):
-            self.response = response
-            self.features = agent_features(response.agent_capabilities)
-        elif self._agent is not None:
-            self.response = self._agent.introduced(response)
-            self.features = agent_features_v2(
-                response.capabilities, has_logins=bool(self.response.auth_methods)
-            )
+        self.features = agent_features(self.response.agent_capabilities)
 
     def _note_end(self) -> None:
         """It can no longer be used: everybody who has to do with it is told, once."""
@@ -346,8 +326,6 @@ class AgentProcess:
         self.failure = closed_here if asked else self._connection.why_closed or closed_here
         for sink in self.sessions:
             sink.agent_ended(self.failure)
-        if self._agent is not None:
-            self._agent.ended(self.failure)
         if not asked and self._started.done() and self.on_ended is not None:
             logger.warning("the agent %s has ended: %s", self.agent, self.failure)
             self.on_ended(self.failure)

@@ -9,32 +9,18 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from codex_acp.acp.types import (
-    AvailableCommandsUpdateSessionUpdate,
-    ConfigOptionUpdateSessionUpdate,
-    CurrentModeUpdateSessionUpdate,
-    SessionInfoUpdateSessionUpdate,
-    UsageUpdateSessionUpdate,
-)
+from codex_acp.acp import types
 from codex_acp.runtime.answers import Answers
 from codex_acp.runtime.config_options import ConfigOptions
-from codex_acp.runtime.results import Record
+from codex_acp.runtime.results import Record, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.acp.types import (
-        AvailableCommand,
-        RequestPermissionRequest,
-        SetSessionConfigOptionRequest,
-        SetSessionModeRequest,
-    )
     from codex_acp.errors import TransportError
     from codex_acp.runtime.agent_process import AgentProcess
-    from codex_acp.runtime.config_options import Settings
     from codex_acp.runtime.permissions import PermissionPolicy
     from codex_acp.runtime.prompt import RunningPrompt
-    from codex_acp.runtime.results import ToolCall
     from codex_acp.runtime.updates import Update
 
 logger = logging.getLogger(__name__)
@@ -56,15 +42,15 @@ class AgentSession:
         self.process = process
         self.session_id = session_id
         self.cwd = cwd
-        self.options = ConfigOptions(session_id, _SettingCalls(process))
+        self.options = ConfigOptions(session_id, process)
         self.answers = Answers(
             process.services, policy, cwd, directories, self._tool_call, process.client.drain
         )
         self.replaying = replaying
         self.history: list[Update] = []
-        self.commands: tuple[AvailableCommand, ...] = ()
+        self.commands: tuple[types.AvailableCommand, ...] = ()
         self.title: str | None = None
-        self.usage: UsageUpdateSessionUpdate | None = None
+        self.usage: types.UsageUpdateSessionUpdate | None = None
         self.run: RunningPrompt | None = None
         self.listeners: list[Callable[[Update], None]] = []
         self._outside = Record()
@@ -90,38 +76,18 @@ class AgentSession:
         self.options.ended()
 
     def _apply(self, update: Update) -> None:
-        if isinstance(update, ConfigOptionUpdateSessionUpdate):
+        if isinstance(update, types.ConfigOptionUpdateSessionUpdate):
             self.options.reported(update.config_options)
-        elif isinstance(update, CurrentModeUpdateSessionUpdate):
+        elif isinstance(update, types.CurrentModeUpdateSessionUpdate):
             self.options.mode_reported(update.current_mode_id)
-        elif isinstance(update, AvailableCommandsUpdateSessionUpdate):
+        elif isinstance(update, types.AvailableCommandsUpdateSessionUpdate):
             self.commands = tuple(update.available_commands)
-        elif isinstance(update, SessionInfoUpdateSessionUpdate):
+        elif isinstance(update, types.SessionInfoUpdateSessionUpdate):
             if "title" in update.model_fields_set:  # absent: unchanged; null: cleared
                 self.title = update.title
-        elif isinstance(update, UsageUpdateSessionUpdate):
+        elif isinstance(update, types.UsageUpdateSessionUpdate):
             self.usage = update
 
-    def _tool_call(self, request: RequestPermissionRequest) -> ToolCall:
+    def _tool_call(self, request: types.RequestPermissionRequest) -> ToolCall:
         record = self._outside if self.run is None else self.run.record
         return record.take_tool_call(request.tool_call)
-
-
-class _SettingCalls:
-    """The calls that options need."""
-
-    def __init__(self, process: AgentProcess) -> None:
-        self._process = process
-
-    @property
-    def agent(self) -> str:
-        return self._process.agent
-
-    async def set_config_option(self, params: SetSessionConfigOptionRequest) -> Settings:
-        call = self._process.client.session_set_config_option(params)
-        response = await self._process.ask("session/set_config_option", call)
-        return tuple(response.config_options)
-
-    async def set_mode(self, params: SetSessionModeRequest) -> None:
-        call = self._process.client.session_set_mode(params)
-        await self._process.ask("session/set_mode", call)

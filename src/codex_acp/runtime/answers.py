@@ -11,32 +11,19 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from anyio import CancelScope
 
-from codex_acp.acp.types import (
-    CancelCreateElicitationResponse,
-    CancelledRequestPermissionOutcome,
-    RequestPermissionResponse,
-)
+from codex_acp.acp import types
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import METHOD_NOT_FOUND
-from codex_acp.runtime.elicitations import ask_form, ask_url
+from codex_acp.runtime.elicitations import Form, UrlRequest, ask_form, ask_url
 from codex_acp.runtime.file_threads import FileThreads
 from codex_acp.runtime.filesystem import FileAccess, read_text, write_text
-from codex_acp.runtime.permissions import Permission, decide
+from codex_acp.runtime.permissions import Permission, PermissionPolicy, decide
 from codex_acp.runtime.roots import Roots
 from codex_acp.runtime.terminals import Terminals
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from codex_acp.acp.types import (
-        CreateElicitationResponse,
-        ReadTextFileRequest,
-        RequestPermissionOutcome,
-        RequestPermissionRequest,
-        WriteTextFileRequest,
-    )
-    from codex_acp.runtime.elicitations import Form, UrlRequest
-    from codex_acp.runtime.permissions import PermissionPolicy
     from codex_acp.runtime.results import ToolCall
     from codex_acp.runtime.services import Services
 
@@ -58,7 +45,7 @@ class Answers:
         policy: PermissionPolicy | None,
         cwd: str,
         directories: Sequence[str | os.PathLike[str]],
-        tool_call: Callable[[RequestPermissionRequest], ToolCall],
+        tool_call: Callable[[types.RequestPermissionRequest], ToolCall],
         drained: Callable[[], Awaitable[None]],
     ) -> None:
         self._services = services
@@ -99,39 +86,43 @@ class Answers:
         if self._terminals is not None:
             await self._terminals.aclose()
 
-    async def permission(self, request: RequestPermissionRequest) -> RequestPermissionResponse:
+    async def permission(
+        self, request: types.RequestPermissionRequest
+    ) -> types.RequestPermissionResponse:
         """By the policy."""
         question = Permission(
             request.session_id, self._tool_call(request), tuple(request.options), request
         )
-        outcome: RequestPermissionOutcome | None = await self._unless_cancelled(
+        outcome: types.RequestPermissionOutcome | None = await self._unless_cancelled(
             lambda: decide(self._policy, question)
         )
-        return RequestPermissionResponse(outcome=outcome or CancelledRequestPermissionOutcome())
+        return types.RequestPermissionResponse(
+            outcome=outcome or types.CancelledRequestPermissionOutcome()
+        )
 
-    async def form(self, form: Form) -> CreateElicitationResponse:
+    async def form(self, form: Form) -> types.CreateElicitationResponse:
         """By the callback."""
         callback = self._services.on_form
         if callback is None:
             raise RpcError(METHOD_NOT_FOUND, "forms are not offered")
         answer = await self._unless_cancelled(lambda: ask_form(callback, form))
-        return answer or CancelCreateElicitationResponse()
+        return answer or types.CancelCreateElicitationResponse()
 
-    async def url(self, request: UrlRequest) -> CreateElicitationResponse:
+    async def url(self, request: UrlRequest) -> types.CreateElicitationResponse:
         """By the callback."""
         callback = self._services.on_url
         if callback is None:
             raise RpcError(METHOD_NOT_FOUND, "URLs are not offered")
         answer = await self._unless_cancelled(lambda: ask_url(callback, request))
-        return answer or CancelCreateElicitationResponse()
+        return answer or types.CancelCreateElicitationResponse()
 
-    async def read_file(self, request: ReadTextFileRequest) -> str:
+    async def read_file(self, request: types.ReadTextFileRequest) -> str:
         """The text of a file within the roots."""
         size = self._files.size_limit
         path, line, limit = request.path, request.line, request.limit
         return await self._threads.run(partial(read_text, self._roots, path, line, limit, size))
 
-    async def write_file(self, request: WriteTextFileRequest) -> None:
+    async def write_file(self, request: types.WriteTextFileRequest) -> None:
         """Write a file within the roots: it is replaced as a whole, or not if this is cancelled."""
         size = self._files.size_limit
         path, content = request.path, request.content

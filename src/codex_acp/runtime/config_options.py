@@ -10,49 +10,23 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
-from codex_acp.acp.types import (
-    BooleanSessionConfigOption,
-    BooleanSetSessionConfigOptionRequest,
-    SelectSessionConfigOption,
-    SessionConfigSelectGroup,
-    SetSessionModeRequest,
-    ValueIdSetSessionConfigOptionRequest,
-)
+from codex_acp.acp import types
 from codex_acp.errors import MisuseError
 from codex_acp.runtime.errors import OptionNotOffered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Self
 
-    from codex_acp.acp.types import (
-        SessionConfigOption,
-        SessionModeState,
-        SetSessionConfigOptionRequest,
-    )
+    from codex_acp.runtime.agent_process import AgentProcess
 
-Settings: TypeAlias = "tuple[SessionConfigOption, ...]"
+Settings: TypeAlias = "tuple[types.SessionConfigOption, ...]"
 """All options of a session, in the agent's order, as they came."""
 
 MODE: Final = "mode"
 MODEL: Final = "model"
 THOUGHT_LEVEL: Final = "thought_level"
-
-
-class SettingCalls(Protocol):
-    """The two requests that this needs."""
-
-    @property
-    def agent(self) -> str:
-        """What stands for the agent in messages."""
-
-    async def set_config_option(self, params: SetSessionConfigOptionRequest) -> Settings:
-        """``session/set_config_option``; gives the complete list."""
-
-    async def set_mode(self, params: SetSessionModeRequest) -> None:
-        """``session/set_mode``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +40,13 @@ class Choice:
 
 
 class ConfigOptions:
-    """The options of one session; iterable, in the agent's order of priority."""
+    """The options of one session, made by it; in the agent's order of priority."""
 
-    def __init__(self, session_id: str, calls: SettingCalls) -> None:
+    def __init__(self, session_id: str, process: AgentProcess) -> None:
         self._session_id = session_id
-        self._calls = calls
+        self._process = process
         self._all: Settings = ()
-        self._modes: SessionModeState | None = None
+        self._modes: types.SessionModeState | None = None
         self._mode_reports = 0
         self._watchers: list[_Watcher] = []
 
@@ -85,7 +59,7 @@ class ConfigOptions:
         return self._all
 
     @property
-    def modes(self) -> SessionModeState | None:
+    def modes(self) -> types.SessionModeState | None:
         """The older way of modes, if the agent reported any."""
         return self._modes
 
@@ -104,11 +78,11 @@ class ConfigOptions:
         """The option of category ``thought_level``: how much the model reasons."""
         return Setting(self, THOUGHT_LEVEL)
 
-    def get(self, config_id: str) -> SessionConfigOption | None:
+    def get(self, config_id: str) -> types.SessionConfigOption | None:
         """The option with this id, or None."""
         return next((option for option in self._all if option.id == config_id), None)
 
-    def find(self, category: str) -> SessionConfigOption | None:
+    def find(self, category: str) -> types.SessionConfigOption | None:
         """The first option of a category; where none has it, the one whose id is that word."""
         for option in self._all:
             if option.category == category:
@@ -125,32 +99,35 @@ class ConfigOptions:
         """
         option = self.get(config_id)
         if option is None:
-            raise OptionNotOffered(self._calls.agent, f"the config option {config_id!r}")
-        params: SetSessionConfigOptionRequest
-        if isinstance(option, BooleanSessionConfigOption):
+            raise OptionNotOffered(self._process.agent, f"the config option {config_id!r}")
+        params: types.SetSessionConfigOptionRequest
+        if isinstance(option, types.BooleanSessionConfigOption):
             if not isinstance(value, bool):
                 msg = f"the config option {config_id!r} is true or false, not {value!r}"
                 raise MisuseError(msg)
-            params = BooleanSetSessionConfigOptionRequest(
+            params = types.BooleanSetSessionConfigOptionRequest(
                 session_id=self._session_id, config_id=config_id, value=value
             )
         else:
             if not isinstance(value, str):
                 msg = f"the config option {config_id!r} has named values, not {value!r}"
                 raise MisuseError(msg)
-            params = ValueIdSetSessionConfigOptionRequest(
+            params = types.ValueIdSetSessionConfigOptionRequest(
                 session_id=self._session_id, config_id=config_id, value=value
             )
-        self.reported(await self._calls.set_config_option(params))
+        call = self._process.client.session_set_config_option(params)
+        response = await self._process.ask("session/set_config_option", call)
+        self.reported(response.config_options)
         return self._all
 
     async def set_mode(self, mode_id: str) -> None:
         """Set a legacy mode. Raises OptionNotOffered if the agent reported none."""
         if self._modes is None:
-            raise OptionNotOffered(self._calls.agent, "session modes")
+            raise OptionNotOffered(self._process.agent, "session modes")
         before = self._mode_reports
-        request = SetSessionModeRequest(session_id=self._session_id, mode_id=mode_id)
-        await self._calls.set_mode(request)
+        request = types.SetSessionModeRequest(session_id=self._session_id, mode_id=mode_id)
+        call = self._process.client.session_set_mode(request)
+        await self._process.ask("session/set_mode", call)
         if self._mode_reports == before:  # else it has said itself which mode it is in
             self.mode_reported(mode_id)
 
@@ -166,13 +143,13 @@ class ConfigOptions:
 
     # What the session calls.
 
-    def reported(self, options: Sequence[SessionConfigOption] | None) -> None:
+    def reported(self, options: Sequence[types.SessionConfigOption] | None) -> None:
         """The agent has reported the complete list; None: it has said nothing of options."""
         if options is not None:
             self._all = tuple(options)
             self._wake()
 
-    def modes_reported(self, modes: SessionModeState | None) -> None:
+    def modes_reported(self, modes: types.SessionModeState | None) -> None:
         """The agent has reported its legacy modes."""
         if modes is not None:
             self._modes = modes
@@ -214,7 +191,7 @@ class Setting:
         return self.option is not None or self._legacy is not None
 
     @property
-    def option(self) -> SessionConfigOption | None:
+    def option(self) -> types.SessionConfigOption | None:
         """The config option as it came; None where there is none."""
         return self._options.find(self._category)
 
@@ -229,7 +206,7 @@ class Setting:
     def choices(self) -> tuple[Choice, ...]:
         """What it may be set to, groups made flat; empty for true and false."""
         option = self.option
-        if isinstance(option, SelectSessionConfigOption):
+        if isinstance(option, types.SelectSessionConfigOption):
             return _choices(option)
         if option is None and self._legacy is not None:
             modes = self._legacy.available_modes
@@ -250,7 +227,7 @@ class Setting:
             await self._options.set(self._category, value)
 
     @property
-    def _legacy(self) -> SessionModeState | None:
+    def _legacy(self) -> types.SessionModeState | None:
         return self._options.modes if self._category == MODE else None
 
 
@@ -292,10 +269,10 @@ class _Watcher:
         self.end()
 
 
-def _choices(option: SelectSessionConfigOption) -> tuple[Choice, ...]:
+def _choices(option: types.SelectSessionConfigOption) -> tuple[Choice, ...]:
     found = []
     for entry in option.options:
-        if isinstance(entry, SessionConfigSelectGroup):
+        if isinstance(entry, types.SessionConfigSelectGroup):
             found += [Choice(o.value, o.name, o.description, entry.name) for o in entry.options]
         else:
             found.append(Choice(entry.value, entry.name, entry.description))

@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
-from codex_acp.runtime.roots import FOLLOW_NOTHING
+from codex_acp.runtime.roots import FOLLOW_NOTHING, Roots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from codex_acp.runtime.roots import Roots
 
 SIZE_LIMIT: Final = 10 * 1024 * 1024
 """Bytes of text that are given or taken: more is no source file, and fills a model's context."""
@@ -84,11 +83,7 @@ def read_text(
 
 
 def write_text(
-    roots: Roots,
-    path: str,
-    content: str,
-    size_limit: int,
-    go_on: Callable[[], None] = lambda: None,
+    roots: Roots, path: str, content: str, size_limit: int, go_on: Callable[[], None] = lambda: None
 ) -> None:
     """Replace the file as a whole, or make it. Raises RpcError, to be answered with.
 

@@ -10,46 +10,16 @@ import logging
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Protocol
 
-from codex_acp.acp.types import (
-    AcceptCreateElicitationResponse,
-    KillTerminalResponse,
-    ReadTextFileResponse,
-    ReleaseTerminalResponse,
-    RequestFormCreateElicitationRequest,
-    RequestUrlCreateElicitationRequest,
-    SessionFormCreateElicitationRequest,
-    SessionUrlCreateElicitationRequest,
-    WriteTextFileResponse,
-)
-from codex_acp.errors import RpcError
+from codex_acp.acp import types
+from codex_acp.errors import RpcError, TransportError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, RESOURCE_NOT_FOUND
-from codex_acp.runtime.elicitations import ask_form, ask_url
+from codex_acp.runtime.elicitations import UrlRequest, ask_form, ask_url
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from codex_acp.acp import ClientNotificationHandlers, ClientRequestHandlers
-    from codex_acp.acp.types import (
-        CompleteElicitationNotification,
-        CreateElicitationRequest,
-        CreateElicitationResponse,
-        CreateTerminalRequest,
-        CreateTerminalResponse,
-        KillTerminalRequest,
-        ReadTextFileRequest,
-        ReleaseTerminalRequest,
-        RequestPermissionRequest,
-        RequestPermissionResponse,
-        SessionNotification,
-        TerminalOutputRequest,
-        TerminalOutputResponse,
-        WaitForTerminalExitRequest,
-        WaitForTerminalExitResponse,
-        WriteTextFileRequest,
-    )
-    from codex_acp.errors import TransportError
     from codex_acp.runtime.answers import Answers
-    from codex_acp.runtime.elicitations import UrlRequest
     from codex_acp.runtime.services import Services
     from codex_acp.runtime.updates import Update
 
@@ -83,7 +53,7 @@ class Handlers:
         self,
         services: Services,
         find: Callable[[str], SessionSink | None],
-        on_update: Callable[[SessionNotification], None],
+        on_update: Callable[[types.SessionNotification], None],
         drained: Callable[[], Awaitable[None]],
     ) -> None:
         self._drained = drained
@@ -124,61 +94,73 @@ class Handlers:
             raise RpcError(RESOURCE_NOT_FOUND, f"there is no session {session_id!r} here")
         return session.answers
 
-    async def _permission(self, request: RequestPermissionRequest) -> RequestPermissionResponse:
+    async def _permission(
+        self, request: types.RequestPermissionRequest
+    ) -> types.RequestPermissionResponse:
         return await self._session(request.session_id).permission(request)
 
-    async def _read(self, request: ReadTextFileRequest) -> ReadTextFileResponse:
+    async def _read(self, request: types.ReadTextFileRequest) -> types.ReadTextFileResponse:
         text = await self._session(request.session_id).read_file(request)
-        return ReadTextFileResponse(content=text)
+        return types.ReadTextFileResponse(content=text)
 
-    async def _write(self, request: WriteTextFileRequest) -> WriteTextFileResponse:
+    async def _write(self, request: types.WriteTextFileRequest) -> types.WriteTextFileResponse:
         await self._session(request.session_id).write_file(request)
-        return WriteTextFileResponse()
+        return types.WriteTextFileResponse()
 
-    async def _create_terminal(self, request: CreateTerminalRequest) -> CreateTerminalResponse:
+    async def _create_terminal(
+        self, request: types.CreateTerminalRequest
+    ) -> types.CreateTerminalResponse:
         return await self._session(request.session_id).terminals.create(request)
 
-    async def _terminal_output(self, request: TerminalOutputRequest) -> TerminalOutputResponse:
+    async def _terminal_output(
+        self, request: types.TerminalOutputRequest
+    ) -> types.TerminalOutputResponse:
         await self._drained()  # an output that nobody takes would be kept for each time
         return self._session(request.session_id).terminals.output(request.terminal_id)
 
     async def _wait_for_exit(
-        self, request: WaitForTerminalExitRequest
-    ) -> WaitForTerminalExitResponse:
+        self, request: types.WaitForTerminalExitRequest
+    ) -> types.WaitForTerminalExitResponse:
         terminals = self._session(request.session_id).terminals
         return await terminals.wait_for_exit(request.terminal_id)
 
-    async def _kill_terminal(self, request: KillTerminalRequest) -> KillTerminalResponse:
+    async def _kill_terminal(
+        self, request: types.KillTerminalRequest
+    ) -> types.KillTerminalResponse:
         await self._session(request.session_id).terminals.kill(request.terminal_id)
-        return KillTerminalResponse()
+        return types.KillTerminalResponse()
 
-    async def _release_terminal(self, request: ReleaseTerminalRequest) -> ReleaseTerminalResponse:
+    async def _release_terminal(
+        self, request: types.ReleaseTerminalRequest
+    ) -> types.ReleaseTerminalResponse:
         await self._session(request.session_id).terminals.release(request.terminal_id)
-        return ReleaseTerminalResponse()
+        return types.ReleaseTerminalResponse()
 
-    async def _elicit(self, request: CreateElicitationRequest) -> CreateElicitationResponse:
+    async def _elicit(
+        self, request: types.CreateElicitationRequest
+    ) -> types.CreateElicitationResponse:
         """One that belongs to a session is the session's, so that a cancel settles it."""
         answering.set(True)
         on_form, on_url = self._services.on_form, self._services.on_url
-        if isinstance(request, SessionFormCreateElicitationRequest) and on_form is not None:
+        if isinstance(request, types.SessionFormCreateElicitationRequest) and on_form is not None:
             return await self._session(request.session_id).form(request)
-        if isinstance(request, RequestFormCreateElicitationRequest) and on_form is not None:
+        if isinstance(request, types.RequestFormCreateElicitationRequest) and on_form is not None:
             return await ask_form(on_form, request)
-        if isinstance(request, SessionUrlCreateElicitationRequest) and on_url is not None:
+        if isinstance(request, types.SessionUrlCreateElicitationRequest) and on_url is not None:
             answer = await self._session(request.session_id).url(request)
             return self._noted(request, answer)
-        if isinstance(request, RequestUrlCreateElicitationRequest) and on_url is not None:
+        if isinstance(request, types.RequestUrlCreateElicitationRequest) and on_url is not None:
             return self._noted(request, await ask_url(on_url, request))
         raise RpcError(INVALID_PARAMS, "elicitation of this mode was not advertised")
 
     def _noted(
-        self, request: UrlRequest, answer: CreateElicitationResponse
-    ) -> CreateElicitationResponse:
-        if isinstance(answer, AcceptCreateElicitationResponse):
+        self, request: UrlRequest, answer: types.CreateElicitationResponse
+    ) -> types.CreateElicitationResponse:
+        if isinstance(answer, types.AcceptCreateElicitationResponse):
             self._opened_urls.add(request.elicitation_id)
         return answer
 
-    def _url_done(self, notification: CompleteElicitationNotification) -> None:
+    def _url_done(self, notification: types.CompleteElicitationNotification) -> None:
         """Only what a person agreed to open can be done; any other id is to be ignored."""
         if notification.elicitation_id in self._opened_urls:
             self._opened_urls.remove(notification.elicitation_id)

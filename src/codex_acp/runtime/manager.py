@@ -12,36 +12,32 @@ import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from anyio import to_thread
 
 from codex_acp.acp.types import DeleteSessionRequest, ListSessionsRequest
-from codex_acp.errors import MisuseError, PeerError
+from codex_acp.errors import MisuseError, PeerError, TransportError
 from codex_acp.runtime.agent_process import AgentProcess
 from codex_acp.runtime.agent_spec import BUILT_IN, AgentSpec
 from codex_acp.runtime.errors import CrashLoop, MethodNotOffered, StoreError
 from codex_acp.runtime.handlers import answering
 from codex_acp.runtime.opening import Wanted, open_session
-from codex_acp.runtime.permissions import reject_all
+from codex_acp.runtime.permissions import PermissionPolicy, reject_all
 from codex_acp.runtime.services import Services
 from codex_acp.runtime.session import Session
-from codex_acp.runtime.session_store import StoredSession
+from codex_acp.runtime.session_store import SessionStore, StoredSession
 from codex_acp.transport.remote_agent import is_agent_url
 from codex_acp.transport.restart_limit import RestartLimit, Restarts
-from codex_acp.transport.shielding import finish
+from codex_acp.transport.shielding import finish, shielded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
-    from typing import Any, Self
 
     from codex_acp.acp import AgentFeatures
     from codex_acp.acp.types import AuthMethod, Implementation, McpServer, SessionInfo
-    from codex_acp.errors import TransportError
     from codex_acp.runtime.elicitations import FormCallback, UrlCallback
     from codex_acp.runtime.filesystem import FileAccess
-    from codex_acp.runtime.permissions import PermissionPolicy
-    from codex_acp.runtime.session_store import SessionStore
     from codex_acp.runtime.terminals import TerminalAccess
     from codex_acp.transport.remote_address import Token
 
@@ -96,6 +92,8 @@ class AgentRuntime:
         restarts: RestartLimit | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        if not callable(permissions):
+            raise MisuseError(f"permissions is a function of a Permission; {permissions!r} is none")
         self.agents: Mapping[str, AgentSpec] = {**BUILT_IN, **(agents or {})}
         self._services = Services(permissions, on_form, on_url, on_url_done, files, terminals)
         self._store = store
@@ -289,12 +287,18 @@ class AgentRuntime:
         process = self._shared.get(key)
         if process is not None and process.failure is None:
             return process
+
+        def started(task: asyncio.Task[AgentProcess]) -> None:
+            """Also if nobody waits for it any more: it is there for the next who asks."""
+            self._starting.pop(key, None)
+            if not task.cancelled() and task.exception() is None:
+                self._shared[key] = task.result()
+
         task = self._starting.get(key)
         if task is None:
             task = self._starting[key] = self._begin(spec)
-            task.add_done_callback(lambda _: self._starting.pop(key, None))
-        process = self._shared[key] = await self._wait_for(task, alone=False)
-        return process
+            task.add_done_callback(started)
+        return await self._wait_for(task, alone=False)
 
     def _begin(self, spec: AgentSpec) -> asyncio.Task[AgentProcess]:
         task = asyncio.get_running_loop().create_task(self._start(spec), name=f"start {spec.name}")
@@ -306,7 +310,7 @@ class AgentRuntime:
     async def _wait_for(task: asyncio.Task[AgentProcess], *, alone: bool) -> AgentProcess:
         """Whoever gives up waiting for a shared process takes it from nobody else."""
         try:
-            return await asyncio.shield(task)
+            return await shielded(task)
         except asyncio.CancelledError:
             too_late = alone and not task.cancel()
             if too_late and not task.cancelled() and task.exception() is None:
@@ -364,7 +368,11 @@ class AgentRuntime:
 
 def _absolute(path: str | os.PathLike[str]) -> str:
     """Absolute, and otherwise as it was given: links stay, the agent may know them by that name."""
-    return os.path.abspath(path)  # noqa: PTH100 - Path.absolute leaves ``..`` in
+    try:
+        return os.path.abspath(path)  # noqa: PTH100 - Path.absolute leaves ``..`` in
+    except FileNotFoundError as error:
+        message = "the current directory is gone; go to one that there is"
+        raise MisuseError(message) from error
 
 
 class _Opening:
@@ -373,6 +381,12 @@ class _Opening:
     def __init__(self, make: Callable[[], Coroutine[Any, Any, Session]]) -> None:
         self._make = make
         self._session: Session | None = None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> None:
+            how = "write `session = await runtime.open(...)`, or `async with`"
+            raise AttributeError(f"a session has {name!r} when it is open; {how}")
 
     def __await__(self) -> Generator[Any, None, Session]:
         return self._make().__await__()

@@ -10,32 +10,22 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from codex_acp.acp.types import (
-    AuthenticateRequest,
-    HttpMcpServer,
-    LoadSessionRequest,
-    NewSessionRequest,
-    ResumeSessionRequest,
-    SseMcpServer,
-)
+from codex_acp.acp import types
 from codex_acp.errors import CodexAcpError, MisuseError, TransportError
 from codex_acp.runtime.agent_session import AgentSession
 from codex_acp.runtime.errors import AuthenticationRequired, MethodNotOffered
+from codex_acp.runtime.given_up import ask_to_open
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from codex_acp.acp import AgentFeatures
-    from codex_acp.acp.types import (
-        LoadSessionResponse,
-        McpServer,
-        NewSessionResponse,
-        ResumeSessionResponse,
-    )
     from codex_acp.runtime.agent_process import AgentProcess
     from codex_acp.runtime.permissions import PermissionPolicy
 
-    _Answer: TypeAlias = NewSessionResponse | LoadSessionResponse | ResumeSessionResponse
+    _Answer: TypeAlias = (
+        types.NewSessionResponse | types.LoadSessionResponse | types.ResumeSessionResponse
+    )
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +47,7 @@ class Wanted:
 
     cwd: str
     session_id: str | None = None
-    mcp_servers: tuple[McpServer, ...] = ()
+    mcp_servers: tuple[types.McpServer, ...] = ()
     directories: tuple[str, ...] = ()
     policy: PermissionPolicy | None = None
     or_new: bool = True
@@ -100,7 +90,10 @@ def _check(process: AgentProcess, wanted: Wanted) -> None:
     features = process.features
     if wanted.directories and not features.additional_directories:
         raise MethodNotOffered(process.agent, "additional directories")
-    for kind, can in ((HttpMcpServer, features.mcp_http), (SseMcpServer, features.mcp_sse)):
+    for kind, can in (
+        (types.HttpMcpServer, features.mcp_http),
+        (types.SseMcpServer, features.mcp_sse),
+    ):
         if not can and any(isinstance(server, kind) for server in wanted.mcp_servers):
             raise MethodNotOffered(process.agent, f"MCP servers like {kind.__name__}")
 
@@ -115,16 +108,21 @@ async def _reopen(
     where = _where(wanted)
     call: Awaitable[_Answer]
     if how == "load":
-        call = process.client.session_load(LoadSessionRequest(session_id=session_id, **where))
+        call = process.client.session_load(types.LoadSessionRequest(session_id=session_id, **where))
     else:
-        call = process.client.session_resume(ResumeSessionRequest(session_id=session_id, **where))
+        call = process.client.session_resume(
+            types.ResumeSessionRequest(session_id=session_id, **where)
+        )
+
+    async def opened() -> None:
+        _is_open(session, await call)
+
     try:
-        response: _Answer = await process.ask(f"session/{how}", call)
+        await ask_to_open(process, f"session/{how}", opened(), session_id)
     except BaseException:
         process.close(session_id, session)
         await session.answers.aclose()  # the agent may have asked for something meanwhile
         raise
-    _is_open(session, response)
     return session
 
 
@@ -136,7 +134,7 @@ async def _new(process: AgentProcess, wanted: Wanted) -> AgentSession:
             method = process.spec.auth_method
             if method is None:
                 raise
-            login = AuthenticateRequest(method_id=method)
+            login = types.AuthenticateRequest(method_id=method)
             await process.ask("authenticate", process.client.authenticate(login))
             response = await _ask_new(process, wanted)
         session = _session(process, wanted, response.session_id, replaying=False)
@@ -145,9 +143,9 @@ async def _new(process: AgentProcess, wanted: Wanted) -> AgentSession:
     return session
 
 
-async def _ask_new(process: AgentProcess, wanted: Wanted) -> NewSessionResponse:
-    request = NewSessionRequest(**_where(wanted))
-    return await process.ask("session/new", process.client.session_new(request))
+async def _ask_new(process: AgentProcess, wanted: Wanted) -> types.NewSessionResponse:
+    request = types.NewSessionRequest(**_where(wanted))
+    return await ask_to_open(process, "session/new", process.client.session_new(request))
 
 
 def _where(wanted: Wanted) -> dict[str, Any]:
@@ -168,7 +166,7 @@ def _session(
 
 def _is_open(
     session: AgentSession,
-    response: NewSessionResponse | LoadSessionResponse | ResumeSessionResponse,
+    response: types.NewSessionResponse | types.LoadSessionResponse | types.ResumeSessionResponse,
 ) -> None:
     """In the same step as the answer was taken: what comes next is live."""
     session.options.modes_reported(response.modes)

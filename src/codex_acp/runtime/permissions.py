@@ -11,21 +11,13 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
+from codex_acp.acp import types
 from codex_acp.acp.permission_options import option_of, outcome_of
-from codex_acp.acp.types import (
-    PermissionOption,
-    SelectedRequestPermissionOutcome,
-)
+from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
-    from codex_acp.acp.types import (
-        PermissionOptionKind,
-        RequestPermissionOutcome,
-        RequestPermissionRequest,
-        ToolKind,
-    )
     from codex_acp.runtime.results import ToolCall
 
 logger = logging.getLogger(__name__)
@@ -38,16 +30,16 @@ class Permission:
     session_id: str
     tool_call: ToolCall
     """All that is known of it, this request's own part included."""
-    options: tuple[PermissionOption, ...]
-    request: RequestPermissionRequest
+    options: tuple[types.PermissionOption, ...]
+    request: types.RequestPermissionRequest
     """As it came."""
 
     @property
-    def kind(self) -> ToolKind:
+    def kind(self) -> types.ToolKind:
         """The tool call's kind, as the agent says; ``other`` if it says none."""
         return self.tool_call.kind or "other"
 
-    def option(self, kind: PermissionOptionKind) -> PermissionOption | None:
+    def option(self, kind: types.PermissionOptionKind) -> types.PermissionOption | None:
         """The first option of this kind, or None.
 
         Only one whose id stands for this kind alone: the agent goes by the id.
@@ -55,7 +47,7 @@ class Permission:
         return option_of(self.options, kind)
 
 
-Decision: TypeAlias = PermissionOption | str | None
+Decision: TypeAlias = types.PermissionOption | str | None
 """The option or its id; None rejects."""
 
 PermissionPolicy: TypeAlias = Callable[[Permission], Decision | Awaitable[Decision]]
@@ -67,11 +59,18 @@ def reject_all(permission: Permission) -> None:
     del permission
 
 
-def allow_kinds(*kinds: ToolKind, otherwise: PermissionPolicy = reject_all) -> PermissionPolicy:
+def allow_kinds(
+    *kinds: types.ToolKind, otherwise: PermissionPolicy = reject_all
+) -> PermissionPolicy:
     """Permit once the tool calls of these kinds, and ask ``otherwise`` of all else.
 
     The kind is what the agent says of its own tool call: this trusts the agent, not the model.
+    Raises MisuseError for what is no kind.
     """
+    known = get_args(types.ToolKind)
+    for kind in kinds:
+        if kind not in known:
+            raise MisuseError(f"{kind!r} is no kind of tool call; use {', '.join(known)}")
 
     def policy(permission: Permission) -> Decision | Awaitable[Decision]:
         option = permission.option("allow_once") if permission.kind in kinds else None
@@ -80,7 +79,9 @@ def allow_kinds(*kinds: ToolKind, otherwise: PermissionPolicy = reject_all) -> P
     return policy
 
 
-async def decide(policy: PermissionPolicy, permission: Permission) -> RequestPermissionOutcome:
+async def decide(
+    policy: PermissionPolicy, permission: Permission
+) -> types.RequestPermissionOutcome:
     """What the request is answered with; never raises, unless it is cancelled."""
     try:
         answer = policy(permission)
@@ -90,15 +91,15 @@ async def decide(policy: PermissionPolicy, permission: Permission) -> RequestPer
         return rejected(permission)
     if chosen is None:
         return rejected(permission)
-    option_id = chosen.option_id if isinstance(chosen, PermissionOption) else chosen
+    option_id = chosen.option_id if isinstance(chosen, types.PermissionOption) else chosen
     kinds = {option.kind for option in permission.options if option.option_id == option_id}
     if len(kinds) != 1:
         why = "the agent did not offer" if not kinds else "has two meanings"
         logger.error("the permission policy chose %r, which %s; rejected", option_id, why)
         return rejected(permission)
-    return SelectedRequestPermissionOutcome(option_id=option_id)
+    return types.SelectedRequestPermissionOutcome(option_id=option_id)
 
 
-def rejected(permission: Permission) -> RequestPermissionOutcome:
+def rejected(permission: Permission) -> types.RequestPermissionOutcome:
     """The option that rejects once, or "cancelled" where there is none."""
     return outcome_of(permission.options, "reject_once")

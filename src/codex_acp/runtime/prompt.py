@@ -10,19 +10,18 @@ import asyncio
 import logging
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import anyio
 
 from codex_acp.errors import CodexAcpError
-from codex_acp.runtime.results import Record
+from codex_acp.runtime.results import PromptResult, Record, ToolCall
+from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-    from typing import Self
 
     from codex_acp.acp.types import PromptResponse, StopReason
-    from codex_acp.runtime.results import PromptResult, ToolCall
     from codex_acp.runtime.updates import Update
     from codex_acp.transport.reading_gate import ReadingGate
 
@@ -122,10 +121,10 @@ class RunningPrompt:
         """Wait for its end, if it was cancelled no longer than the agent may take for that."""
         with self._gate, suppress(Exception):
             if not self.cancelled:
-                await asyncio.shield(self._task)
+                await shielded(self._task)
                 return
             with anyio.move_on_after(CANCEL_SECONDS):
-                await asyncio.shield(self._task)
+                await shielded(self._task)
         if not self.done:
             message = f"the agent has not ended its prompt {CANCEL_SECONDS:g} seconds after cancel"
             logger.warning("%s", message)

@@ -6,29 +6,10 @@ Pure. Owns how a tool call is patched and what one message is. Must not know how
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from codex_acp.acp.types import (
-    AgentMessageChunkSessionUpdate,
-    AgentThoughtChunkSessionUpdate,
-    PlanSessionUpdate,
-    ToolCallSessionUpdate,
-    ToolCallUpdate,
-    ToolCallUpdateSessionUpdate,
-)
-from codex_acp.runtime.updates import text_of
-
-if TYPE_CHECKING:
-    from codex_acp.acp.types import (
-        PlanEntry,
-        PromptResponse,
-        StopReason,
-        ToolCallContent,
-        ToolCallLocation,
-        ToolCallStatus,
-        ToolKind,
-    )
-    from codex_acp.runtime.updates import Update
+from codex_acp.acp import types
+from codex_acp.runtime.updates import Update, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +19,18 @@ class ToolCall:
     tool_call_id: str
     title: str | None = None
     name: str | None = None
-    kind: ToolKind | None = None
-    status: ToolCallStatus | None = None
-    content: tuple[ToolCallContent, ...] = ()
-    locations: tuple[ToolCallLocation, ...] = ()
+    kind: types.ToolKind | None = None
+    status: types.ToolCallStatus | None = None
+    content: tuple[types.ToolCallContent, ...] = ()
+    locations: tuple[types.ToolCallLocation, ...] = ()
     raw_input: Any = None
     raw_output: Any = None
 
     def patched(
-        self, update: ToolCallSessionUpdate | ToolCallUpdateSessionUpdate | ToolCallUpdate
+        self,
+        update: types.ToolCallSessionUpdate
+        | types.ToolCallUpdateSessionUpdate
+        | types.ToolCallUpdate,
     ) -> ToolCall:
         """With what the update sets; lists are replaced as a whole, null changes nothing."""
         changes: dict[str, Any] = {}
@@ -64,14 +48,14 @@ _PATCHED = frozenset(ToolCall.__dataclass_fields__) - {"tool_call_id"}
 class PromptResult:
     """How a prompt ended, and what was said and done."""
 
-    stop_reason: StopReason
+    stop_reason: types.StopReason
     messages: tuple[str, ...]
     """The agent's messages, each whole; the last one usually is the answer."""
     thoughts: str
     tool_calls: tuple[ToolCall, ...]
     """In the order in which they began, each as it was left."""
-    plan: tuple[PlanEntry, ...]
-    response: PromptResponse
+    plan: tuple[types.PlanEntry, ...]
+    response: types.PromptResponse
     """The agent's answer as it came, with fields that this schema lacks in ``model_extra``."""
 
     @property
@@ -85,27 +69,30 @@ class Record:
     """Takes the updates of one prompt in order."""
 
     tool_calls: dict[str, ToolCall] = field(default_factory=dict)
-    plan: tuple[PlanEntry, ...] = ()
+    plan: tuple[types.PlanEntry, ...] = ()
     _messages: list[tuple[str | None, list[str]]] = field(default_factory=list)
     _thoughts: list[str] = field(default_factory=list)
     _in_message: bool = False
 
     def take(self, update: Update) -> None:
         """Note what the update changes."""
-        if isinstance(update, AgentMessageChunkSessionUpdate):
+        if isinstance(update, types.AgentMessageChunkSessionUpdate):
             self._take_text(update)
             return
-        if isinstance(update, ToolCallSessionUpdate | ToolCallUpdateSessionUpdate):
+        if isinstance(update, types.ToolCallSessionUpdate | types.ToolCallUpdateSessionUpdate):
             self.take_tool_call(update)
             # Without message ids, what is said after a tool call is a message of its own.
             self._in_message = False
-        elif isinstance(update, AgentThoughtChunkSessionUpdate):
+        elif isinstance(update, types.AgentThoughtChunkSessionUpdate):
             self._thoughts.append(text_of(update.content))
-        elif isinstance(update, PlanSessionUpdate):
+        elif isinstance(update, types.PlanSessionUpdate):
             self.plan = tuple(update.entries)
 
     def take_tool_call(
-        self, update: ToolCallSessionUpdate | ToolCallUpdateSessionUpdate | ToolCallUpdate
+        self,
+        update: types.ToolCallSessionUpdate
+        | types.ToolCallUpdateSessionUpdate
+        | types.ToolCallUpdate,
     ) -> ToolCall:
         """Patch the tool call, which may be new; gives it as it is now."""
         call_id = update.tool_call_id
@@ -113,7 +100,7 @@ class Record:
         call = self.tool_calls[call_id] = call.patched(update)
         return call
 
-    def result(self, response: PromptResponse) -> PromptResult:
+    def result(self, response: types.PromptResponse) -> PromptResult:
         """All of it, with the agent's answer."""
         return PromptResult(
             stop_reason=response.stop_reason,
@@ -129,7 +116,7 @@ class Record:
         """The agent's messages so far."""
         return tuple("".join(parts) for _, parts in self._messages)
 
-    def _take_text(self, chunk: AgentMessageChunkSessionUpdate) -> None:
+    def _take_text(self, chunk: types.AgentMessageChunkSessionUpdate) -> None:
         text, message_id = text_of(chunk.content), chunk.message_id
         last = self._messages[-1] if self._messages else None
         same = last is not None and message_id == last[0]

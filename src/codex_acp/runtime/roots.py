@@ -14,7 +14,7 @@ import logging
 import os
 import threading
 from collections import deque
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +23,6 @@ from codex_acp.jsonrpc.message import INVALID_PARAMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from contextlib import ExitStack
 
 logger = logging.getLogger(__name__)
 

@@ -7,37 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Self
 
-from codex_acp.acp.types import (
-    AudioContentBlock,
-    CancelNotification,
-    CloseSessionRequest,
-    DeleteSessionRequest,
-    ImageContentBlock,
-    PromptRequest,
-    PromptResponse,
-    ResourceContentBlock,
-    TextContentBlock,
-    WireModel,
-)
-from codex_acp.errors import CodexAcpError, MisuseError
+from codex_acp.acp import types
+from codex_acp.errors import MisuseError
 from codex_acp.runtime.errors import MethodNotOffered, SessionClosed
+from codex_acp.runtime.given_up import close_session
 from codex_acp.runtime.handlers import answering
 from codex_acp.runtime.prompt import Prompt, RunningPrompt
 from codex_acp.transport.shielding import finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
-    from typing import Self
 
     from codex_acp.acp import AgentFeatures
-    from codex_acp.acp.types import (
-        AvailableCommand,
-        ContentBlock,
-        Implementation,
-        UsageUpdateSessionUpdate,
-    )
     from codex_acp.runtime.agent_process import AgentProcess
     from codex_acp.runtime.agent_session import AgentSession
     from codex_acp.runtime.config_options import ConfigOptions
@@ -46,9 +29,6 @@ if TYPE_CHECKING:
     from codex_acp.runtime.updates import Update
 
 logger = logging.getLogger(__name__)
-
-CLOSE_SECONDS: Final = 5.0
-"""For the agent to answer ``session/close``; afterwards the session is gone here all the same."""
 
 
 class Session:
@@ -89,7 +69,7 @@ class Session:
         return self._process.agent
 
     @property
-    def agent_info(self) -> Implementation | None:
+    def agent_info(self) -> types.Implementation | None:
         """The name and version that the agent gave itself."""
         return self._process.response.agent_info
 
@@ -109,7 +89,7 @@ class Session:
         return self._state.options
 
     @property
-    def commands(self) -> tuple[AvailableCommand, ...]:
+    def commands(self) -> tuple[types.AvailableCommand, ...]:
         """The agent's own commands; one is used by a prompt that starts with ``/`` and its name."""
         return self._state.commands
 
@@ -119,7 +99,7 @@ class Session:
         return self._state.title
 
     @property
-    def usage(self) -> UsageUpdateSessionUpdate | None:
+    def usage(self) -> types.UsageUpdateSessionUpdate | None:
         """How full the context is, as the agent last said."""
         return self._state.usage
 
@@ -128,7 +108,9 @@ class Session:
         """Whether it was closed here, or its agent has ended."""
         return self._closing is not None or self._process.failure is not None
 
-    def prompt(self, content: str | ContentBlock | Sequence[str | ContentBlock]) -> Prompt:
+    def prompt(
+        self, content: str | types.ContentBlock | Sequence[str | types.ContentBlock]
+    ) -> Prompt:
         """Send a prompt; its updates are to be iterated over.
 
         ::
@@ -148,15 +130,15 @@ class Session:
         if before is not None and not before.done and not before.ending:
             raise MisuseError("a prompt runs in this session; wait for its end or cancel it first")
 
-        async def send() -> PromptResponse:
+        async def send() -> types.PromptResponse:
             if before is not None:
                 await before.ended()
             if run.cancelled:
-                return PromptResponse(stop_reason="cancelled")
+                return types.PromptResponse(stop_reason="cancelled")
             self._state.run = run
             self._state.answers.refusing = False
             run.sent = True
-            request = PromptRequest(session_id=self.session_id, prompt=blocks)
+            request = types.PromptRequest(session_id=self.session_id, prompt=blocks)
             call = self._process.client.session_prompt(request)
             try:
                 return await self._process.ask("session/prompt", call, prompt=True)
@@ -168,7 +150,9 @@ class Session:
             self._state.run = run
         return Prompt(run)
 
-    async def run(self, content: str | ContentBlock | Sequence[str | ContentBlock]) -> PromptResult:
+    async def run(
+        self, content: str | types.ContentBlock | Sequence[str | types.ContentBlock]
+    ) -> PromptResult:
         """Send a prompt, and wait for all that comes of it. When cancelled, so is the prompt."""
         async with self.prompt(content) as prompt:
             return await prompt.result()
@@ -192,7 +176,7 @@ class Session:
         self._must_be_open()
         if not self.features.delete_session:
             raise MethodNotOffered(self.agent, "session/delete")
-        request = DeleteSessionRequest(session_id=self.session_id)
+        request = types.DeleteSessionRequest(session_id=self.session_id)
         await self._process.ask("session/delete", self._process.client.session_delete(request))
         self.deleted = True
         await self.aclose()
@@ -245,17 +229,19 @@ class Session:
             raise self._process.failure.with_traceback(None)
 
     def _blocks(
-        self, content: str | ContentBlock | Sequence[str | ContentBlock]
-    ) -> list[ContentBlock]:
-        parts = [content] if isinstance(content, str | WireModel) else content
-        blocks = [TextContentBlock(text=part) if isinstance(part, str) else part for part in parts]
+        self, content: str | types.ContentBlock | Sequence[str | types.ContentBlock]
+    ) -> list[types.ContentBlock]:
+        parts = [content] if isinstance(content, str | types.WireModel) else content
+        blocks = [
+            types.TextContentBlock(text=part) if isinstance(part, str) else part for part in parts
+        ]
         if not blocks:
             raise MisuseError("a prompt needs some content")
         features = self.features
         for kind, can in (
-            (ImageContentBlock, features.prompt_image),
-            (AudioContentBlock, features.prompt_audio),
-            (ResourceContentBlock, features.prompt_embedded_context),
+            (types.ImageContentBlock, features.prompt_image),
+            (types.AudioContentBlock, features.prompt_audio),
+            (types.ResourceContentBlock, features.prompt_embedded_context),
         ):
             if not can and any(isinstance(block, kind) for block in blocks):
                 raise MethodNotOffered(self.agent, f"prompts with {kind.__name__}")
@@ -264,7 +250,7 @@ class Session:
     def _cancel(self) -> None:
         """Tell the agent, and settle what it has asked: nobody approves what was cancelled."""
         self._state.answers.refuse()
-        notification = CancelNotification(session_id=self.session_id)
+        notification = types.CancelNotification(session_id=self.session_id)
         self._process.client.session_cancel(notification)
 
     async def _close(self) -> None:
@@ -274,7 +260,7 @@ class Session:
         if run is not None and not run.done:
             run.stop_reading()
         if process.failure is None and process.features.close_session:
-            await self._close_at_agent()
+            await close_session(process, self.session_id)
         elif run is not None and process.failure is None and process.spec.shared:
             await run.ended()
         if run is not None:
@@ -284,11 +270,3 @@ class Session:
         if not process.spec.shared:
             await process.aclose()
         await self._on_closed(self)
-
-    async def _close_at_agent(self) -> None:
-        request = CloseSessionRequest(session_id=self.session_id)
-        call = self._process.client.session_close(request)
-        try:
-            await self._process.ask("session/close", call, seconds=CLOSE_SECONDS)
-        except CodexAcpError as error:
-            logger.info("%s could not close %s: %s", self.agent, self.session_id, error)

@@ -16,7 +16,7 @@ from codex_acp.transport.descriptors import DescriptorReader
 from codex_acp.transport.exit_watch import ExitWatch
 from codex_acp.transport.orphans import mark, new_mark
 from codex_acp.transport.process_tree import ProcessTree
-from codex_acp.transport.shielding import finish
+from codex_acp.transport.shielding import finish, shielded
 from codex_acp.transport.shutdown import terminate
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class TerminalProcess:
 
     async def wait(self) -> None:
         """Wait until the command has ended, and what it wrote is here."""
-        await asyncio.shield(self._exited)
+        await shielded(self._exited)
 
     async def kill(self) -> None:
         """End the command and all it started: SIGTERM, a moment, SIGKILL. The output stays."""

@@ -14,13 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.acp.types import (
-    CreateTerminalRequest,
-    CreateTerminalResponse,
-    TerminalExitStatus,
-    TerminalOutputResponse,
-    WaitForTerminalExitResponse,
-)
+from codex_acp.acp import types
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from codex_acp.runtime.terminal_process import TerminalProcess
@@ -50,7 +44,7 @@ class TerminalAccess:
     """How many may be there at a time in one session, until they are released."""
     env: Mapping[str, str] | None = None
     """The commands' environment, over which the agent's is set; None: this process's own."""
-    approve: Callable[[CreateTerminalRequest], bool | Awaitable[bool]] | None = None
+    approve: Callable[[types.CreateTerminalRequest], bool | Awaitable[bool]] | None = None
     """Whether the command may run; if it raises, it may not."""
 
 
@@ -65,7 +59,7 @@ class Terminals:
         self._count = 0
         self._closed = False
 
-    async def create(self, request: CreateTerminalRequest) -> CreateTerminalResponse:
+    async def create(self, request: types.CreateTerminalRequest) -> types.CreateTerminalResponse:
         """Start the command. Raises RpcError if it may not or cannot be started."""
         limit = self._access.max_terminals
         if len(self._open) + self._starting >= limit:
@@ -93,23 +87,23 @@ class Terminals:
         self._count += 1
         terminal_id = f"terminal-{self._count}"
         self._open[terminal_id] = process
-        return CreateTerminalResponse(terminal_id=terminal_id)
+        return types.CreateTerminalResponse(terminal_id=terminal_id)
 
-    def output(self, terminal_id: str) -> TerminalOutputResponse:
+    def output(self, terminal_id: str) -> types.TerminalOutputResponse:
         """What it wrote so far, and how it ended if it has."""
         process = self._find(terminal_id)
         text, truncated = process.output()
-        response = TerminalOutputResponse(output=text, truncated=truncated)
+        response = types.TerminalOutputResponse(output=text, truncated=truncated)
         if process.exited:
-            status = TerminalExitStatus(exit_code=process.exit_code, signal=process.signal)
+            status = types.TerminalExitStatus(exit_code=process.exit_code, signal=process.signal)
             response.exit_status = status
         return response
 
-    async def wait_for_exit(self, terminal_id: str) -> WaitForTerminalExitResponse:
+    async def wait_for_exit(self, terminal_id: str) -> types.WaitForTerminalExitResponse:
         """Wait until it has ended."""
         process = self._find(terminal_id)
         await process.wait()
-        return WaitForTerminalExitResponse(exit_code=process.exit_code, signal=process.signal)
+        return types.WaitForTerminalExitResponse(exit_code=process.exit_code, signal=process.signal)
 
     async def kill(self, terminal_id: str) -> None:
         """End its command; it stays, with its output, until it is released."""
@@ -128,7 +122,7 @@ class Terminals:
         self._open.clear()
         await asyncio.gather(*[process.aclose() for process in processes])
 
-    async def _must_be_approved(self, request: CreateTerminalRequest) -> None:
+    async def _must_be_approved(self, request: types.CreateTerminalRequest) -> None:
         if self._access.approve is None:
             return
         approved: object = False

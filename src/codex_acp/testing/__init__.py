@@ -29,10 +29,9 @@ Names load when they are first used, so that importing this package costs nothin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from codex_acp._lazy import lazy
 
+TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
     from codex_acp.testing.app_server_command import ScriptedCodex as ScriptedCodex
     from codex_acp.testing.app_server_entries import AskClient as AskClient
@@ -99,90 +98,37 @@ if TYPE_CHECKING:
     from codex_acp.testing.scripted_client import ClientTurn as ClientTurn
     from codex_acp.testing.scripted_client import ScriptedClient as ScriptedClient
     from codex_acp.testing.scripted_model import ScriptedModel as ScriptedModel
-
-_MODULES = {
-    "app_server_command": ("ScriptedCodex",),
-    "app_server_entries": (
-        "AskClient",
-        "AwaitAnswer",
-        "CloseOutput",
-        "Entry",
-        "Exit",
-        "Expect",
-        "ExpectNotification",
-        "Notify",
-        "Pause",
-        "RawLine",
-        "Silence",
-        "StderrText",
-    ),
-    "app_server_link": ("ScriptedAppServer",),
-    "app_server_player": (
-        "AppServerPlayer",
-        "ClientAnswer",
-        "Output",
-        "Send",
-    ),
-    "app_server_record": ("AppServerRecord",),
-    "app_server_script": ("AppServerScript",),
-    "app_server_turns": (
-        "agent_message",
-        "command_approval",
-        "file_change_approval",
-        "request_resolved",
-        "turn_completed",
-        "turn_started",
-    ),
-    "codex_home": ("CodexHome",),
-    "mcp_script": (
-        "McpScript",
-        "McpTool",
-        "ScriptedMcpServer",
-        "form_elicitation",
-        "url_elicitation",
-    ),
-    "model_request": ("ModelRequest",),
-    "model_script": (
-        "ModelResponse",
-        "ModelScript",
-        "When",
-    ),
-    "model_steps": (
-        "CustomToolCall",
-        "Delay",
-        "Disconnect",
-        "Fail",
-        "Failed",
-        "Gate",
-        "Incomplete",
-        "Reasoning",
-        "Step",
-        "Text",
-        "ToolCall",
-        "Usage",
-        "words",
-    ),
-    "model_tools": (
-        "add_file",
-        "apply_patch",
-        "exec_command",
-        "mcp_call",
-        "request_permissions",
-        "request_user_input",
-        "update_plan",
-        "view_image",
-        "write_stdin",
-    ),
-    "scripted_agent": (
-        "AgentStep",
-        "AskPermission",
-        "ScriptedAgent",
-        "UntilCancelled",
-    ),
-    "scripted_client": ("ClientTurn", "ScriptedClient"),
-    "scripted_model": ("ScriptedModel",),
-}
-"""Which module has which names; a test compares it with the imports above."""
-
-if not TYPE_CHECKING:  # a type checker would take every name for one that exists
-    __all__, __getattr__, __dir__ = lazy(__name__, _MODULES)
+else:
+    __all__, __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "app_server_command": "ScriptedCodex",
+            "app_server_entries": (
+                "AskClient AwaitAnswer CloseOutput Entry Exit Expect ExpectNotification Notify "
+                "Pause RawLine Silence StderrText"
+            ),
+            "app_server_link": "ScriptedAppServer",
+            "app_server_player": "AppServerPlayer ClientAnswer Output Send",
+            "app_server_record": "AppServerRecord",
+            "app_server_script": "AppServerScript",
+            "app_server_turns": (
+                "agent_message command_approval file_change_approval request_resolved "
+                "turn_completed turn_started"
+            ),
+            "codex_home": "CodexHome",
+            "mcp_script": "McpScript McpTool ScriptedMcpServer form_elicitation url_elicitation",
+            "model_request": "ModelRequest",
+            "model_script": "ModelResponse ModelScript When",
+            "model_steps": (
+                "CustomToolCall Delay Disconnect Fail Failed Gate Incomplete Reasoning Step "
+                "Text ToolCall Usage words"
+            ),
+            "model_tools": (
+                "add_file apply_patch exec_command mcp_call request_permissions "
+                "request_user_input update_plan view_image write_stdin"
+            ),
+            "scripted_agent": "AgentStep AskPermission ScriptedAgent UntilCancelled",
+            "scripted_client": "ClientTurn ScriptedClient",
+            "scripted_model": "ScriptedModel",
+        },
+    )

@@ -20,16 +20,9 @@ import time
 from typing import TYPE_CHECKING, assert_never
 
 from codex_acp.errors import MisuseError
+from codex_acp.testing import app_server_entries as entries
 from codex_acp.testing.app_server_defaults import CODEX_VERSION
-from codex_acp.testing.app_server_entries import (
-    CloseOutput,
-    Exit,
-    Pause,
-    RawLine,
-    StderrText,
-    entry_to_json,
-)
-from codex_acp.testing.app_server_player import AppServerPlayer, Send
+from codex_acp.testing.app_server_player import AppServerPlayer, Output, Send
 from codex_acp.testing.app_server_script import AppServerScript
 from codex_acp.testing.record_file import RecordWriter
 
@@ -37,8 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import BinaryIO
 
-    from codex_acp.testing.app_server_entries import JsonObject
-    from codex_acp.testing.app_server_player import Output
 
 STATUS_BAD_SCRIPT = 70
 """The exit status for a script that cannot be played (``EX_SOFTWARE``)."""
@@ -84,7 +75,7 @@ class _Shell:
 
     def _do(self, outputs: Sequence[Output]) -> int | None:
         """Do the outputs; return the exit status if one of them is the exit."""
-        last: tuple[JsonObject | None, bytes] = (None, b"")
+        last: tuple[entries.JsonObject | None, bytes] = (None, b"")
         for output in outputs:
             match output:
                 case Send():
@@ -93,18 +84,18 @@ class _Shell:
                         last = (output.message, data)
                     self._pending.append(last[1])
                     self._record.write("out", message=output.message)
-                case RawLine():
+                case entries.RawLine():
                     self._pending.append(output.raw.encode() + b"\n" * output.newline)
-                case StderrText():
+                case entries.StderrText():
                     sys.stderr.write(output.stderr + "\n")
                     sys.stderr.flush()
-                case Pause():
+                case entries.Pause():
                     self._flush()
                     time.sleep(output.pause)
-                case CloseOutput():
+                case entries.CloseOutput():
                     self._flush()
                     self._close_output()
-                case Exit():
+                case entries.Exit():
                     self._flush()
                     return output.exit
                 case _:
@@ -127,7 +118,7 @@ class _Shell:
         os.close(self._output.fileno())
 
     def _end(self, why: str) -> None:
-        remaining = [entry_to_json(entry) for entry in self._player.remaining]
+        remaining = [entries.entry_to_json(entry) for entry in self._player.remaining]
         self._record.write("end", why=why, remaining=remaining, unexpected=self._player.unexpected)
 
 

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING
 
 from codex_acp.testing.app_server_defaults import CODEX_VERSION
 from codex_acp.testing.app_server_record import AppServerRecord
-from codex_acp.testing.app_server_script import as_app_server_script
+from codex_acp.testing.app_server_script import AppServerScriptLike, as_app_server_script
 
 if TYPE_CHECKING:
     import os
-
-    from codex_acp.testing.app_server_script import AppServerScriptLike
 
 
 class ScriptedCodex:

@@ -13,13 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, assert_never
 
 from codex_acp.jsonrpc.framing import LineFramer, TooLong
-from codex_acp.testing.app_server_entries import (
-    CloseOutput,
-    Exit,
-    Pause,
-    RawLine,
-    StderrText,
-)
+from codex_acp.testing.app_server_entries import CloseOutput, Exit, Pause, RawLine, StderrText
 from codex_acp.testing.app_server_player import AppServerPlayer, Send
 from codex_acp.transport.memory import memory_pair
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, assert_never, cast
+from typing import TypeAlias, assert_never, cast
 
 from codex_acp._json import object_at
 from codex_acp.errors import MisuseError
@@ -18,20 +18,19 @@ from codex_acp.testing.app_server_entries import (
     AskClient,
     AwaitAnswer,
     CloseOutput,
+    Entry,
     Exit,
     Expect,
     ExpectNotification,
+    JsonObject,
     Notify,
     Pause,
     RawLine,
+    RequestId,
     Silence,
     StderrText,
 )
-from codex_acp.testing.app_server_script import as_app_server_script
-
-if TYPE_CHECKING:
-    from codex_acp.testing.app_server_entries import Entry, JsonObject, RequestId
-    from codex_acp.testing.app_server_script import AppServerScriptLike
+from codex_acp.testing.app_server_script import AppServerScriptLike, as_app_server_script
 
 _REFERENCE = re.compile(r"\$\{([^:{}]+):([^{}]*)\}")
 

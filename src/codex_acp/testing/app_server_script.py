@@ -22,13 +22,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from codex_acp.errors import MisuseError
-from codex_acp.testing.app_server_entries import entry_from_json, entry_to_json
+from codex_acp.testing.app_server_entries import Entry, entry_from_json, entry_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from os import PathLike
-
-    from codex_acp.testing.app_server_entries import Entry
 
 
 @dataclass(frozen=True, slots=True, init=False)

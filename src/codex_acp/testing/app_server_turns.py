@@ -6,12 +6,9 @@ Pure. All of them speak of the newest turn through references, so they fit behin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from codex_acp.testing.app_server_entries import AskClient, Notify
-
-if TYPE_CHECKING:
-    from codex_acp.testing.app_server_entries import Entry, JsonObject
+from codex_acp.testing.app_server_entries import AskClient, Entry, JsonObject, Notify
 
 _TURN: JsonObject = {"threadId": "${turn:threadId}", "turnId": "${turn:id}"}
 _AT_MS = 1_700_000_000_000
@@ -114,9 +111,7 @@ def request_resolved(request_id: int | str) -> list[Entry]:
 
 
 def turn_completed(
-    status: Literal["completed", "interrupted", "failed"] = "completed",
-    *,
-    error: str | None = None,
+    status: Literal["completed", "interrupted", "failed"] = "completed", *, error: str | None = None
 ) -> list[Entry]:
     """``turn/completed`` of the newest turn; ``error`` is the message of a failed one."""
     turn = _turn(status)

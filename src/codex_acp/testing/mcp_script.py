@@ -42,11 +42,7 @@ def form_elicitation(
 
 
 def url_elicitation(
-    message: str,
-    url: str,
-    *,
-    elicitation_id: str = "elicitation-1",
-    meta: JsonObject | None = None,
+    message: str, url: str, *, elicitation_id: str = "elicitation-1", meta: JsonObject | None = None
 ) -> dict[str, object]:
     """The params of an ``elicitation/create`` that asks to open a page."""
     params: dict[str, object] = {
@@ -198,14 +194,11 @@ class ScriptedMcpServer:
 
     def received(self, method: str) -> list[JsonObject]:
         """The client's messages of this method."""
-        messages = [
-            cast("JsonObject", line["message"]) for line in self.record() if line["at"] == "in"
-        ]
-        return [message for message in messages if message.get("method") == method]
+        return [message for message in self._messages() if message.get("method") == method]
 
     def answers(self) -> list[JsonObject]:
         """The client's answers to the server's elicitations, in the order of arrival."""
-        messages = [
-            cast("JsonObject", line["message"]) for line in self.record() if line["at"] == "in"
-        ]
-        return [message for message in messages if "method" not in message]
+        return [message for message in self._messages() if "method" not in message]
+
+    def _messages(self) -> list[JsonObject]:
+        return [cast("JsonObject", line["message"]) for line in self.record() if line["at"] == "in"]

@@ -22,14 +22,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from codex_acp._json import object_at
 from codex_acp.errors import MisuseError
-from codex_acp.testing.mcp_script import McpScript
+from codex_acp.testing.mcp_script import McpScript, McpTool
 from codex_acp.testing.record_file import RecordWriter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import BinaryIO
 
-    from codex_acp.testing.mcp_script import McpTool
 
 POLL_SECONDS = 0.02
 """How often the directory of triggers is looked at: there is no portable way to be told."""

@@ -14,12 +14,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from codex_acp.testing.model_steps import Delay, Disconnect, Fail, Failed, Gate
-from codex_acp.testing.sse import encode_response, personalise
+from codex_acp.testing.sse import StreamPart, encode_response, personalise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codex_acp.testing.sse import StreamPart
 
 IDLE_SECONDS = 30.0
 """A client that connects and then sends nothing is dropped after this time."""

@@ -25,6 +25,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
+from codex_acp._json import value_at
 from codex_acp.errors import MisuseError
 from codex_acp.testing import model_steps, model_tools
 from codex_acp.testing.model_steps import Disconnect, Fail, Failed, Incomplete, Step
@@ -234,7 +235,7 @@ def _step(raw: object, where: str) -> Step:
 
 
 def _member(raw: object, name: str, kind: type[_T], where: str) -> _T:
-    value = raw.get(name) if isinstance(raw, dict) else None
+    value = value_at(raw, name)
     if not isinstance(value, kind):
         raise MisuseError(f"{where} must be an object with the {kind.__name__} {name!r}")
     return value

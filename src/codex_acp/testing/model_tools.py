@@ -89,11 +89,7 @@ def request_user_input(*questions: Mapping[str, object], call_id: str | None = N
 
 
 def request_permissions(
-    reason: str,
-    *,
-    network: bool = False,
-    write: Sequence[str] = (),
-    call_id: str | None = None,
+    reason: str, *, network: bool = False, write: Sequence[str] = (), call_id: str | None = None
 ) -> ToolCall:
     """Ask for network access or for directories to write.
 

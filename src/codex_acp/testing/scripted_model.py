@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING
 
 from codex_acp.errors import MisuseError
 from codex_acp.testing.model_request import ModelRequest
-from codex_acp.testing.model_script import as_script
+from codex_acp.testing.model_script import ModelResponse, ScriptLike, as_script
 from codex_acp.testing.model_steps import Fail
-from codex_acp.testing.sse import encode_response
+from codex_acp.testing.sse import StreamPart, encode_response
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
     from codex_acp.testing.model_http import ModelServer
-    from codex_acp.testing.model_script import ModelResponse, ScriptLike
-    from codex_acp.testing.sse import StreamPart
 
 WAIT_SECONDS = 30.0
 """Default bound of the waiting methods: a real Codex start on a busy machine takes seconds."""

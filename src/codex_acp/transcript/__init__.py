@@ -46,21 +46,20 @@ if TYPE_CHECKING:
     from codex_acp.transcript.stream import EntryStream as EntryStream
     from codex_acp.transcript.writer import TranscriptWriter as TranscriptWriter
     from codex_acp.transcript.writer import transcript_path as transcript_path
-
-_MODULES = {
-    "codec": ("SCHEMA_VERSION", "from_json", "to_json"),
-    "events": (
-        "ApprovalDecided", "ApprovalRefused", "ApprovalRequested", "ElicitationAnswered",
-        "ElicitationRequested", "Entry", "OfferedOption", "PromptEnded", "PromptStarted",
-        "RequestDeclined", "RequestRef", "SessionClosed", "SessionOpened", "SessionRef",
-        "ToolIdentity", "TranscriptEvent", "WireMessage",
-    ),
-    "log": ("Transcript",),
-    "redaction": ("redacted",),
-    "stream": ("Dropped", "EntryStream"),
-    "writer": ("TranscriptWriter", "transcript_path"),
-}  # fmt: skip
-"""Which module has which names; a test compares it with the imports above."""
-
-if not TYPE_CHECKING:  # a type checker would take every name for one that exists
-    __all__, __getattr__, __dir__ = lazy(__name__, _MODULES)
+else:
+    __all__, __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "codec": "SCHEMA_VERSION from_json to_json",
+            "events": (
+                "ApprovalDecided ApprovalRefused ApprovalRequested ElicitationAnswered "
+                "ElicitationRequested Entry OfferedOption PromptEnded PromptStarted "
+                "RequestDeclined RequestRef SessionClosed SessionOpened SessionRef "
+                "ToolIdentity TranscriptEvent WireMessage"
+            ),
+            "log": "Transcript",
+            "redaction": "redacted",
+            "stream": "Dropped EntryStream",
+            "writer": "TranscriptWriter transcript_path",
+        },
+    )

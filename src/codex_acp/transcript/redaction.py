@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
@@ -23,8 +23,6 @@ from codex_acp.transcript.events import (
 from codex_acp.transcript.secrets import REDACTED, scrub, scrub_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from codex_acp.jsonrpc.message import JsonValue
 
 _T = TypeVar("_T")

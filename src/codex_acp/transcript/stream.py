@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import anyio
 
@@ -16,7 +16,6 @@ from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Self
 
     from codex_acp.transcript.events import Entry
 

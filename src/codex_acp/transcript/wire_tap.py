@@ -13,14 +13,22 @@ import logging
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from codex_acp.transcript.events import SessionRef, WireMessage
+from codex_acp._last_ones import LastOnes
+from codex_acp.transcript.events import (
+    SessionRef,
+    TranscriptEvent,
+    WireDirection,
+    WireKind,
+    WireMessage,
+    WirePeer,
+)
+from codex_acp.transcript.pieces import Pieces
 from codex_acp.transcript.secrets import spellings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from codex_acp.jsonrpc.message import JsonValue, RequestId
-    from codex_acp.transcript.events import TranscriptEvent, WireDirection, WireKind, WirePeer
 
 _log = logging.getLogger(__name__)
 
@@ -74,7 +82,7 @@ class WireTaps:
     ) -> None:
         self.record = record
         self.keep_typed = keep_typed
-        self.typed: dict[str, None] = {}
+        self.typed: LastOnes[str, None] = LastOnes(MAX_TYPED)
         self._connections: dict[WirePeer, int] = {"client": 0, "codex": 0}
 
     def new(self, peer: WirePeer) -> WireTap:
@@ -95,7 +103,8 @@ class WireTap:
         self._taps = taps
         self._peer = peer
         self._connection = connection
-        self._open: dict[_Key, str] = {}
+        self._open: LastOnes[_Key, str] = LastOnes(MAX_OPEN)
+        self._pieces = Pieces(taps.typed)
 
     def __call__(self, direction: WireDirection, line: bytes) -> None:
         """Record one line."""
@@ -139,8 +148,6 @@ class WireTap:
             if request_id is None:
                 return _About("notification", None, method)
             self._open[direction, request_id] = method
-            while len(self._open) > MAX_OPEN:
-                del self._open[next(iter(self._open))]
             return _About("request", request_id, method)
         if request_id is None or not ("result" in message or "error" in message):
             return _About("error" if "error" in message else "unread", request_id)
@@ -162,6 +169,9 @@ class WireTap:
         """``message`` without what may not be recorded because of where it stands."""
         if not self._taps.keep_typed and about.kind in ("response", "error"):
             message = self._without_typed(message, about)
+        if about.kind == "notification" and "params" in message:
+            params = self._pieces.without_secrets(about.method, message["params"])
+            message = {**message, "params": params}
         return {key: self._walk(key, value) for key, value in message.items()}
 
     def _without_typed(self, message: dict[str, JsonValue], about: _About) -> dict[str, JsonValue]:
@@ -180,8 +190,6 @@ class WireTap:
         for text in _texts(typed):
             if len(text) >= MIN_TYPED:
                 self._taps.typed.update(dict.fromkeys(spellings(text)))
-        while len(self._taps.typed) > MAX_TYPED:
-            del self._taps.typed[next(iter(self._taps.typed))]
         names: JsonValue = NOT_RECORDED
         if isinstance(typed, dict):
             names = dict.fromkeys(typed, _BLANK)

@@ -11,7 +11,7 @@ import logging
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from codex_acp.errors import MisuseError
 from codex_acp.transcript.codec import to_json
@@ -20,7 +20,6 @@ from codex_acp.transcript.private_file import open_private
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Self
 
     from codex_acp.transcript.events import Entry
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 
-from codex_acp.errors import ConnectionClosed, MisuseError, ProcessExited
+from codex_acp.errors import ConnectionClosed, MisuseError, ProcessExited, TransportError
 from codex_acp.transport.descriptors import DescriptorReader, DescriptorWriter, unread_bytes
 from codex_acp.transport.exit_watch import ExitWatch
 from codex_acp.transport.process_tree import ProcessTree
-from codex_acp.transport.spawning import start_process
+from codex_acp.transport.spawning import Process, start_process
 from codex_acp.transport.stderr_tail import StderrTail
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future, Task, TimerHandle
     from collections.abc import Callable, Mapping, Sequence
 
-    from codex_acp.errors import TransportError
     from codex_acp.transport.link import Receiver
-    from codex_acp.transport.spawning import Process
 
 END_GRACE_SECONDS = 0.2
 """Between the exit and the end of stdout, in either order: a grandchild may hold stdout open."""
@@ -147,7 +145,6 @@ class ChildProcess:
         return True
 
     def start(self, receiver: Receiver) -> None:
-        """See `Link.start`."""
         import asyncio
 
         if self._receiver is not None or self._closing is not None:
@@ -156,19 +153,16 @@ class ChildProcess:
         self._attach(asyncio.get_running_loop())
 
     def write(self, data: bytes) -> None:
-        """See `Link.write`."""
         if self._writer is not None:
             self.offered += len(data)
             self._writer.write(data)
 
     def pause_reading(self) -> None:
-        """See `Link.pause_reading`."""
         self._reading_paused = True
         if self._reader is not None and self._closing is None:
             self._reader.pause()
 
     def resume_reading(self) -> None:
-        """See `Link.resume_reading`."""
         self._reading_paused = False
         if self._reader is not None and not self._told:
             self._reader.resume()

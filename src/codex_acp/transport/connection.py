@@ -34,10 +34,13 @@ from codex_acp.jsonrpc.message import (
     INVALID_REQUEST,
     OVERLOADED,
     PARSE_ERROR,
+    EncodedJson,
     ErrorResponse,
+    JsonValue,
     Malformed,
     Notification,
     Request,
+    RequestId,
     Response,
     decode,
 )
@@ -49,9 +52,11 @@ from codex_acp.transport.responder import Responder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.jsonrpc.message import EncodedJson, JsonValue, RequestId
+    from codex_acp.transport.continuation import Continuation
     from codex_acp.transport.handler import Handler
     from codex_acp.transport.link import Link
+
+    Late: TypeAlias = Callable[[JsonValue], None] | None
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +76,7 @@ class Connection:
     when a call is given up. ``peer_resends`` is for a peer that may send a request again while it
     is still open, with the same id (Codex, after ``thread/resume``): the handler is told, and
     nothing is answered, since an error would be taken as the answer to the first. ``on_line`` sees
-    each line. ``loads`` decodes a line; None for `default_loads`.
+    each line, and never raises. ``loads`` decodes a line; None for `default_loads`.
     """
 
     def __init__(
@@ -87,34 +92,30 @@ class Connection:
         on_line: Callable[[Direction, bytes], None] | None = None,
     ) -> None:
         self._link = link
-        self._name = name
+        self.name = name
+        """What stands for the peer in logs and errors."""
         self._version = version
         self._loads = loads
         self._peer_resends = peer_resends
-        self._on_line = on_line
+        self.on_line = on_line
         self._framer = LineFramer(line_limit)
         self.outbox = Outbox(link)
         """What is to be written, and whether the peer is slower than this side."""
-        self._outgoing: OutgoingCalls[tuple[str, asyncio.Future[_Outcome]]]
+        self._outgoing: OutgoingCalls[tuple[str, asyncio.Future[_Outcome], Late]]
         self._outgoing = OutgoingCalls(cancel_method)
         self._incoming = IncomingRequests()
+        self.continuation: Continuation | None = None
+        """Takes lines before anybody looks at them; over with the first that it does not take."""
+        self.last: bytes | TooLong = b""
+        """The last line that was delivered, until what was sent meanwhile is written."""
         self._handler: Handler | None = None
-        self._why: TransportError | None = None
-
-    @property
-    def name(self) -> str:
-        """What stands for the peer in logs and errors."""
-        return self._name
+        self.why_closed: TransportError | None = None
+        """What calls raise since the connection is closed; None while it is open."""
 
     @property
     def closed(self) -> bool:
         """Whether messages can no longer travel."""
-        return self._why is not None
-
-    @property
-    def why_closed(self) -> TransportError | None:
-        """What calls raise since the connection is closed; None while it is open."""
-        return self._why
+        return self.why_closed is not None
 
     @property
     def next_call_id(self) -> int:
@@ -130,12 +131,12 @@ class Connection:
         self._link.start(self)
 
     async def call(
-        self, method: str, params: EncodedJson | None, *, written: bool = False
+        self, method: str, params: EncodedJson | None, *, written: bool = False, late: Late = None
     ) -> JsonValue:
         """Send a request and wait for its result.
 
         ``written``: this very line is on the link already, put there before `start`; only for
-        the first call.
+        the first call. ``late`` is called with a result that comes when the call was cancelled.
 
         Raises ErrorReply if the peer answers with an error, InvalidPayload if its answer is not
         a valid response, LineTooLong if it is above the limit, TransportError if the connection
@@ -144,16 +145,19 @@ class Connection:
         """
         self._must_be_open()
         future: asyncio.Future[_Outcome] = asyncio.get_running_loop().create_future()
-        request_id = self._outgoing.open((method, future))
+        request_id = self._outgoing.open((method, future, late))
         line = encode_request(request_id, method, params, version=self._version)
         if not written:
             self.send(line)
-        elif self._on_line is not None:
-            self._on_line("sent", line)
+        elif self.on_line is not None:
+            self.on_line("sent", line)
         try:
             outcome = await future
         except asyncio.CancelledError:
-            self._give_up(request_id)
+            if late is None and (told := self._outgoing.abandon(request_id)) is not None:
+                self.notify(told.method, encode_json(told.params))
+            elif late and not future.cancelled() and isinstance(got := future.result(), Response):
+                late(got.result)  # it came in this very iteration
             raise
         if isinstance(outcome, Response):
             return outcome.result
@@ -162,18 +166,18 @@ class Connection:
 
     def notify(self, method: str, params: EncodedJson | None) -> bool:
         """Send a notification; False if the connection is closed."""
-        if self._handler is None and self._why is None:
+        if self._handler is None and self.why_closed is None:
             raise MisuseError(_NOT_STARTED)
         return self.send(encode_notification(method, params, version=self._version))
 
     def send(self, line: bytes, add: Callable[[bytes], None] | None = None) -> bool:
         """Send a line that is encoded, with its end; False if the connection is closed."""
-        if self._why is not None:
+        if self.why_closed is not None:
             return False
         if self.outbox.held is not None:
             self.outbox.release()
-        if self._on_line is not None:
-            self._on_line("sent", line)
+        if self.on_line is not None:
+            self.on_line("sent", line)
         (add or self.outbox.add)(line)
         return True
 
@@ -192,36 +196,38 @@ class Connection:
 
     async def aclose(self) -> None:
         """Send what is waiting, fail what is in flight, and close the link; bounded by the link."""
-        self._close(None, ConnectionClosed(f"the connection to {self._name} was closed here"))
+        self._close(None, ConnectionClosed(f"the connection to {self.name} was closed here"))
         await self._link.aclose()
 
     def data_received(self, data: bytes) -> None:
-        """See `Receiver.data_received`."""
+        if self.continuation is not None:
+            left = self.continuation.take(data, self._framer)
+            if left is None:
+                return
+            self.continuation, data = None, left
         self.outbox.delivery.run(self._deliver, self._framer.feed(data))
+        self.last = b""
 
     def link_closed(self, error: TransportError | None) -> None:
-        """See `Receiver.link_closed`."""
         last = self._framer.finish()
         if last is not None and error is None:
             self._deliver([last])
-        self._close(error, error or ConnectionClosed(f"{self._name} closed the connection"))
+        self._close(error, error or ConnectionClosed(f"{self.name} closed the connection"))
 
     def pause_writing(self) -> None:
-        """See `Receiver.pause_writing`."""
         self.outbox.paused = True
 
     def resume_writing(self) -> None:
-        """See `Receiver.resume_writing`."""
         self.outbox.resume()
 
     def send_answer(self, request_id: RequestId, line: bytes) -> bool:
-        """See `AnswerSink.send_answer`."""
+        """Before the line is added nothing here can fail."""
         self._incoming.settle(request_id)
         return self.send(line, self.outbox.add_answer)
 
     def _must_be_open(self) -> None:
-        if self._why is not None:
-            raise self._why.with_traceback(None)
+        if self.why_closed is not None:
+            raise self.why_closed.with_traceback(None)
         if self._handler is None:
             raise MisuseError(_NOT_STARTED)
 
@@ -231,11 +237,11 @@ class Connection:
             return
         loads = self._loads or self._default_loads()
         for line in lines:
-            if self._why is not None:
+            if self.why_closed is not None:
                 return
             if isinstance(line, bytes):
-                if self._on_line is not None:
-                    self._on_line("received", line)
+                if self.on_line is not None:
+                    self.on_line("received", line)
                 message = decode(line, loads)
                 # The one kind that comes by the thousand takes the shortest way.
                 if type(message) is Notification:
@@ -244,18 +250,19 @@ class Connection:
                     except Exception:
                         logger.exception("the handler of %s failed", message.method)
                 elif type(message) is Malformed and message.code == PARSE_ERROR:
-                    logger.warning("%s sent a line that is %s", self._name, message.reason)
+                    logger.warning("%s sent a line that is %s", self.name, message.reason)
                     self._refuse_unread(line, message.code, message)
                 else:
                     self._take(handler, message)
             else:
-                logger.warning("%s sent a line above the limit of %d bytes", self._name, line.limit)
+                logger.warning("%s sent a line above the limit of %d bytes", self.name, line.limit)
                 self._refuse_unread(line.head, INVALID_REQUEST, LineTooLong(line.limit))
-        if self._why is None:
+        if self.why_closed is None:
+            self.last = lines[-1]
             try:
                 handler.on_batch_end()
             except Exception:
-                logger.exception("the end of a batch from %s was not handled", self._name)
+                logger.exception("the end of a batch from %s was not handled", self.name)
 
     def _default_loads(self) -> Callable[[bytes], object]:
         """Asked again each time until the faster one is there."""
@@ -289,11 +296,14 @@ class Connection:
             self._send_error(request.id, OVERLOADED, too_many)
             return
         open_method = self._incoming.open(request.id, request.method)
+        if open_method is not None and self._peer_resends:
+            try:
+                handler.on_request_again(request)
+            except Exception:
+                logger.exception("the repetition of %s was not handled", request.method)
+            return
         if open_method is not None:
-            if self._peer_resends:
-                self._take_again(handler, request)
-                return
-            logger.warning("%s reused the id %r of an open request", self._name, request.id)
+            logger.warning("%s reused the id %r of an open request", self.name, request.id)
             self._send_error(request.id, INVALID_REQUEST, "a request with this id is still open")
             return
         responder = Responder(self, request.id, request.method, version=self._version)
@@ -301,12 +311,6 @@ class Connection:
             handler.on_request(request, responder)
         except Exception as error:  # noqa: BLE001 - logged and answered by the next line
             self._answer_failure(responder, error)
-
-    def _take_again(self, handler: Handler, request: Request) -> None:
-        try:
-            handler.on_request_again(request)
-        except Exception:
-            logger.exception("the repetition of %s was not handled", request.method)
 
     def _answer_failure(self, responder: Responder, error: Exception) -> None:
         if responder.settled:
@@ -322,12 +326,12 @@ class Connection:
     def _take_error(self, message: ErrorResponse) -> None:
         if message.id is None:
             text, code = message.error.message, message.error.code
-            logger.warning("%s could not read a message: %s (%d)", self._name, text, code)
+            logger.warning("%s could not read a message: %s (%d)", self.name, text, code)
             return
         self._settle(message.id, message)
 
     def _take_malformed(self, message: Malformed) -> None:
-        logger.warning("%s sent a malformed message: %s", self._name, message.reason)
+        logger.warning("%s sent a malformed message: %s", self.name, message.reason)
         if message.answerable:
             self._send_error(message.id, message.code, message.reason)
         elif message.id is not None:
@@ -356,10 +360,12 @@ class Connection:
         found = self._outgoing.settle(request_id)
         if isinstance(found, Stray):
             if found is Stray.UNKNOWN:
-                logger.warning("%s answered id %r, which is not open", self._name, request_id)
+                logger.warning("%s answered id %r, which is not open", self.name, request_id)
             return
-        method, future = found
-        if future.done():  # cancelled in this very iteration
+        method, future, late = found
+        if future.done():  # cancelled, perhaps in this very iteration
+            if late is not None and isinstance(message, Response):
+                late(message.result)
             return
         match message:
             case Response() | LineTooLong():
@@ -371,24 +377,20 @@ class Connection:
             case _:
                 assert_never(message)
 
-    def _give_up(self, request_id: int) -> None:
-        message = self._outgoing.abandon(request_id)
-        if message is not None:
-            self.notify(message.method, encode_json(message.params))
-
     def _close(self, error: TransportError | None, why: TransportError) -> None:
         """Close once; what was sent before this goes to the link, which may still take it."""
-        if self._why is not None:
+        if self.why_closed is not None:
             return
         self.outbox.flush()
-        self._why = why
+        self.continuation = None
+        self.why_closed = why
         self.outbox.close(why)
         self._incoming.close()
-        for _method, future in self._outgoing.close():
+        for _method, future, _late in self._outgoing.close():
             if not future.done():
                 future.set_result(why)
         if self._handler is not None:
             try:
                 self._handler.on_closed(error)
             except Exception:
-                logger.exception("the close of %s was not handled", self._name)
+                logger.exception("the close of %s was not handled", self.name)

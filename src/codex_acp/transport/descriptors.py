@@ -25,6 +25,18 @@ HIGH_WATER = 64 * 1024
 LOW_WATER = 16 * 1024
 """Unsent bytes at which it reports that the peer has caught up."""
 
+LITTLE, MUCH = 1024, 16 * 1024
+"""Bytes of a read that is not worth a wait, and of one that needs none."""
+
+QUICK_SECONDS = 0.0003
+"""How soon behind the last read the next one is quick."""
+
+QUICK_READS = 16
+"""After so many in a row that brought little more is waited for."""
+
+REST_SECONDS = 0.001
+"""For so long: an event loop's clock knows no shorter time."""
+
 HANG_UP_SECONDS = 0.2
 """How often a reader that is paused looks whether anybody can still write."""
 
@@ -51,6 +63,10 @@ class DescriptorReader:
         self._on_end = on_end
         self._on_hang_up = on_hang_up
         self._look: TimerHandle | None = None
+        self._rest: TimerHandle | None = None
+        self._quick_reads = 0
+        self._last_read = 0.0
+        self._rested = False
         self._watchable = not stat.S_ISREG(os.fstat(fd).st_mode)
         self._watching = False
         self._scheduled = False
@@ -66,7 +82,7 @@ class DescriptorReader:
         self._look_no_more()
         if self._watchable:
             try:
-                self._loop.add_reader(self._fd, self._ready)
+                self._loop.add_reader(self._fd, self._readable)
             except (OSError, ValueError, NotImplementedError):
                 self._watchable = False
         if not self._watchable and not self._scheduled:
@@ -77,7 +93,10 @@ class DescriptorReader:
         """Read no more until `resume`."""
         if self._watching:
             self._watching = False
-            if self._watchable:
+            if self._rest is not None:
+                self._rest.cancel()
+                self._rest = None
+            elif self._watchable:
                 self._loop.remove_reader(self._fd)
             self._look_later()
 
@@ -114,6 +133,25 @@ class DescriptorReader:
             return 0
         self._on_data(data)
         return len(data)
+
+    def _readable(self) -> None:
+        """A read. Of many quick ones that bring little, fewer are made that bring more."""
+        size = self._ready()
+        now, rested = self._loop.time(), self._rested
+        quick = now - self._last_read <= QUICK_SECONDS
+        self._last_read, self._rested = now, False
+        if not quick or size >= MUCH or (rested and size < LITTLE):
+            self._quick_reads = 0
+            return
+        self._quick_reads += 1
+        if self._quick_reads > QUICK_READS and self._watching:
+            self._loop.remove_reader(self._fd)
+            self._rest = self._loop.call_later(REST_SECONDS, self._go_on)
+
+    def _go_on(self) -> None:
+        self._rest = None
+        self._last_read, self._rested = self._loop.time(), True
+        self._loop.add_reader(self._fd, self._readable)
 
     def _read_on(self) -> None:
         self._scheduled = False
@@ -196,7 +234,11 @@ class DescriptorWriter:
         if self._stopped:
             return
         if not self._kept:
-            sent = self._send(data)
+            try:
+                sent = os.write(self._fd, data) if self._watchable else self._write_all(data)
+            except OSError as error:
+                sent = self._not_taken(error)
+            self.sent += sent
             if sent == len(data) or self._stopped:
                 return
             self._loop.add_writer(self._fd, self._ready)
@@ -224,28 +266,31 @@ class DescriptorWriter:
     def _keep_nothing(self) -> None:
         self._kept, self._begin = b"", 0
 
-    def _send(self, data: bytes | memoryview) -> int:
-        """Give how much the descriptor takes now; 0 when it is full or broken."""
+    def _write_all(self, data: bytes) -> int:
         sent = 0
         try:
-            if self._watchable:
-                sent = os.write(self._fd, data)
-            else:
-                while sent < len(data):
-                    sent += os.write(self._fd, data[sent:])
-        except (BlockingIOError, InterruptedError):
-            pass
+            while sent < len(data):
+                sent += os.write(self._fd, data[sent:])
         except OSError as error:
+            self._not_taken(error)
+        return sent
+
+    def _not_taken(self, error: OSError) -> int:
+        """The descriptor is full, or broken: it takes nothing."""
+        if not isinstance(error, BlockingIOError | InterruptedError):
             self.stop()
             self._loop.call_soon(self._on_broken, error)
-        self.sent += sent
-        return sent
+        return 0
 
     def _ready(self) -> None:
         with memoryview(self._kept) as kept, kept[self._begin :] as unsent:
-            sent = self._send(unsent)
+            try:
+                sent = os.write(self._fd, unsent)
+            except OSError as error:
+                sent = self._not_taken(error)
         if self._stopped:
             return
+        self.sent += sent
         self._begin += sent
         if not self.unsent:
             self._keep_nothing()

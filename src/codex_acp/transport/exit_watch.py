@@ -41,10 +41,7 @@ class ExitWatch:
     """
 
     def __init__(
-        self,
-        loop: AbstractEventLoop,
-        process: Watched,
-        on_exit: Callable[[bool], None],
+        self, loop: AbstractEventLoop, process: Watched, on_exit: Callable[[bool], None]
     ) -> None:
         self._loop = loop
         self._process = process

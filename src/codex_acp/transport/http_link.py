@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from codex_acp.errors import ConnectionClosed, MisuseError, TransportError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
-from codex_acp.transport.http_requests import HttpRequests, NotReached
-from codex_acp.transport.http_routes import HttpRoutes
+from codex_acp.transport.http_requests import HttpAnswer, HttpRequests, NotReached
+from codex_acp.transport.http_routes import HttpRoutes, Outgoing
 from codex_acp.transport.http_stream import GONE, PAUSES, HttpStream
 from codex_acp.transport.message_link import CLOSE_SECONDS, MessageLink
 from codex_acp.transport.remote_peer import RemotePeer
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from codex_acp.jsonrpc.message import RequestId
-    from codex_acp.transport.http_requests import HttpAnswer
-    from codex_acp.transport.http_routes import Outgoing
 
 logger = logging.getLogger(__name__)
 

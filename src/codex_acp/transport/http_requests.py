@@ -276,7 +276,7 @@ class HttpRequests:
             return self._peer.silent()
         if isinstance(failed, ConnectError):
             return self._peer.unreachable(failed)
-        if isinstance(failed, RemoteProtocolError):
+        if isinstance(failed, RemoteProtocolError) and "disconnected" not in str(failed):
             return f"{self._peer.name} broke HTTP: {failed}"
         return (
             f"the connection to {self._peer.name} was lost: {str(failed) or type(failed).__name__}"

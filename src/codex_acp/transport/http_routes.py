@@ -7,16 +7,13 @@ Source: the RFD ``streamable-http-websocket-transport`` of the Agent Client Prot
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from codex_acp._record import record
 from codex_acp.jsonrpc.encode import encode_error
-from codex_acp.jsonrpc.message import INTERNAL_ERROR
+from codex_acp.jsonrpc.message import INTERNAL_ERROR, JsonValue, RequestId
 from codex_acp.transport.json_decoding import default_loads
 from codex_acp.transport.streamable_http import CLOSING, LOAD, session_named
-
-if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue, RequestId
 
 REPLAYING: Final = frozenset({LOAD, "session/resume"})
 """Their answers end what a session's stream replays, and may come on another one."""

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.errors import ConnectionClosed
 from codex_acp.transport.event_stream import EventStream, EventTooLarge
-from codex_acp.transport.http_requests import NotReached, Refused
+from codex_acp.transport.http_requests import HttpRequests, NotReached, Refused
 
 if TYPE_CHECKING:
     from asyncio import Task
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
-    from codex_acp.transport.http_requests import HttpRequests
     from codex_acp.transport.remote_peer import RemotePeer
 
 PAUSES: Final = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)

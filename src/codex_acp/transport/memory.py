@@ -44,14 +44,12 @@ class MemoryLink:
         return f"MemoryLink(closed={self._closed})"
 
     def start(self, receiver: Receiver) -> None:
-        """See `Link.start`."""
         self._receiver = receiver
         if self.peer._inbound_size > self._limit:
             asyncio.get_running_loop().call_soon(self._pause_writer)
         self._schedule()
 
     def write(self, data: bytes) -> None:
-        """See `Link.write`."""
         peer = self.peer
         if self._closed or peer._closed or not data:
             return
@@ -62,11 +60,9 @@ class MemoryLink:
             self._pause_writer()
 
     def pause_reading(self) -> None:
-        """See `Link.pause_reading`."""
         self._paused = True
 
     def resume_reading(self) -> None:
-        """See `Link.resume_reading`."""
         self._paused = False
         self._schedule()
 
@@ -80,7 +76,6 @@ class MemoryLink:
         asyncio.get_running_loop().call_soon(self._end, error)
 
     async def aclose(self) -> None:
-        """See `Link.aclose`."""
         if not self._closed:
             self.end_writing()
         self._end(None)

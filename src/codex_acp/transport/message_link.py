@@ -52,7 +52,6 @@ class MessageLink(ABC):
         return f"{type(self).__name__}({self._name!r})"
 
     def start(self, receiver: Receiver) -> None:
-        """See `Link.start`."""
         if self._receiver is not None or self._closing is not None:
             raise MisuseError("a link can be started only once")
         self._receiver = receiver
@@ -74,11 +73,9 @@ class MessageLink(ABC):
                 self._receiver.pause_writing()
 
     def pause_reading(self) -> None:
-        """See `Link.pause_reading`."""
         self._may_read.clear()
 
     def resume_reading(self) -> None:
-        """See `Link.resume_reading`."""
         self._may_read.set()
 
     async def aclose(self) -> None:

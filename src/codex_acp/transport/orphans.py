@@ -15,14 +15,13 @@ import os
 import sys
 import time
 
-from codex_acp.transport.process_table import is_starting
+from codex_acp.transport.process_table import ProcessInfo, is_starting
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, TimerHandle
     from collections.abc import Mapping
 
-    from codex_acp.transport.process_table import ProcessInfo
 
 TREE_VARIABLE = "CODEX_ACP_PROCESS_TREE"
 """Holds the marks of the trees that a process belongs to, the outermost first."""

@@ -11,6 +11,7 @@ heard. Must not know what the messages are.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.transport.delivery import Delivery
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from codex_acp.errors import TransportError
     from codex_acp.transport.link import Link
+
+logger = logging.getLogger(__name__)
 
 UNREAD_ANSWERS_LIMIT: Final = 16 * 1024 * 1024
 """Bytes of answers that the peer has not taken, above which it is not read: more than one large
@@ -32,24 +35,25 @@ class Outbox:
     __slots__ = (
         "_closed",
         "_lines",
-        "_link",
         "_not_wanted",
         "_reads",
-        "_scheduled",
         "_unread_answers",
         "_waiters",
+        "busy",
         "delivery",
         "held",
+        "link",
         "paused",
     )
 
     def __init__(self, link: Link) -> None:
-        self._link = link
+        self.link = link
         self._lines: list[bytes] = []
         self._unread_answers = 0
         self._not_wanted = False
         self._reads = True
-        self._scheduled = False
+        self.busy = False
+        """Whether anything waits to be written, or nothing can be written any more."""
         self._closed = False
         self._waiters: list[asyncio.Future[TransportError | None]] = []
         self.delivery = Delivery()
@@ -62,8 +66,8 @@ class Outbox:
     def add(self, line: bytes) -> None:
         """Send a line when the write is due, or at `flush`."""
         self._lines.append(line)
-        if not self._scheduled:
-            self._scheduled = True
+        if not self.busy:
+            self.busy = True
             self.delivery.soon(self.flush)
 
     def hold(self, write: Callable[[], None]) -> None:
@@ -76,15 +80,21 @@ class Outbox:
             write()
             return
         self.held = write
-        if not self._scheduled:
-            self._scheduled = True
+        if not self.busy:
+            self.busy = True
             self.delivery.soon(self.flush)
 
     def release(self) -> None:
-        """Have what is held add its lines: something else is to go behind them."""
+        """Have what is held add its lines: something else is to go behind them.
+
+        Never raises: what cannot be written takes nothing else with it.
+        """
         held, self.held = self.held, None
         if held is not None:
-            held()
+            try:
+                held()
+            except Exception:
+                logger.exception("what was held back cannot be written")
 
     def add_answer(self, line: bytes) -> None:
         """As `add`, for an answer; the peer is not read while too many of them wait for it."""
@@ -96,16 +106,13 @@ class Outbox:
 
     def flush(self) -> None:
         """Send now what was added or is held."""
-        held, self.held = self.held, None
-        try:
-            if held is not None:
-                held()
-        finally:  # what cannot be written takes nothing else with it
-            self._scheduled = False
-            lines = self._lines
-            if lines:
-                self._lines = []
-                self._link.write(lines[0] if len(lines) == 1 else b"".join(lines))
+        if self.held is not None:
+            self.release()
+        self.busy = self._closed
+        lines = self._lines
+        if lines:
+            self._lines = []
+            self.link.write(lines[0] if len(lines) == 1 else b"".join(lines))
         if not self.paused:
             self._unread_answers = 0
 
@@ -125,11 +132,11 @@ class Outbox:
         reads = not self._not_wanted and self._unread_answers <= UNREAD_ANSWERS_LIMIT
         if reads != self._reads:
             self._reads = reads
-            (self._link.resume_reading if reads else self._link.pause_reading)()
+            (self.link.resume_reading if reads else self.link.pause_reading)()
 
     def close(self, error: TransportError) -> None:
         """Nothing can be written any more; whoever waits gets the error."""
-        self._lines, self.held, self._closed = [], None, True
+        self._lines, self.held, self._closed, self.busy = [], None, True, True
         self._wake(error)
 
     async def drain(self) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.transport.remote_address import HTTP, SOCKETS, check_remote_url, token_getter
+from codex_acp.transport.remote_address import HTTP, SOCKETS, Token, check_remote_url, token_getter
 
 if TYPE_CHECKING:
     from codex_acp.transport.link import Link
-    from codex_acp.transport.remote_address import Token
 
 PING_SECONDS: Final = 60.0
 """For a remote agent to answer a ping; after that its connection is lost."""

@@ -61,9 +61,9 @@ class Responder:
         """Answer with the error that a handler chose; data that is not JSON is left out."""
         try:
             return self.error(error.code, error.message, cast("JsonValue", error.data))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             logger.warning("the data of the error for %s is not JSON", self.method)
-            return self.error(error.code, error.message)
+            return self.error(error.code, str(error.message))
 
     def _settle(self, line: bytes) -> bool:
         if self._settled:

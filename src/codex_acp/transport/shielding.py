@@ -1,22 +1,41 @@
-"""Waiting for a clean-up that no cancellation may cut short."""
+"""Waiting for work that must not end, or whose wait must not, when somebody is cancelled."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
-from anyio import CancelScope
-
-if TYPE_CHECKING:
-    from asyncio import Task
+T = TypeVar("T")
 
 
-async def finish(task: Task[None]) -> None:
+async def shielded(work: asyncio.Future[T]) -> T:
+    """What ``work`` gives or raises. Cancelling this wait changes nothing about the work.
+
+    As `asyncio.shield`, which from Python 3.14 on hands an error of work that nobody waits for any
+    more to the event loop's exception handler: here it is what the work's owner makes of it.
+    """
+    try:
+        await asyncio.wait((work,))
+    except asyncio.CancelledError:
+        work.add_done_callback(_heard)
+        raise
+    return work.result()
+
+
+def _heard(work: asyncio.Future[T]) -> None:
+    """The error has been read, so that asyncio does not log it."""
+    if not work.cancelled():
+        work.exception()
+
+
+async def finish(task: asyncio.Task[None]) -> None:
     """Wait until ``task`` is done, then raise its error or the cancellation that came meanwhile.
 
     The task must be bounded in time. The shielded scope holds off anyio's cancellation, which is
     delivered again and again; the loop holds off `asyncio.Task.cancel`, which comes once.
     """
+    from anyio import CancelScope
+
     cancelled: asyncio.CancelledError | None = None
     with CancelScope(shield=True):
         while not task.done():

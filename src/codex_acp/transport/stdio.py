@@ -11,14 +11,13 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.errors import ConnectionClosed, MisuseError
+from codex_acp.errors import ConnectionClosed, MisuseError, TransportError
 from codex_acp.transport.descriptors import DescriptorReader, DescriptorWriter
 
 if TYPE_CHECKING:
     from asyncio import Task
     from collections.abc import Callable
 
-    from codex_acp.errors import TransportError
     from codex_acp.transport.link import Receiver
 
 _DRAIN_SECONDS: Final = 0.25
@@ -35,12 +34,18 @@ def claim_stdout() -> int:
     stderr and cannot corrupt the protocol. What Python's ``sys.stdout`` still buffers goes to
     stderr as well. Raises ConnectionClosed if the process was started without a stdout.
     """
+    closed = ConnectionClosed(
+        "standard output is closed; start this program with a pipe as its stdout"
+    )
     try:
+        writable = fcntl.fcntl(1, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
         # Not os.dup: that would take the place of a closed stderr, and stray output with it.
         protocol = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, _STANDARD_DESCRIPTORS)
     except OSError as error:
-        msg = "standard output is closed; start this program with a pipe as its stdout"
-        raise ConnectionClosed(msg) from error
+        raise closed from error
+    if not writable:
+        os.close(protocol)
+        raise closed
     try:
         os.dup2(2, 1)
     except OSError:
@@ -75,7 +80,6 @@ class StdioLink:
         self._reader: DescriptorReader | None = None
         self._writer: DescriptorWriter | None = None
         self.write: Callable[[bytes], None] = _nowhere
-        """See `Link.write`."""
         self._told = False
         self._held = False
         """Whether the receiver wants no more for now."""
@@ -121,13 +125,11 @@ class StdioLink:
             reader.resume()
 
     def pause_reading(self) -> None:
-        """See `Link.pause_reading`."""
         self._held = True
         if self._reader is not None:
             self._reader.pause()
 
     def resume_reading(self) -> None:
-        """See `Link.resume_reading`."""
         self._held = False
         if self._reader is not None:
             self._reader.resume()

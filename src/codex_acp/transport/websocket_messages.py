@@ -11,14 +11,13 @@ from abc import abstractmethod
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.errors import ConnectionClosed
+from codex_acp.errors import ConnectionClosed, TransportError
 from codex_acp.transport.message_link import MessageLink
 
 if TYPE_CHECKING:
     from websockets.asyncio.connection import Connection as WebSocket
     from websockets.exceptions import ConnectionClosed as Closed
 
-    from codex_acp.errors import TransportError
 
 FRAGMENT_BYTES: Final = 8 * 1024 * 1024
 """A larger message is sent in several frames: Codex takes none above 16 MiB."""

@@ -113,10 +113,7 @@ class _Late:
     """
 
     def __init__(
-        self,
-        name: str,
-        make: Callable[[type[BaseModel]], Any],
-        of_base: Callable[[], Any],
+        self, name: str, make: Callable[[type[BaseModel]], Any], of_base: Callable[[], Any]
     ) -> None:
         self.name = name
         self._make = make

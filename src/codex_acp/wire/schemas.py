@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from pydantic_core import SchemaSerializer, SchemaValidator
 
 from codex_acp.wire.base import BaseModel
 
 if TYPE_CHECKING:
-    from typing import Protocol
 
     class Ref(Protocol):
         """Gives the schema of another definition of the same tree."""

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pydantic_core import PydanticCustomError
 
 from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
-from codex_acp.wire.schemas import schema_of
+from codex_acp.wire.schemas import Schema, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-    from codex_acp.wire.schemas import Schema
 
     Refuses: TypeAlias = Callable[[dict[str, Any], str, frozenset[str]], bool]
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from codex_acp._last_ones import LastOnes
 from codex_acp.acp.as_v1.values import fitting
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class ToolCalls:
         self._calls: dict[str, _Call] = {}
         self._with_content: dict[str, None] = {}
         """Those whose content is kept, the one that was told of last at the end."""
-        self._terminals: dict[str, _Terminal] = {}
+        self._terminals: LastOnes[str, _Terminal] = LastOnes(MAX_TERMINALS)
         self._late: list[Json] = []
         """What was gathered of those whose content is not kept any more."""
 
@@ -201,15 +202,9 @@ class ToolCalls:
             del self._calls[next(name for name in self._calls if name not in self._with_content)]
         return call
 
-    def _terminal(self, terminal_id: str) -> _Terminal:
-        found = self._terminals.setdefault(terminal_id, _Terminal())
-        if len(self._terminals) > MAX_TERMINALS:
-            del self._terminals[next(iter(self._terminals))]
-        return found
-
     def terminal(self, update: Json) -> list[Json]:
         """``terminal_update`` and ``terminal_output_chunk``: updates of the calls that show it."""
-        terminal = self._terminal(update["terminalId"])
+        terminal = self._terminals.setdefault(update["terminalId"], _Terminal())
         if terminal.has_ended:
             return []
         if update["sessionUpdate"] == "terminal_output_chunk":
@@ -253,7 +248,7 @@ class ToolCalls:
     def _command(self, call_id: str, piece: Json, told: set[str]) -> list[Json]:
         """A command, and what came of it; its output once."""
         terminal_id = piece["terminalId"]
-        terminal = self._terminal(terminal_id)
+        terminal = self._terminals.setdefault(terminal_id, _Terminal())
         if len(terminal.calls) < MAX_SHOWING:
             terminal.calls.add(call_id)
         if (

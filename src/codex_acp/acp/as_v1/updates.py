@@ -6,22 +6,12 @@ an `UnknownVariant`: the state of the session, terminals, and kinds that are not
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from codex_acp.acp._generated.v1.models import (
-    AgentMessageChunkSessionUpdate,
-    AgentThoughtChunkSessionUpdate,
-    TextContentBlock,
-)
-from codex_acp.acp._generated.v2.models import (
-    AgentMessageChunkSessionUpdate as AgentMessageChunkV2,
-)
-from codex_acp.acp._generated.v2.models import (
-    AgentThoughtChunkSessionUpdate as AgentThoughtChunkV2,
-)
-from codex_acp.acp._generated.v2.models import TextContentBlock as TextContentBlockV2
+from codex_acp._last_ones import LastOnes
+from codex_acp.acp._generated.v1 import models as v1
+from codex_acp.acp._generated.v2 import models as v2
 from codex_acp.acp.as_v1.tool_calls import ToolCalls
 from codex_acp.acp.as_v1.values import command, config_option, each, fitting, plan
 from codex_acp.wire.codec import plain
@@ -30,10 +20,7 @@ from codex_acp.wire.model import UnknownVariant
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from codex_acp.acp._generated.v1.models import SessionUpdate
-    from codex_acp.acp._generated.v2.models import SessionUpdate as SessionUpdateV2
-
-    Update: TypeAlias = SessionUpdate | UnknownVariant
+    Update: TypeAlias = v1.SessionUpdate | UnknownVariant
 
 Json = dict[str, Any]
 
@@ -50,9 +37,11 @@ _WHOLE: Final = {
 class _Said:
     """The text of a message, of which only is kept what tells it from another."""
 
-    __slots__ = ("_hash", "length")
+    __slots__ = ("_hash", "length", "name")
 
-    def __init__(self, text: str = "") -> None:
+    def __init__(self, name: str, text: str = "") -> None:
+        self.name = name
+        """The id under which it goes on: another one, where what was said of it was replaced."""
         self._hash = sha256()
         self.length = 0
         self.add(text)
@@ -76,9 +65,7 @@ class Updates:
 
     def __init__(self) -> None:
         self.calls = ToolCalls()
-        self._said: OrderedDict[str, _Said] = OrderedDict()
-        self._names: dict[str, str] = {}
-        """Message → the id under which it goes on, where what was said of it was replaced."""
+        self._said: LastOnes[str, _Said] = LastOnes(MESSAGES)
         self._replaced = 0
         self._makers: dict[str, Callable[[Json], list[Json] | None]] = {
             "tool_call_update": lambda update: [self.calls.updated(update), *self.calls.late()],
@@ -90,11 +77,13 @@ class Updates:
             "config_option_update": _options,
         }
 
-    def translated(self, update: SessionUpdateV2) -> list[Update]:
+    def translated(self, update: v2.SessionUpdate) -> list[Update]:
         """The same in version 1: nothing, one or several."""
         if (
-            isinstance(update, AgentMessageChunkV2 | AgentThoughtChunkV2)
-            and isinstance(update.content, TextContentBlockV2)
+            isinstance(
+                update, v2.AgentMessageChunkSessionUpdate | v2.AgentThoughtChunkSessionUpdate
+            )
+            and isinstance(update.content, v2.TextContentBlock)
             and update.content.model_fields_set <= {"type", "text"}
         ):
             return [self._text(update, update.content.text)]
@@ -119,19 +108,21 @@ class Updates:
         if kind in _WHOLE:
             return self._message(update, _WHOLE[kind])
         if kind in _WHOLE.values():
-            self._note(update["messageId"], [update["content"]])
-            update = {**update, "messageId": self._name(update["messageId"])}
+            update = {**update, "messageId": self._note(update["messageId"], [update["content"]])}
         make = self._makers.get(kind)
         return [update] if make is None else make(update)
 
-    def _text(self, update: AgentMessageChunkV2 | AgentThoughtChunkV2, text: str) -> Update:
+    def _text(
+        self,
+        update: v2.AgentMessageChunkSessionUpdate | v2.AgentThoughtChunkSessionUpdate,
+        text: str,
+    ) -> Update:
         """The one kind of which there are thousands."""
-        self._note(update.message_id, [{"type": "text", "text": text}])
-        content = TextContentBlock(text=text)
-        name = self._name(update.message_id)
-        if isinstance(update, AgentMessageChunkV2):
-            return AgentMessageChunkSessionUpdate(content=content, message_id=name)
-        return AgentThoughtChunkSessionUpdate(content=content, message_id=name)
+        name = self._note(update.message_id, [{"type": "text", "text": text}])
+        content = v1.TextContentBlock(text=text)
+        if isinstance(update, v2.AgentMessageChunkSessionUpdate):
+            return v1.AgentMessageChunkSessionUpdate(content=content, message_id=name)
+        return v1.AgentThoughtChunkSessionUpdate(content=content, message_id=name)
 
     def _message(self, update: Json, kind: str) -> list[Json]:
         """What is new in a message that is given as a whole."""
@@ -141,25 +132,21 @@ class Updates:
         if said and said.begins(text):
             rest = text[said.length :]
             content = [{"type": "text", "text": rest}] if rest else []
-            self._note(message_id, content)
+            name = self._note(message_id, content)
         elif said and content:
             # Version 1 cannot take back what was said: the new text is a message of its own.
             self._replaced += 1
-            self._said[message_id] = _Said(text)
-            self._names[message_id] = f"{message_id}#{self._replaced}"
+            name = f"{message_id}#{self._replaced}"
+            self._said[message_id] = _Said(name, text)
         else:
-            self._note(message_id, content)
-        name = self._name(message_id)
+            name = self._note(message_id, content)
         return [{"sessionUpdate": kind, "messageId": name, "content": c} for c in content]
 
-    def _name(self, message_id: str) -> str:
-        return self._names.get(message_id, message_id)
-
-    def _note(self, message_id: str, content: Sequence[Json]) -> None:
-        self._said.setdefault(message_id, _Said()).add(_text_of(content))
-        if len(self._said) > MESSAGES:
-            forgotten, _ = self._said.popitem(last=False)
-            self._names.pop(forgotten, None)
+    def _note(self, message_id: str, content: Sequence[Json]) -> str:
+        """What was said more of it; the id under which version 1 knows it."""
+        said = self._said.setdefault(message_id, _Said(message_id))
+        said.add(_text_of(content))
+        return said.name
 
 
 def _plan(update: Json) -> list[Json] | None:

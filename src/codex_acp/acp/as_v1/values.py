@@ -5,15 +5,13 @@ None: version 1 has nothing of the kind. Nobody is told that a value is what it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.acp._generated.v1.methods import STABLE_MODELS
 from codex_acp.errors import InvalidPayload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from codex_acp.wire.model import WireModel
 
 Json = dict[str, Any]

@@ -24,16 +24,6 @@ def agent_capabilities(said: Json) -> Json:
     return {"session": session, **meta}
 
 
-def client_capabilities(said: Json) -> Json:
-    """What a client of version 2 can, in the words of version 1."""
-    auth = said.get("auth") or {}
-    made: Json = {
-        "auth": {"terminal": isinstance(auth.get("terminal"), dict)},
-        "session": {"configOptions": {"boolean": {}}},
-    }
-    return made | {name: said[name] for name in ("elicitation", "_meta") if said.get(name)}
-
-
 def auth_method(method: Json) -> Json:
     """A login; one that has no type is the agent's own."""
     made = {"type": "agent", **_renamed(method, "id", "methodId")}
@@ -82,10 +72,10 @@ def content(parts: list[Json]) -> list[Json]:
 
 def _diff(part: Json) -> Json:
     path, old, new = part["path"], part.get("oldText"), part["newText"]
-    before = "/dev/null" if old is None else f"a{path}"
+    before = "/dev/null" if old is None else path
     lines = [
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-        for line in unified_diff(_lines(old or ""), _lines(new), before, f"b{path}")
+        for line in unified_diff(_lines(old or ""), _lines(new), before, path)
     ]
     kind = "new file mode 100644\n" if old is None else ""
     made: Json = {
@@ -93,7 +83,7 @@ def _diff(part: Json) -> Json:
         "changes": [{"operation": "add" if old is None else "modify", "path": path}],
     }
     if path.isprintable() and not set(path) & set(' "\\'):  # git quotes any other
-        text = f"diff --git a{path} b{path}\n{kind}{''.join(lines)}"
+        text = f"diff --git {path} {path}\n{kind}{''.join(lines)}"
         made["patch"] = {"format": "git_patch", "text": text}
     return made | ({"_meta": part["_meta"]} if "_meta" in part else {})
 

@@ -8,42 +8,23 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.adapter.commands.command import Says, StartsTurn
+from codex_acp.adapter.commands.command import Command, Says, SessionAccess, StartsTurn
 from codex_acp.adapter.commands.goal import pursue
 from codex_acp.adapter.commands.working_tree import uncommitted
 from codex_acp.adapter.prompts.turn_calls import TurnCalls
-from codex_acp.codex._generated.models import (
-    BaseBranchReviewTarget,
-    CommitReviewTarget,
-    CustomReviewTarget,
-    GetAccountParams,
-    ListMcpServerStatusParams,
-    ReviewStartParams,
-    SkillUserInput,
-    TextUserInput,
-    ThreadCompactStartParams,
-    ThreadGoalClearParams,
-    ThreadGoalGetParams,
-    ThreadGoalSetParams,
-    ThreadSetNameParams,
-    TurnStartParams,
-    UncommittedChangesReviewTarget,
-)
+from codex_acp.codex._generated import models
 from codex_acp.codex.connection.pages import all_pages
 from codex_acp.errors import ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, INVALID_REQUEST
 from codex_acp.mapping.prompt import reports
-from codex_acp.mapping.prompt.commands import INIT_PROMPT, RECONNECT, reserved
+from codex_acp.mapping.prompt.commands import INIT_PROMPT, RECONNECT, Typed, reserved
 from codex_acp.routing.display import inline
 from codex_acp.transcript.secrets import scrub
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from codex_acp.adapter.commands.command import Command, SessionAccess
-    from codex_acp.codex._generated import models
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.mapping.prompt.commands import Typed
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +59,7 @@ class CommandRuns:
             "review-commit": self._review_commit,
             "compact": lambda _: StartsTurn(self._compact),
             "plan": self._plan,
-            "init": lambda _: self.turn([TextUserInput(text=INIT_PROMPT)], ()),
+            "init": lambda _: self.turn([models.TextUserInput(text=INIT_PROMPT)], ()),
             "goal": self._goal,
             "diff": lambda _: Says(self._diff),
             "status": lambda _: Says(self._status),
@@ -101,58 +82,60 @@ class CommandRuns:
         first: Callable[[], Awaitable[object]] | None = None,
     ) -> StartsTurn:
         """A message to the model, with the skills that it names, after what is done ``first``."""
-        inputs += [SkillUserInput(name=skill.name, path=skill.path) for skill in skills]
+        inputs += [models.SkillUserInput(name=skill.name, path=skill.path) for skill in skills]
 
         async def start() -> str:
-            params = TurnStartParams(thread_id=self._session_id, input=inputs)
+            params = models.TurnStartParams(thread_id=self._session_id, input=inputs)
             return (await self._codex().turn_start(params)).turn.id
 
         return StartsTurn(start, inputs, first)
 
     def _review(self, what: str) -> StartsTurn:
         if what:
-            return self._reviews(CustomReviewTarget(instructions=what))
-        return self._reviews(UncommittedChangesReviewTarget())
+            return self._reviews(models.CustomReviewTarget(instructions=what))
+        return self._reviews(models.UncommittedChangesReviewTarget())
 
     def _review_branch(self, branch: str) -> StartsTurn:
         if not branch:
             raise RpcError(INVALID_PARAMS, "/review-branch needs the branch to compare with")
-        return self._reviews(BaseBranchReviewTarget(branch=branch))
+        return self._reviews(models.BaseBranchReviewTarget(branch=branch))
 
     def _review_commit(self, sha: str) -> StartsTurn:
         if not sha:
             raise RpcError(INVALID_PARAMS, "/review-commit needs the commit, a hash or a name")
-        return self._reviews(CommitReviewTarget(sha=sha))
+        return self._reviews(models.CommitReviewTarget(sha=sha))
 
     def _reviews(self, target: models.ReviewTarget) -> StartsTurn:
         async def start() -> str:
-            params = ReviewStartParams(thread_id=self._session_id, target=target)
+            params = models.ReviewStartParams(thread_id=self._session_id, target=target)
             return (await self._codex().review_start(params)).turn.id
 
         return StartsTurn(start)
 
     async def _compact(self) -> None:
-        params = ThreadCompactStartParams(thread_id=self._session_id)
+        params = models.ThreadCompactStartParams(thread_id=self._session_id)
         await self._codex().thread_compact_start(params)
 
     def _goal(self, arguments: str) -> Says:
         thread_id = self._session_id
 
         async def show() -> str:
-            found = await self._codex().thread_goal_get(ThreadGoalGetParams(thread_id=thread_id))
+            found = await self._codex().thread_goal_get(
+                models.ThreadGoalGetParams(thread_id=thread_id)
+            )
             return reports.goal_report(found.goal)
 
         async def clear() -> str:
-            params = ThreadGoalClearParams(thread_id=thread_id)
+            params = models.ThreadGoalClearParams(thread_id=thread_id)
             cleared = (await self._codex().thread_goal_clear(params)).cleared
             return "The goal is cleared." if cleared else "There was no goal."
 
         async def pause() -> str:
-            params = ThreadGoalSetParams(thread_id=thread_id, status="paused", origin="user")
+            params = models.ThreadGoalSetParams(thread_id=thread_id, status="paused", origin="user")
             return reports.goal_report((await self._codex().thread_goal_set(params)).goal)
 
         async def work() -> str:
-            params = ThreadGoalSetParams(thread_id=thread_id, status="active", origin="user")
+            params = models.ThreadGoalSetParams(thread_id=thread_id, status="active", origin="user")
             if arguments != "resume":
                 params.objective = arguments
             return await pursue(self._codex(), thread_id, params)
@@ -162,7 +145,9 @@ class CommandRuns:
 
     def _plan(self, what: str) -> Command:
         if what:
-            return self.turn([TextUserInput(text=what)], (), lambda: self._access.plan_mode(True))
+            return self.turn(
+                [models.TextUserInput(text=what)], (), lambda: self._access.plan_mode(True)
+            )
 
         async def toggle() -> str:
             on = await self._access.plan_mode(None)
@@ -179,7 +164,7 @@ class CommandRuns:
         codex = self._codex()
         facts = [reports.Fact("Session", self._session_id), reports.Fact("Folder", self._cwd)]
         facts += self._access.settings()
-        account = await codex.account_read(GetAccountParams(refresh_token=False))
+        account = await codex.account_read(models.GetAccountParams(refresh_token=False))
         facts.append(reports.account_fact(account))
         if account.account is not None:
             try:
@@ -236,7 +221,7 @@ class CommandRuns:
             raise RpcError(INVALID_PARAMS, "/rename needs the new name")
 
         async def rename() -> str:
-            params = ThreadSetNameParams(thread_id=self._session_id, name=title)
+            params = models.ThreadSetNameParams(thread_id=self._session_id, name=title)
             await self._codex().thread_name_set(params)
             return f"This session is called {inline(title)} now."
 
@@ -259,7 +244,7 @@ class CommandRuns:
             raise RpcError(INVALID_REQUEST, message)
 
     async def _servers(self) -> list[models.McpServerStatus]:
-        params = ListMcpServerStatusParams(thread_id=self._session_id)
+        params = models.ListMcpServerStatusParams(thread_id=self._session_id)
         servers = await all_pages(self._codex().mcp_server_status_list, params)
         for server in servers:  # it may quote what the server was given
             server.tools_error = server.tools_error and scrub(server.tools_error)

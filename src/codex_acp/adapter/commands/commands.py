@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.adapter.commands.user_prompts import read_user_prompts
-from codex_acp.codex._generated.models import TextUserInput
+from codex_acp.codex._generated import models
 from codex_acp.errors import CodexAcpError
-from codex_acp.mapping.events.content import TextBlock
+from codex_acp.mapping.events.content import Block, TextBlock
 from codex_acp.mapping.prompt import commands as names
 from codex_acp.mapping.prompt.message import user_input
 
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.commands.built_in import CommandRuns
     from codex_acp.adapter.commands.command import Command, SessionAccess
-    from codex_acp.codex._generated import models
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.mapping.events.content import Block
     from codex_acp.mapping.events.session_events import CommandsChanged
     from codex_acp.mapping.prompt.commands import Typed, UserPrompt
 
@@ -85,7 +83,6 @@ class SessionCommands:
         return names.available_commands(self._prompts.values(), skills, shared=self._access.shared)
 
     async def find(self, prompt: Sequence[Block]) -> Command | None:
-        """See `Commands.find`."""
         first = prompt[0] if prompt else None
         if not isinstance(first, TextBlock) or not names.may_need_lists(first.text):
             return None
@@ -105,7 +102,7 @@ class SessionCommands:
             if prompt is None:
                 return None
             text = names.expanded(prompt.body, command.arguments)
-            return self._run.turn([TextUserInput(text=text), *_inputs(rest)], ())
+            return self._run.turn([models.TextUserInput(text=text), *_inputs(rest)], ())
         own = self._run.built_in(command)
         if own is not None:
             return own
@@ -113,12 +110,11 @@ class SessionCommands:
         if skill is None:
             return None
         text = f"${skill.name} {command.arguments}".rstrip()
-        return self._run.turn([TextUserInput(text=text), *_inputs(rest)], (skill,))
+        return self._run.turn([models.TextUserInput(text=text), *_inputs(rest)], (skill,))
 
     async def _skill_entries(self) -> Sequence[models.SkillsListEntry]:
-        from codex_acp.codex._generated.models import SkillsListParams  # after the first prompt
-
-        return (await self._codex().skills_list(SkillsListParams(cwds=[self._cwd]))).data
+        params = models.SkillsListParams(cwds=[self._cwd])
+        return (await self._codex().skills_list(params)).data
 
     @property
     def _run(self) -> CommandRuns:

@@ -19,12 +19,11 @@ from codex_acp.codex._generated.models import (
     TurnInterruptParams,
 )
 from codex_acp.codex.connection.notification_router import NotificationSink
-from codex_acp.errors import CodexAcpError, ConnectionClosed
+from codex_acp.errors import CodexAcpError, ConnectionClosed, TransportError
 from codex_acp.mapping.prompt.reports import goal_report
 
 if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
 logger = logging.getLogger(__name__)
@@ -46,7 +45,6 @@ class _Pursuit(NotificationSink):
         self.lost: TransportError | None = None
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`."""
         if method == "thread/goal/updated":
             self.active = text_at(params, "goal", "status") == "active"
         elif method == "thread/goal/cleared":
@@ -59,7 +57,6 @@ class _Pursuit(NotificationSink):
         self.news.set()
 
     def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink`."""
         self.lost = error or ConnectionClosed("Codex has ended")
         self.news.set()
 

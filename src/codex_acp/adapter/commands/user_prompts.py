@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from codex_acp.adapter.in_thread import in_thread
-from codex_acp.mapping.prompt.commands import user_prompt
-
-if TYPE_CHECKING:
-    from codex_acp.mapping.prompt.commands import UserPrompt
+from codex_acp.mapping.prompt.commands import UserPrompt, user_prompt
 
 logger = logging.getLogger(__name__)
 

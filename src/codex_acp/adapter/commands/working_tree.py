@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.codex._generated.models import CommandExecParams, ReadOnlySandboxPolicy
+from codex_acp.codex._generated import models
 from codex_acp.mapping.prompt.reports import DIFF_LIMIT, diff_report
 from codex_acp.routing.display import block
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import CommandExecResponse
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
 TIMEOUT_MS: Final = 20_000
@@ -38,13 +37,13 @@ async def uncommitted(codex: AppServerConnection, cwd: str) -> str:
     return diff_report(diff.stdout, [name for name in new.stdout.split("\0") if name])
 
 
-async def _run(codex: AppServerConnection, cwd: str, *arguments: str) -> CommandExecResponse:
+async def _run(codex: AppServerConnection, cwd: str, *arguments: str) -> models.CommandExecResponse:
     return await codex.command_exec(
-        CommandExecParams(
+        models.CommandExecParams(
             command=[*_GIT, *arguments],
             cwd=cwd,
             timeout_ms=TIMEOUT_MS,
             output_bytes_cap=4 * DIFF_LIMIT,
-            sandbox_policy=ReadOnlySandboxPolicy(),
+            sandbox_policy=models.ReadOnlySandboxPolicy(),
         )
     )

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from codex_acp._json import object_at
+from codex_acp._json import text_at, value_at
 from codex_acp.codex.threads.opening import configured_choice
 from codex_acp.codex.threads.trust import undecided_root
 from codex_acp.errors import CodexAcpError, ErrorReply
@@ -21,11 +21,10 @@ from codex_acp.mapping.config.values import (
     collaborations_of,
     models_of,
     profiles_of,
-    text_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 ANSWER_SECONDS: Final = 30.0
 """How long Codex may take for one page: it may ask a server for the models of an account."""
@@ -61,7 +61,7 @@ class Place:
 
     def configured(self, read: JsonValue) -> None:
         """Codex has told the configuration: the answer of ``config/read``."""
-        config = object_at(read).get("config")
+        config = value_at(read, "config")
         if not isinstance(config, dict):
             return
         mode, profile = configured_choice(read)
@@ -113,17 +113,15 @@ class Catalogues:
         return place
 
     async def _ask_models(self) -> None:
-        pages = await self._pages("model/list", {})
-        if pages is not None:
-            models = {model.slug: model for page in pages for model in models_of(page)}
-            self._models = tuple(models.values())
+        found = await self._list("model/list", {}, models_of)
+        if found is not None:
+            self._models = tuple({each.slug: each for each in found}.values())
         self._answered()
 
     async def _ask_collaborations(self) -> None:
-        pages = await self._pages("collaborationMode/list", {})
-        if pages is not None:
-            modes = {mode.mode: mode for page in pages for mode in collaborations_of(page)}
-            self._collaborations = tuple(modes.values())
+        found = await self._list("collaborationMode/list", {}, collaborations_of)
+        if found is not None:
+            self._collaborations = tuple({each.mode: each for each in found}.values())
         self._answered()
 
     def _answered(self) -> None:
@@ -133,18 +131,22 @@ class Catalogues:
         self._changed()
 
     async def _ask_of(self, place: Place, *, with_config: bool) -> None:
-        pages = await self._pages("permissionProfile/list", {"cwd": place.cwd})
-        if pages is not None:
-            profiles = {choice.value: choice for page in pages for choice in profiles_of(page)}
-            place.profiles = tuple(profiles.values())
+        found = await self._list("permissionProfile/list", {"cwd": place.cwd}, profiles_of)
+        if found is not None:
+            place.profiles = tuple({each.value: each for each in found}.values())
         if with_config and place.config is None:
             place.configured(await self._call("config/read", {"cwd": place.cwd}))
         place.done.set()
         if place.changed is not None:
             place.changed()
 
-    async def _pages(self, method: str, params: dict[str, JsonValue]) -> list[JsonValue] | None:
-        """All pages of a list; None if the first is refused."""
+    async def _list(
+        self,
+        method: str,
+        params: dict[str, JsonValue],
+        entries_of: Callable[[JsonValue], Iterator[T]],
+    ) -> list[T] | None:
+        """The entries of all pages of a list; None if the first is refused."""
         pages: list[JsonValue] = []
         cursors: set[str] = set()
         for _ in range(MAX_PAGES):
@@ -152,12 +154,12 @@ class Catalogues:
             if page is None:
                 break
             pages.append(page)
-            cursor = text_of(object_at(page), "nextCursor")
-            if cursor is None or cursor in cursors:
+            cursor = text_at(page, "nextCursor")
+            if not cursor or cursor in cursors:
                 break
             cursors.add(cursor)
             params = {**params, "cursor": cursor}
-        return pages or None
+        return [entry for page in pages for entry in entries_of(page)] if pages else None
 
     async def _call(self, method: str, params: dict[str, JsonValue]) -> JsonValue:
         """The result; None, with a line in the log, if Codex has none."""

@@ -12,12 +12,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from codex_acp._json import object_at
-from codex_acp.acp._generated.v1.methods import MODELS
-from codex_acp.adapter.config.catalogues import Catalogues
+from codex_acp._last_ones import LastOnes
+from codex_acp.adapter.config.catalogues import Catalogues, Place
 from codex_acp.adapter.config.session import ConfigSession
 from codex_acp.codex.threads.trust import trust_edit
 from codex_acp.errors import CodexAcpError, RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS, RESOURCE_NOT_FOUND
+from codex_acp.jsonrpc.message import INVALID_PARAMS, RESOURCE_NOT_FOUND, JsonValue
 from codex_acp.mapping.config.changes import difference
 from codex_acp.mapping.config.choices import checked_mode, checked_value, choice_patch
 from codex_acp.mapping.config.modes import CONFIGURED, described
@@ -28,31 +28,22 @@ from codex_acp.mapping.config.options import (
     PLAN,
     TRUST,
     TRUSTED,
+    ConfigView,
+    Option,
     mode_of,
     mode_state,
     options_of,
     written,
 )
-from codex_acp.mapping.config.values import text_of
-from codex_acp.mapping.events.session_events import ModeChanged, OptionsChanged
+from codex_acp.mapping.config.values import Access, Settings, text_of
+from codex_acp.mapping.events.session_events import ModeChanged, OptionsChanged, SessionEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.acp._generated.v1.models import (
-        SetSessionConfigOptionRequest,
-        SetSessionConfigOptionResponse,
-        SetSessionModeRequest,
-        SetSessionModeResponse,
-    )
     from codex_acp.acp.capabilities import ClientFeatures
-    from codex_acp.adapter.config.catalogues import Place
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.config.options import ConfigView, Option
-    from codex_acp.mapping.config.values import Access, Settings
-    from codex_acp.mapping.events.session_events import SessionEvent
 
     How = Literal["new", "load", "resume", "fork"]
 
@@ -66,6 +57,9 @@ WAIT_SECONDS: Final = 1.0
 
 CONFIGURED_WAIT_SECONDS: Final = 5.0
 """How long a person who wants the configured mode waits for Codex to tell which it is."""
+
+MAX_LEFT: Final = 1000
+"""Closed sessions of which it is known what was chosen in them."""
 
 
 class _Kept(NamedTuple):
@@ -97,7 +91,7 @@ class Config:
         self._features = features
         self._catalogues: Catalogues | None = None
         self._sessions: dict[str, ConfigSession] = {}
-        self._left: dict[str, _Kept] = {}
+        self._left: LastOnes[str, _Kept] = LastOnes(MAX_LEFT)
 
     # Sessions.
 
@@ -143,10 +137,8 @@ class Config:
         await self._take_over(session, earlier, source if how == "fork" else None)
         if begin is not None:
             session.began = await self._begin_in(session, begin)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS):
-                await catalogues.done.wait()
-                await place.done.wait()
+        seconds = NEW_WAIT_SECONDS if how == "new" else WAIT_SECONDS
+        await _wait(seconds, catalogues.done, place.done)
         return self.answer(session_id)
 
     async def moved(self, session_id: str, codex: AppServerConnection, result: JsonValue) -> None:
@@ -199,9 +191,7 @@ class Config:
         """Put a new session into a mode that nobody chose in it; what is to be said of that."""
         from codex_acp.adapter.session_defaults import MODE_VARIABLE
 
-        with suppress(TimeoutError):
-            async with asyncio.timeout(CONFIGURED_WAIT_SECONDS):
-                await session.place.done.wait()
+        await _wait(CONFIGURED_WAIT_SECONDS, session.place.done)
         try:
             await self._choose(session, MODE, lambda view: checked_mode(view, mode))
         except RpcError as error:
@@ -241,39 +231,31 @@ class Config:
     # What the client sets.
 
     async def set_config_option(
-        self, request: SetSessionConfigOptionRequest
-    ) -> SetSessionConfigOptionResponse:
-        """Set one option; the answer has all of them.
+        self, session_id: str, option_id: str, value: str | bool
+    ) -> list[Option]:
+        """Set one option; gives all of them.
 
         Raises RpcError: -32602 for an unknown option or value, -32002 for an unknown session,
         -32603 with Codex's message if it refuses.
         """
-        session = self._session(request.session_id)
-        option_id = request.config_id
-
-        def check(view: ConfigView) -> str:
-            return checked_value(view, option_id, request.value)
-
-        await self._choose(session, option_id, check)
+        session = self._session(session_id)
+        await self._choose(session, option_id, lambda view: checked_value(view, option_id, value))
         session.told_options = options = options_of(self._view(session))
         self._tell(session)
-        response: SetSessionConfigOptionResponse = MODELS.decode(
-            "SetSessionConfigOptionResponse",
-            {"configOptions": [*map(written, options)]},
-            "the config options",
-        )
-        return response
+        return options
 
-    async def set_mode(self, request: SetSessionModeRequest) -> SetSessionModeResponse:
+    async def set_mode(self, session_id: str, mode_id: str) -> None:
         """Set the mode, for clients that do not know config options. Raises the same."""
-        from codex_acp.acp._generated.v1.models import SetSessionModeResponse
-
-        session = self._session(request.session_id)
-        mode = await self._choose(session, MODE, lambda v: checked_mode(v, request.mode_id))
+        session = self._session(session_id)
+        mode = await self._choose(session, MODE, lambda view: checked_mode(view, mode_id))
         if mode_of(self._view(session)) == mode:
             session.told_mode = mode
         self._tell(session)
-        return SetSessionModeResponse()
+
+    def plans(self, session_id: str) -> bool:
+        """Whether an open session is in Codex's plan mode."""
+        session = self._sessions.get(session_id)
+        return session is not None and session.settings.collaboration == PLAN
 
     async def plan_mode(self, session_id: str, wanted: bool | None) -> bool:
         """Turn Codex's plan mode on or off, None: to the other; whether it is on.
@@ -282,9 +264,7 @@ class Config:
         """
         session = self._session(session_id)
         if self._catalogues is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(CONFIGURED_WAIT_SECONDS):
-                    await self._catalogues.done.wait()
+            await _wait(CONFIGURED_WAIT_SECONDS, self._catalogues.done)
 
         def check(view: ConfigView) -> str:
             if not any(option.id == COLLABORATION for option in options_of(view)):
@@ -306,9 +286,7 @@ class Config:
                 await self._trust(session, value)
                 return value
             if option_id == MODE and value == CONFIGURED and session.configured is None:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(CONFIGURED_WAIT_SECONDS):
-                        await session.place.done.wait()
+                await _wait(CONFIGURED_WAIT_SECONDS, session.place.done)
             patch = choice_patch(self._view(session), option_id, value)
             try:
                 await session.change(patch)
@@ -348,8 +326,8 @@ class Config:
             self._tell(session)
 
     def _tell(self, session: ConfigSession) -> None:
-        """Send what differs from what the client has, if it has anything yet."""
-        if session.told_options is None:
+        """Send what differs from what the client of an open session has, if it has anything."""
+        if session.told_options is None or self._sessions.get(session.id) is not session:
             return
         options = options_of(self._view(session))
         if options != session.told_options:
@@ -359,3 +337,11 @@ class Config:
         if mode != session.told_mode and mode in session.told_modes:
             session.told_mode = mode
             self._send(session.id, ModeChanged(mode))
+
+
+async def _wait(seconds: float, *known: asyncio.Event) -> None:
+    """Until all of it is known, and no longer than that."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            for each in known:
+                await each.wait()

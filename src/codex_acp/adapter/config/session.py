@@ -14,22 +14,16 @@ from codex_acp._json import list_at, value_at
 from codex_acp.adapter.refused_calls import refused_call
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
-from codex_acp.jsonrpc.message import INTERNAL_ERROR
+from codex_acp.jsonrpc.message import INTERNAL_ERROR, JsonValue
 from codex_acp.mapping.config.changes import applied, meets
 from codex_acp.mapping.config.modes import configured_access
-from codex_acp.mapping.config.options import ConfigView
-from codex_acp.mapping.config.values import (
-    settings_of_thread,
-    settings_of_update,
-)
+from codex_acp.mapping.config.options import ConfigView, Option
+from codex_acp.mapping.config.values import Access, Settings, settings_of_thread, settings_of_update
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.adapter.config.catalogues import Catalogues, Place
-    from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.config.options import Option
-    from codex_acp.mapping.config.values import Access, Settings
 
     JsonObject = dict[str, JsonValue]
 
@@ -198,7 +192,6 @@ class ConfigSession(NotificationSink):
     # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`."""
         if method != SETTINGS_UPDATED:
             return
         settings = settings_of_update(params)

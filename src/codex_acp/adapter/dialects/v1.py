@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Any, assert_never, cast
 
+from codex_acp.acp._generated.v1.methods import MODELS
 from codex_acp.acp._generated.v1.models import (
     CancelledRequestPermissionOutcome,
+    CompleteElicitationNotification,
     SelectedRequestPermissionOutcome,
 )
+from codex_acp.acp.v1_calls import CallsOfClient
 from codex_acp.mapping.v1.permissions import permission_request
 from codex_acp.routing.ledger import OutcomeCancelled, Selected
+from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.acp._generated.v1 import models as v1
-    from codex_acp.acp.agent_side import AgentSide
+    from codex_acp.acp.either_agent_side import EitherAgentSide
     from codex_acp.mapping.events.permissions import PermissionQuestion
 
 
 class AsksInV1:
     """See `Asks`."""
 
-    def __init__(self, side: AgentSide) -> None:
+    def __init__(self, side: EitherAgentSide) -> None:
         self._side = side
+        self._calls = CallsOfClient(side)
 
     @property
     def next_request_id(self) -> int | None:
@@ -35,7 +39,7 @@ class AsksInV1:
     ) -> Selected | OutcomeCancelled:
         """See `Asks`. Asked once, by `next_request_id`."""
         del asked
-        response = await self._side.session_request_permission(permission_request(question))
+        response = await self._calls.session_request_permission(permission_request(question))
         outcome = response.outcome
         match outcome:
             case SelectedRequestPermissionOutcome():
@@ -46,12 +50,20 @@ class AsksInV1:
                 assert_never(outcome)
 
     async def elicitation_create(
-        self, params: v1.CreateElicitationRequest, asked: Callable[[int | None], None] | None = None
-    ) -> v1.CreateElicitationResponse:
+        self, params: dict[str, Any], asked: Callable[[int | None], None] | None = None
+    ) -> dict[str, Any]:
         """See `Asks`."""
         del asked
-        return await self._side.elicitation_create(params)
+        request = MODELS.decode("CreateElicitationRequest", params, "an elicitation")
+        return cast("dict[str, Any]", plain(await self._calls.elicitation_create(request)))
 
-    def elicitation_complete(self, params: v1.CompleteElicitationNotification) -> None:
+    def elicitation_complete(self, elicitation_id: str) -> None:
         """See `Asks`."""
-        self._side.elicitation_complete(params)
+        complete = CompleteElicitationNotification(elicitation_id=elicitation_id)
+        self._calls.elicitation_complete(complete)
+
+    def auth_status(self, status: dict[str, Any]) -> None:
+        """Who is logged in now; the client has asked before (the method is unstable)."""
+        self._calls.auth_status_update(
+            MODELS.decode("AuthStatusUpdateNotification", status, "a status")
+        )

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from typing import TYPE_CHECKING, Any, cast
 
-from codex_acp.acp._generated.v1.methods import MODELS as MODELS_OF_V1
 from codex_acp.acp._generated.v2.methods import MODELS
 from codex_acp.acp._generated.v2.models import (
     CancelledRequestPermissionOutcome,
     CompleteElicitationNotification,
     SelectedRequestPermissionOutcome,
 )
+from codex_acp.acp.v2_calls import CallsOfClient
 from codex_acp.errors import InvalidPayload
 from codex_acp.mapping.v2.permissions import permission_request
 from codex_acp.routing.ledger import OutcomeCancelled, Selected
 from codex_acp.wire.codec import plain
+from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.acp._generated.v1 import models as v1
-    from codex_acp.acp.agent_side import AgentSide
+    from codex_acp.acp.either_agent_side import EitherAgentSide
     from codex_acp.mapping.events.permissions import PermissionQuestion
 
 
-class AsksInV2:
-    """See `Asks`. Elicitations are written alike in both versions."""
+logger = logging.getLogger(__name__)
 
-    def __init__(self, side: AgentSide) -> None:
+
+class AsksInV2:
+    """See `Asks`."""
+
+    def __init__(self, side: EitherAgentSide) -> None:
         self._side = side
+        self._calls = CallsOfClient(side)
 
     @property
     def next_request_id(self) -> int | None:
@@ -40,7 +45,7 @@ class AsksInV2:
     ) -> Selected | OutcomeCancelled:
         """See `Asks`. Raises InvalidPayload for an outcome that is not known: it is no consent."""
         del asked
-        response = await self._side.v2.session_request_permission(permission_request(question))
+        response = await self._calls.session_request_permission(permission_request(question))
         outcome = response.outcome
         if isinstance(outcome, SelectedRequestPermissionOutcome):
             return Selected(outcome.option_id)
@@ -52,18 +57,25 @@ class AsksInV2:
         )
 
     async def elicitation_create(
-        self, params: v1.CreateElicitationRequest, asked: Callable[[int | None], None] | None = None
-    ) -> v1.CreateElicitationResponse:
+        self, params: dict[str, Any], asked: Callable[[int | None], None] | None = None
+    ) -> dict[str, Any]:
         """See `Asks`."""
         del asked
-        request = MODELS.decode("CreateElicitationRequest", plain(params), "an elicitation")
-        response = await self._side.v2.elicitation_create(request)
-        answer: v1.CreateElicitationResponse = MODELS_OF_V1.decode(
-            "CreateElicitationResponse", plain(response), "the answer to an elicitation"
-        )
-        return answer
+        request = MODELS.decode("CreateElicitationRequest", params, "an elicitation")
+        response = await self._calls.elicitation_create(request)
+        if isinstance(response, UnknownVariant):  # which v2 has handled so
+            action = response.wire().get("action")
+            logger.warning("an elicitation was answered with the unknown action %r", action)
+            return {"action": "cancel"}
+        return cast("dict[str, Any]", plain(response))
 
-    def elicitation_complete(self, params: v1.CompleteElicitationNotification) -> None:
+    def elicitation_complete(self, elicitation_id: str) -> None:
         """See `Asks`."""
-        complete = CompleteElicitationNotification(elicitation_id=params.elicitation_id)
-        self._side.v2.elicitation_complete(complete)
+        complete = CompleteElicitationNotification(elicitation_id=elicitation_id)
+        self._calls.elicitation_complete(complete)
+
+    def auth_status(self, status: dict[str, Any]) -> None:
+        """Who is logged in now; the client has asked before (the method is unstable)."""
+        self._calls.auth_status_update(
+            MODELS.decode("AuthStatusUpdateNotification", status, "a status")
+        )

@@ -5,30 +5,18 @@ Owns the logins that run. Codex keeps the credentials; this module sees a key on
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from codex_acp.acp._generated.v1.models import (
-    AuthenticateResponse,
-    RequestUrlCreateElicitationRequest,
-)
+from codex_acp._json import value_at
 from codex_acp.acp.served_request import served_request_id
 from codex_acp.adapter.logins.pages import Ends, open_until
 from codex_acp.adapter.logins.ways import can_open_pages, open_page
-from codex_acp.codex._generated.models import (
-    ApiKeyLoginAccountParams,
-    CancelLoginAccountParams,
-    ChatgptDeviceCodeLoginAccountParams,
-    ChatgptDeviceCodeLoginAccountResponse,
-    ChatgptLoginAccountParams,
-    ChatgptLoginAccountResponse,
-    GetAccountParams,
-)
+from codex_acp.codex._generated import models
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, INTERNAL_ERROR, INVALID_PARAMS
 from codex_acp.mapping.agent.auth_methods import (
@@ -41,13 +29,13 @@ from codex_acp.mapping.agent.auth_methods import (
     TERMINAL,
 )
 from codex_acp.routing.urls import RefusedUrl, allowed_url
+from codex_acp.transcript.secrets import remember_secrets
+from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    import asyncio
 
-    from codex_acp.acp._generated.v1.models import AuthenticateRequest
-    from codex_acp.acp.capabilities import ClientFeatures
-    from codex_acp.adapter.audience import Asks
+    from codex_acp.adapter.client import Client
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
     End = asyncio.Future[str | None]
@@ -65,25 +53,15 @@ CANCEL_SECONDS: Final = 5.0
 
 
 class Authentication:
-    """``authenticate``, ``logout``, and the check before a session.
+    """``authenticate`` and ``logout``, for one client."""
 
-    ``side`` and ``features`` are asked when they are needed: the client is known then.
-    """
-
-    def __init__(
-        self,
-        side: Callable[[], Asks],
-        features: Callable[[], ClientFeatures],
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
-        self._side = side
-        self._features = features
-        self._environment = os.environ if environment is None else environment
+    def __init__(self, client: Client) -> None:
+        self._client = client
         self._pages = 0
 
     async def authenticate(
-        self, request: AuthenticateRequest, codex: AppServerConnection
-    ) -> AuthenticateResponse:
+        self, method: str, meta: dict[str, Any] | None, codex: AppServerConnection
+    ) -> None:
         """Log in by the method that the person chose; returns when that is done.
 
         At once if that login is there already, whoever made it.
@@ -91,14 +69,11 @@ class Authentication:
         Raises RpcError: -32602 for a method that is not offered, -32000 with the reason when the
         login failed, was declined or took too long.
         """
-        method = request.method_id
         try:
             if method == API_KEY:
-                await self._with_key(codex, request.meta)
-            elif method == CHATGPT:
-                await self._in_browser(codex)
-            elif method == DEVICE_CODE:
-                await self._with_code(codex)
+                await self._with_key(codex, meta)
+            elif method in (CHATGPT, DEVICE_CODE):
+                await self._with_chatgpt(codex, method)
             elif method == TERMINAL and await _account(codex) is not None:
                 pass  # the client ran it in its terminal, and tells us so
             else:
@@ -109,7 +84,6 @@ class Authentication:
             raise
         except CodexAcpError as error:
             raise RpcError(INTERNAL_ERROR, f"Codex could not log in: {error}") from error
-        return AuthenticateResponse()
 
     async def log_out(self, codex: AppServerConnection) -> None:
         """Forget the credentials that Codex keeps. Raises RpcError -32603 with Codex's reason."""
@@ -121,45 +95,41 @@ class Authentication:
     # The ways in.
 
     async def _with_key(self, codex: AppServerConnection, meta: dict[str, object] | None) -> None:
-        given = (meta or {}).get(API_KEY)
-        key = given.get("apiKey") if isinstance(given, dict) else None
+        key = value_at(meta, API_KEY, "apiKey")
         if key is None and await _account(codex) == "apiKey":
             return
         if key is None:
-            found = (self._environment.get(name, "").strip() for name in API_KEY_VARIABLES)
+            found = (os.environ.get(name, "").strip() for name in API_KEY_VARIABLES)
             key = next(filter(None, found), None)
         if not isinstance(key, str) or not key.strip():
             raise _failed(
                 f"there is no API key: set {' or '.join(API_KEY_VARIABLES)} for this agent, or "
                 f'send it as _meta["{API_KEY}"].apiKey'
             )
-        await codex.account_login_start(ApiKeyLoginAccountParams(api_key=key.strip()))
+        await codex.account_login_start(models.ApiKeyLoginAccountParams(api_key=key.strip()))
 
-    async def _in_browser(self, codex: AppServerConnection) -> None:
+    async def _with_chatgpt(self, codex: AppServerConnection, method: str) -> None:
         if await _account(codex) == "chatgpt":
             return
-        if not self._features().elicitation_url and not can_open_pages(self._environment):
-            raise _not_offered(CHATGPT)
+        by_code, shown = method == DEVICE_CODE, self._client.features.elicitation_url
+        if not shown and (by_code or not can_open_pages(os.environ)):
+            raise _not_offered(method)
         with Ends(codex, COMPLETED) as ends:
-            started = await codex.account_login_start(ChatgptLoginAccountParams())
-            if not isinstance(started, ChatgptLoginAccountResponse):
+            started = await codex.account_login_start(
+                models.ChatgptDeviceCodeLoginAccountParams()
+                if by_code
+                else models.ChatgptLoginAccountParams()
+            )
+            if by_code and isinstance(started, models.ChatgptDeviceCodeLoginAccountResponse):
+                url = started.verification_url
+                remember_secrets([started.user_code])  # whoever reads it could log in with it
+                message = f"Log in to OpenAI on this page and type the code {started.user_code}."
+            elif not by_code and isinstance(started, models.ChatgptLoginAccountResponse):
+                url = started.auth_url
+                message = "Log in to OpenAI in your browser, so that Codex can use your account."
+            else:
                 raise _failed("Codex answered with another kind of login")
-            message = "Log in to OpenAI in your browser, so that Codex can use your account."
-            end = ends.of(started.login_id)
-            await self._wait(codex, started.login_id, end, started.auth_url, message)
-
-    async def _with_code(self, codex: AppServerConnection) -> None:
-        if await _account(codex) == "chatgpt":
-            return
-        if not self._features().elicitation_url:
-            raise _not_offered(DEVICE_CODE)
-        with Ends(codex, COMPLETED) as ends:
-            started = await codex.account_login_start(ChatgptDeviceCodeLoginAccountParams())
-            if not isinstance(started, ChatgptDeviceCodeLoginAccountResponse):
-                raise _failed("Codex answered with another kind of login")
-            message = f"Log in to OpenAI on this page and type the code {started.user_code}."
-            end = ends.of(started.login_id)
-            await self._wait(codex, started.login_id, end, started.verification_url, message)
+            await self._wait(codex, started.login_id, ends.of(started.login_id), url, message)
 
     # Waiting for the person.
 
@@ -184,31 +154,32 @@ class Authentication:
 
     async def _until(self, end: End, url: str, message: str) -> None:
         """Return when ``end`` is done. Raises RpcError if the person does not get to the page."""
-        if not self._features().elicitation_url:
+        if not self._client.features.elicitation_url:
             if not await open_page(url):
                 raise _failed(f"no browser could be opened; open this page yourself: {url}")
-            await asyncio.shield(end)
+            await shielded(end)
             return
         self._pages += 1
-        request = RequestUrlCreateElicitationRequest(
-            request_id=served_request_id(),
-            elicitation_id=f"login-{self._pages}",
-            url=url,
-            message=message,
-        )
-        refusal = await open_until(self._side(), request, end)
+        request = {
+            "mode": "url",
+            "requestId": served_request_id(),
+            "elicitationId": f"login-{self._pages}",
+            "url": url,
+            "message": message,
+        }
+        refusal = await open_until(self._client.asks, request, end)
         if refusal is not None:
             raise _failed(refusal)
 
     async def _give_up(self, codex: AppServerConnection, login_id: str) -> None:
         with suppress(CodexAcpError), anyio.CancelScope(shield=True):
             with anyio.move_on_after(CANCEL_SECONDS):
-                await codex.account_login_cancel(CancelLoginAccountParams(login_id=login_id))
+                await codex.account_login_cancel(models.CancelLoginAccountParams(login_id=login_id))
 
 
 async def _account(codex: AppServerConnection) -> str | None:
     """The kind of login that is there already; None if there is none."""
-    account = (await codex.account_read(GetAccountParams(refresh_token=False))).account
+    account = (await codex.account_read(models.GetAccountParams(refresh_token=False))).account
     return getattr(account, "type", None)
 
 

@@ -9,22 +9,22 @@ import logging
 from asyncio import Lock
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import value_at
+from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import ErrorReply, RpcError
-from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED
+from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED, JsonValue
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.errors import TransportError
-    from codex_acp.jsonrpc.message import JsonValue
 
 ACCOUNT_UPDATED: Final = "account/updated"
 
 logger = logging.getLogger(__name__)
 
 
-class LoginCheck:
+class LoginCheck(NotificationSink):
     """Asks once for each connection to Codex, and again until somebody is logged in."""
 
     def __init__(self) -> None:
@@ -70,9 +70,8 @@ class LoginCheck:
         except ErrorReply as error:  # a turn that needs a login will say so itself
             logger.warning("Codex does not tell whether a login is needed: %s", error)
             return
-        if not isinstance(answer, dict):
-            return
-        if answer.get("requiresOpenaiAuth") is True and answer.get("account") is None:
+        needs_login = value_at(answer, "requiresOpenaiAuth") is True
+        if needs_login and value_at(answer, "account") is None:
             # A configuration that cannot be read names no provider: then that is what is wrong.
             await codex.call_raw("config/read", {})
             message = "Codex needs a login first: choose one of this agent's authMethods"
@@ -88,9 +87,3 @@ class LoginCheck:
             self._passed = None
             if self.changed is not None:
                 self.changed()
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
-
-    def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink`."""

@@ -1,6 +1,6 @@
 """What a client asks and hears of the login: in, out, how it stands, and when that has changed.
 
-Loads what answers it with the first request: most clients ask nothing of it.
+Loaded with the first request: most clients ask nothing of it.
 """
 
 from __future__ import annotations
@@ -8,18 +8,20 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from codex_acp.adapter.logins.auth import Authentication
+from codex_acp.codex._generated.models import GetAccountParams
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.jsonrpc.message import AUTHENTICATION_REQUIRED
+from codex_acp.mapping.agent.auth_methods import GATEWAY
+from codex_acp.mapping.agent.auth_status import NOT_REQUIRED, UNKNOWN, AuthStatus, auth_status
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.adapter.client import Client
-    from codex_acp.adapter.logins.auth import Authentication
     from codex_acp.adapter.logins.check import LoginCheck
     from codex_acp.adapter.providers import Providers
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.side_tasks import Spawn
-    from codex_acp.mapping.agent.auth_status import AuthStatus
+    from codex_acp.jsonrpc.message import JsonValue
 
 logger = logging.getLogger(__name__)
 
@@ -42,45 +44,30 @@ class Logins:
         self._check = check
         self._spawn = spawn
         self._providers = providers
-        self._auth: Authentication | None = None
+        self._authentication = Authentication(client)
         check.changed = self._changed
         self._told: AuthStatus | None = None
         """As the client has it; None: it has not asked, and is told nothing."""
 
-    async def authenticate(self, request: v1.AuthenticateRequest) -> v1.AuthenticateResponse:
+    async def authenticate(self, method: str, meta: dict[str, Any] | None) -> None:
         """See `Authentication.authenticate`."""
-        from codex_acp.mapping.agent.auth_methods import GATEWAY
-
-        if request.method_id == GATEWAY:
-            from codex_acp.acp._generated.v1.models import AuthenticateResponse
-
-            await self._providers.log_in(request.meta)
-            return AuthenticateResponse()
-        codex = await self._app_server.client()
-        return await self._authentication.authenticate(request, codex)
+        if method == GATEWAY:
+            await self._providers.log_in(meta)
+        else:
+            codex = await self._app_server.client()
+            await self._authentication.authenticate(method, meta, codex)
 
     async def by_default(self, login: dict[str, Any]) -> bool:
         """The login that whoever runs this agent has named; whether it is Codex's own, and not a
         gateway's. Raises RpcError.
         """
-        from codex_acp.acp._generated.v1.methods import MODELS
-        from codex_acp.mapping.agent.auth_methods import GATEWAY
-
-        request = MODELS.decode("AuthenticateRequest", login, "DEFAULT_AUTH_REQUEST")
+        method, meta = login["methodId"], login.get("_meta")
         try:
-            await self.authenticate(request)
+            await self.authenticate(method, meta)
         except RpcError as error:
             message = f"the login of DEFAULT_AUTH_REQUEST: {error.message}"
             raise RpcError(AUTHENTICATION_REQUIRED, message) from error
-        return bool(request.method_id != GATEWAY)
-
-    async def logout(self, request: v1.LogoutRequest) -> v1.LogoutResponse:
-        """See `log_out`."""
-        from codex_acp.acp._generated.v1.models import LogoutResponse
-
-        del request
-        await self.log_out()
-        return LogoutResponse()
+        return bool(method != GATEWAY)
 
     async def log_out(self) -> None:
         """Forget all by which the model is asked: see `Authentication.log_out`, and the gateway."""
@@ -88,20 +75,12 @@ class Logins:
         self._check.forget()
         await self._providers.log_out()
 
-    async def status(self, request: v1.AuthStatusRequest) -> v1.AuthStatusResponse:
+    async def status(self) -> dict[str, JsonValue]:
         """``auth/status`` (unstable): never an error. The client is told of changes from now on."""
-        from codex_acp.acp._generated.v1.methods import MODELS
-
-        del request
         self._told = await self._now()
-        answer = MODELS.decode("AuthStatusResponse", self._told.wire(), "the answer")
-        response: v1.AuthStatusResponse = answer
-        return response
+        return self._told.wire()
 
     async def _now(self) -> AuthStatus:
-        from codex_acp.codex._generated.models import GetAccountParams
-        from codex_acp.mapping.agent.auth_status import NOT_REQUIRED, UNKNOWN, auth_status
-
         if self._providers.is_gateway:
             return NOT_REQUIRED
         try:
@@ -117,15 +96,6 @@ class Logins:
         if self._told is not None and now != self._told:
             self._told = now
             self._client.auth_status(now.wire())
-
-    @property
-    def _authentication(self) -> Authentication:
-        if self._auth is None:
-            from codex_acp.adapter.logins.auth import Authentication
-
-            client = self._client
-            self._auth = Authentication(lambda: client.asks, lambda: client.features)
-        return self._auth
 
     def _changed(self) -> None:
         """Somebody has logged in or out, here or elsewhere."""

@@ -1,7 +1,7 @@
 """MCP servers that want a login of their own: the person is shown where, once for each.
 
 Owns which were asked about. Only for clients with URL elicitations; others get the notice that
-`mapping.session.mcp_status` makes of the same report.
+`mapping.messages.notices` makes of the same report.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from codex_acp._json import text_at, value_at
 from codex_acp.adapter.logins.pages import Ends, open_until
 from codex_acp.adapter.server.mcp_startup import LOGIN_WANTED, STARTUP_STATUS
+from codex_acp.codex._generated.models import McpServerOauthLoginParams
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError
 from codex_acp.routing.display import server_name
+from codex_acp.routing.urls import RefusedUrl, allowed_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -61,15 +64,10 @@ class McpLogins(NotificationSink):
             self._ask(session_id, server)
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`."""
-        if method != STARTUP_STATUS or not isinstance(params, dict):
+        if method != STARTUP_STATUS or value_at(params, "failureReason") != LOGIN_WANTED:
             return
-        server, session_id = params.get("name"), params.get("threadId")
-        if params.get("failureReason") != LOGIN_WANTED:
-            return
-        if not isinstance(server, str) or not isinstance(session_id, str):
-            return
-        if self._is_open(session_id):
+        server, session_id = text_at(params, "name"), text_at(params, "threadId")
+        if server is not None and session_id is not None and self._is_open(session_id):
             self._ask(session_id, server)
 
     def _ask(self, session_id: str, server: str) -> None:
@@ -93,11 +91,6 @@ class McpLogins(NotificationSink):
 
     async def _try(self, ends: Ends, session_id: str, server: str) -> str | None:
         """Why there is no login; None: there is."""
-        # Here: few servers want one, and no prompt waits for these.
-        from codex_acp.acp._generated.v1.models import SessionUrlCreateElicitationRequest
-        from codex_acp.codex._generated.models import McpServerOauthLoginParams
-        from codex_acp.routing.urls import RefusedUrl, allowed_url
-
         end = ends.of(server)
         params = McpServerOauthLoginParams(
             name=server, thread_id=session_id, timeout_secs=LOGIN_SECONDS
@@ -106,12 +99,13 @@ class McpLogins(NotificationSink):
         page = allowed_url(url)
         if isinstance(page, RefusedUrl):
             return f"its login page was refused: {page.reason}"
-        request = SessionUrlCreateElicitationRequest(
-            session_id=session_id,
-            elicitation_id=f"mcp-login-{len(self._asked)}",
-            url=page.url,
-            message=f"{server_name(server)} needs a login at {page.host} before its tools work.",
-        )
+        request = {
+            "mode": "url",
+            "sessionId": session_id,
+            "elicitationId": f"mcp-login-{len(self._asked)}",
+            "url": page.url,
+            "message": f"{server_name(server)} needs a login at {page.host} before its tools work.",
+        }
         with anyio.move_on_after(LOGIN_SECONDS):
             asks = self._audience(session_id).asks
             return await open_until(asks, request, end) or end.result()

@@ -7,28 +7,21 @@ that is really reported (contract 2.4).
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from codex_acp.acp._generated.v1.models import (
-    AcceptCreateElicitationResponse,
-    CompleteElicitationNotification,
-)
+from codex_acp._json import text_at, value_at
+from codex_acp._last_ones import LastOnes
 from codex_acp.codex.connection.notification_router import NotificationSink
-from codex_acp.errors import CodexAcpError
+from codex_acp.errors import CodexAcpError, TransportError
+from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1.models import (
-        RequestUrlCreateElicitationRequest,
-        SessionUrlCreateElicitationRequest,
-    )
     from codex_acp.adapter.audience import Asks
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
-    PageRequest = RequestUrlCreateElicitationRequest | SessionUrlCreateElicitationRequest
 
 _MAX_EARLY: Final = 32
 """Ends that are kept because nobody waits for them yet."""
@@ -44,7 +37,7 @@ class Ends(NotificationSink):
         self._codex = codex
         self._method = method
         self._key = key
-        self._ends: dict[str, asyncio.Future[str | None]] = {}
+        self._ends: LastOnes[str, asyncio.Future[str | None]] = LastOnes(_MAX_EARLY)
 
     def __enter__(self) -> Ends:
         self._codex.subscribe_all(self)
@@ -56,20 +49,14 @@ class Ends(NotificationSink):
     def of(self, name: str) -> asyncio.Future[str | None]:
         """Done when it has ended: None for success, else why not."""
         if name not in self._ends:
-            while len(self._ends) >= _MAX_EARLY:
-                del self._ends[next(iter(self._ends))]
             self._ends[name] = asyncio.get_running_loop().create_future()
         return self._ends[name]
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`."""
-        if method != self._method or not isinstance(params, dict):
-            return
-        name = params.get(self._key)
-        if isinstance(name, str) and not self.of(name).done():
-            error = params.get("error")
-            why = None if params.get("success") is True else str(error or "Codex gave no reason")
-            self.of(name).set_result(why)
+        name = text_at(params, self._key) if method == self._method else None
+        if name is not None and not self.of(name).done():
+            why = str(value_at(params, "error") or "Codex gave no reason")
+            self.of(name).set_result(None if value_at(params, "success") is True else why)
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`: nothing can succeed any more."""
@@ -80,7 +67,7 @@ class Ends(NotificationSink):
 
 
 async def open_until(
-    asks: Asks, request: PageRequest, end: asyncio.Future[str | None]
+    asks: Asks, request: dict[str, Any], end: asyncio.Future[str | None]
 ) -> str | None:
     """Ask the person to open the page, and wait for ``end``; why it was not opened, else None.
 
@@ -96,17 +83,15 @@ async def open_until(
             except CodexAcpError as error:
                 refusal = f"the client could not show the page: {error}"
             else:
-                if not isinstance(response, AcceptCreateElicitationResponse):
+                if response.get("action") != "accept":
                     refusal = "the page was not opened"
             if refusal is not None:
                 tasks.cancel_scope.cancel()
 
         tasks.start_soon(ask)
-        await asyncio.shield(end)
+        await shielded(end)
         tasks.cancel_scope.cancel()
     if end.done():
-        asks.elicitation_complete(
-            CompleteElicitationNotification(elicitation_id=request.elicitation_id)
-        )
+        asks.elicitation_complete(request["elicitationId"])
         return None
     return refusal

@@ -12,10 +12,10 @@ from codex_acp.mapping.session.ids import canonical_id
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.adapter.agent import CodexAgent
     from codex_acp.adapter.network.network_session import NetworkSession
     from codex_acp.adapter.network.registry import Registry
+    from codex_acp.mapping.events.session_events import StateChanged
 
 
 class MustOwn(Protocol):
@@ -41,29 +41,29 @@ class OwnedArchive:
         self._must_own = must_own
         self._endable = endable
 
-    async def archive(self, request: v1.ArchiveSessionRequest) -> v1.ArchiveSessionResponse:
+    async def archive(self, session_id: str) -> None:
         """See `SessionArchive.archive`."""
-        request.session_id = session_id = canonical_id(request.session_id)
+        session_id = canonical_id(session_id)
         self._must_own(session_id)
         async with self._registry.lock(session_id):
             session = self._endable(session_id)
             if session is None:
-                return await self._agent.archive.archive(request)
+                await self._agent.archive.archive(session_id)
+                return
             try:
-                return await session.agent.archive.archive(request)
+                await session.agent.archive.archive(session_id)
             finally:
-                if session_id not in session.agent.parts[0]:
-                    self._registry.closed(session_id, session)
+                self._registry.closed_by_agent(session_id, session)
 
-    async def unarchive(self, request: v1.UnarchiveSessionRequest) -> v1.UnarchiveSessionResponse:
+    async def unarchive(self, session_id: str) -> None:
         """See `SessionArchive.unarchive`."""
-        self._must_own(request.session_id)
-        return await self._of(request.session_id).archive.unarchive(request)
+        self._must_own(session_id)
+        await self._of(session_id).archive.unarchive(session_id)
 
-    async def status(self, request: v1.SessionStatusRequest) -> v1.SessionStatusResponse:
+    async def status(self, session_id: str) -> StateChanged | None:
         """See `SessionArchive.status`; open is what any connection has open."""
-        self._must_own(request.session_id, below=True)
-        return await self._of(request.session_id).archive.status(request)
+        self._must_own(session_id, below=True)
+        return await self._of(session_id).archive.status(session_id)
 
     def _of(self, session_id: str) -> CodexAgent:
         """The agent that has a session, which may be another connection's."""

@@ -9,43 +9,38 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
-from codex_acp.acp._generated.v1.methods import MODELS
-from codex_acp.acp._generated.v1.models import (
-    AgentAuthCapabilities,
-    LoadSessionResponse,
-    ResumeSessionResponse,
-)
+from codex_acp._json import list_at, text_at
 from codex_acp.adapter.client import Client
 from codex_acp.adapter.network.archive import OwnedArchive
-from codex_acp.adapter.network.network_session import NetworkSession
+from codex_acp.adapter.network.network_session import Mark, NetworkSession
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.replay import Replay
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import INVALID_REQUEST
+from codex_acp.jsonrpc.message import INVALID_REQUEST, JsonValue
 from codex_acp.mapping.agent.auth_methods import LoginWays
 from codex_acp.mapping.agent.capabilities import META_KEY
 from codex_acp.mapping.session.ids import canonical_id
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from codex_acp.acp._generated.v1 import models as v1
-    from codex_acp.acp._generated.v1.handlers import (
-        AgentNotificationHandlers,
-        AgentRequestHandlers,
-        UnstableAgentRequestHandlers,
-    )
-    from codex_acp.acp.agent_side import AgentSide
+    from codex_acp.acp.either_agent_side import EitherAgentSide
     from codex_acp.adapter.agent import CodexAgent
-    from codex_acp.adapter.network.network_session import Mark
+    from codex_acp.adapter.dialects.requests import (
+        ForkSession,
+        Json,
+        ListSessions,
+        NewSession,
+        ResumeSession,
+    )
     from codex_acp.adapter.network.registry import Registry
     from codex_acp.adapter.network.tokens import Token, Tokens
+    from codex_acp.adapter.prompts.host import PromptDone
     from codex_acp.adapter.side_tasks import Spawn
-    from codex_acp.jsonrpc.message import JsonValue
-
-T = TypeVar("T")
+    from codex_acp.mapping.config.options import Option
+    from codex_acp.mapping.events.content import Block
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +64,7 @@ class NetworkConnection:
         self._introduced = False
         self._stall: asyncio.TimerHandle | None = None
 
-    def join(self, side: AgentSide, put_out: Callable[[str], None]) -> None:
+    def join(self, side: EitherAgentSide, put_out: Callable[[str], None]) -> None:
         """This is the connection; ``put_out`` ends it with a reason."""
         self.client.join(side)
         self._put_out = put_out
@@ -89,160 +84,114 @@ class NetworkConnection:
         """Starts a task that may outlive the connection."""
         return self._registry.spawn
 
-    # What it may ask.
-
-    def requests(self) -> AgentRequestHandlers:
-        """One row a method. The login of a server is the business of whoever runs it."""
-        return {
-            "initialize": self.initialize,
-            "authenticate": None,
-            "logout": None,
-            "session/new": self.new_session,
-            "session/load": self.load_session,
-            "session/list": self.list_sessions,
-            "session/delete": self.delete_session,
-            "session/resume": self.resume_session,
-            "session/close": self.close_session,
-            "session/set_mode": self.set_mode,
-            "session/set_config_option": self.set_config_option,
-            "session/prompt": self.prompt,
-        }
-
-    def notifications(self) -> AgentNotificationHandlers:
-        """One row a method; None: ignored (``$/cancel_request`` is the connection's own)."""
-        return {"session/cancel": self.cancel, "$/cancel_request": None}
-
-    def unstable(self) -> UnstableAgentRequestHandlers:
-        """Methods of the unstable schema."""
-        return {
-            "session/fork": self.fork_session,
-            "session/set_title": self.set_title,
-            "session/archive": self.archive.archive,
-            "session/unarchive": self.archive.unarchive,
-            "session/status": self.archive.status,
-        }
-
-    async def initialize(self, request: v1.InitializeRequest) -> v1.InitializeResponse:
-        """See `CodexAgent.initialize`."""
-        response = await self.agent.initialize(request, self.client)
-        self._is_introduced()
-        response.auth_methods = []
-        if response.agent_capabilities is not None:
-            response.agent_capabilities.auth = AgentAuthCapabilities()
-            response.agent_capabilities.providers = None
-            response.agent_capabilities.meta = self._meta(response.agent_capabilities.meta)
-        return response
+    # What it may ask, see `AgentMethods`. The login of a server is the business of whoever runs it.
 
     def introduce(self, params: dict[str, JsonValue], version: int) -> LoginWays:
         """See `CodexAgent.introduce`; nobody logs in over the network."""
         self.agent.introduce(params, version, self.client)
-        self._is_introduced()
-        return LoginWays(offered=False)
-
-    def _is_introduced(self) -> None:
         self._introduced = True
         self.client.outflow.when_full(self._full)
+        return LoginWays(offered=False)
 
-    def _meta(self, usual: dict[str, object] | None) -> dict[str, object]:
-        ours = (usual or {}).get(META_KEY)
-        more = {"keepSeconds": self._registry.limits.keep_seconds}
-        return {**(usual or {}), META_KEY: {**(ours if isinstance(ours, dict) else {}), **more}}
+    @property
+    def about(self) -> Json:
+        """For how long a session is kept that nobody shows."""
+        return {"keepSeconds": self._registry.limits.keep_seconds}
 
-    async def new_session(self, request: v1.NewSessionRequest) -> v1.NewSessionResponse:
+    async def new_session(self, request: NewSession) -> Json:
         """See `CodexAgent.new_session`."""
         async with self._registry.room(self._token.owner):
             session = self._new()
             response = await self.agent.new_session(request, session)
-            await self._open(response.session_id, session)
+            await self._open(str(response["sessionId"]), session)
         return response
 
-    async def fork_session(self, request: v1.ForkSessionRequest) -> v1.ForkSessionResponse:
+    async def fork_session(self, request: ForkSession) -> Json:
         """See `CodexAgent.fork_session`."""
         self._must_own(request.session_id)
         async with self._registry.room(self._token.owner):
             session = self._new()
             response = await self.agent.fork_session(request, session)
-            await self._open(response.session_id, session)
+            await self._open(str(response["sessionId"]), session)
         return response
 
-    async def load_session(self, request: v1.LoadSessionRequest) -> LoadSessionResponse:
+    async def load_session(self, request: ResumeSession) -> Json:
         """See `CodexAgent.load_session`; of one that is open here, another connection lets go."""
-        session_id = request.session_id
-        answer = await self._reopen(
-            session_id, lambda session: session.agent.load_session(request, session), whole=True
+        return await self._reopen(
+            request.session_id,
+            lambda session: session.agent.load_session(request, session),
+            whole=True,
         )
-        if isinstance(answer, LoadSessionResponse):
-            return answer
-        made: LoadSessionResponse = MODELS.decode("LoadSessionResponse", answer, "the session")
-        return made
 
-    async def resume_session(self, request: v1.ResumeSessionRequest) -> ResumeSessionResponse:
+    async def resume_session(self, request: ResumeSession) -> Json:
         """See `CodexAgent.resume_session` and `load_session`."""
-        session_id = request.session_id
-        answer = await self._reopen(
-            session_id, lambda session: session.agent.resume_session(request, session), whole=False
+        return await self._reopen(
+            request.session_id,
+            lambda session: session.agent.resume_session(request, session),
+            whole=False,
         )
-        if isinstance(answer, ResumeSessionResponse):
-            return answer
-        made: ResumeSessionResponse = MODELS.decode("ResumeSessionResponse", answer, "the session")
-        return made
 
-    async def list_sessions(self, request: v1.ListSessionsRequest) -> v1.ListSessionsResponse:
+    async def list_sessions(self, request: ListSessions) -> Json:
         """See `CodexAgent.list_sessions`; only what the client owns."""
         response = await self.agent.list_sessions(request)
         owner, owned = self._token.owner, self._registry.owned
-        response.sessions = [each for each in response.sessions if owned(owner, each.session_id)]
-        return response
+        found = list_at(response, "sessions")
+        mine = [each for each in found if owned(owner, text_at(each, "sessionId") or "")]
+        return {**response, "sessions": mine}
 
-    async def close_session(self, request: v1.CloseSessionRequest) -> v1.CloseSessionResponse:
+    async def close_session(self, session_id: str) -> None:
         """See `CodexAgent.close_session`."""
-        session = self.shown(request.session_id)
-        async with self._registry.lock(request.session_id):
+        session = self.shown(session_id)
+        async with self._registry.lock(session_id):
             try:
-                return await session.agent.close_session(request)
+                await session.agent.close_session(session_id)
             finally:
-                self._registry.closed(request.session_id, session)
+                self._registry.closed_by_agent(session_id, session)
 
-    async def delete_session(self, request: v1.DeleteSessionRequest) -> v1.DeleteSessionResponse:
+    async def delete_session(self, session_id: str) -> None:
         """See `CodexAgent.delete_session`; not of one that another connection shows."""
-        request.session_id = session_id = canonical_id(request.session_id)
+        session_id = canonical_id(session_id)
         self._must_own(session_id)
         async with self._registry.lock(session_id):
             session = self._endable(session_id)
             if session is None:
-                return await self.agent.delete_session(request)
-            response = await session.agent.delete_session(request)
-            self._registry.closed(session_id, session)
-            return response
+                await self.agent.delete_session(session_id)
+                return
+            try:
+                await session.agent.delete_session(session_id)
+            finally:
+                self._registry.closed_by_agent(session_id, session)
 
-    async def set_title(self, request: v1.SetSessionTitleRequest) -> v1.SetSessionTitleResponse:
+    async def set_title(self, session_id: str, title: str) -> Json:
         """See `CodexAgent.set_title`."""
-        self._must_own(request.session_id)
-        return await self.agent.set_title(request)
+        self._must_own(session_id)
+        return await self.agent.set_title(session_id, title)
 
-    async def set_mode(self, request: v1.SetSessionModeRequest) -> v1.SetSessionModeResponse:
+    async def set_mode(self, session_id: str, mode_id: str) -> None:
         """See `CodexAgent.set_mode`."""
-        return await self.shown(request.session_id).agent.set_mode(request)
+        await self.shown(session_id).agent.set_mode(session_id, mode_id)
 
     async def set_config_option(
-        self, request: v1.SetSessionConfigOptionRequest
-    ) -> v1.SetSessionConfigOptionResponse:
+        self, session_id: str, config_id: str, value: str | bool
+    ) -> list[Option]:
         """See `CodexAgent.set_config_option`."""
-        return await self.shown(request.session_id).agent.set_config_option(request)
+        return await self.shown(session_id).agent.set_config_option(session_id, config_id, value)
 
-    async def prompt(self, request: v1.PromptRequest) -> v1.PromptResponse:
-        """See `CodexAgent.prompt`."""
-        session = self.shown(request.session_id)
-        return await session.prompt(self.client, lambda: session.agent.prompt(request))
+    async def run_prompt(self, session_id: str, blocks: Sequence[Block]) -> PromptDone:
+        """See `CodexAgent.run_prompt`."""
+        session = self.shown(session_id)
+        return await session.prompt(
+            self.client, lambda: session.agent.run_prompt(session_id, blocks)
+        )
 
-    def cancel(self, notification: v1.CancelNotification) -> None:
+    def cancel(self, session_id: str) -> None:
         """See `CodexAgent.cancel`; ignored for what this connection does not show."""
-        session_id, sessions = notification.session_id, self._registry.sessions
+        sessions = self._registry.sessions
         session = sessions.get(session_id) or self._registry.above(session_id)
         if session is None or session.client is not self.client:
             logger.warning("session/cancel names a session that its connection does not show")
         else:
-            session.agent.cancel(notification)
+            session.agent.cancel(session_id)
 
     # Whose it is.
 
@@ -258,10 +207,10 @@ class NetworkConnection:
     async def _reopen(
         self,
         session_id: str,
-        reopen: Callable[[NetworkSession], Awaitable[T]],
+        reopen: Callable[[NetworkSession], Awaitable[Json]],
         *,
         whole: bool,
-    ) -> T | dict[str, JsonValue]:
+    ) -> Json:
         """Open a session, or have one shown here that is open; that may run on another connection.
 
         Gives the answer of ``reopen``, or what is answered for one that runs.

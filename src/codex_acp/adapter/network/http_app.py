@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import anyio
 
-from codex_acp.adapter.network.door import Refusal
+from codex_acp.adapter.network.door import Door, Refusal
 from codex_acp.adapter.network.http_exchange import Exchange, RequestRefused
 from codex_acp.adapter.network.http_link import AcceptedHttpLink
 from codex_acp.errors import ConnectionClosed, TransportError
 from codex_acp.jsonrpc.message import (
     ErrorResponse,
     Malformed,
+    Message,
     Notification,
     Request,
     Response,
@@ -43,11 +44,9 @@ from codex_acp.transport.streamable_http import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from codex_acp.adapter.network.door import Door
     from codex_acp.adapter.network.hub import Hub
     from codex_acp.adapter.network.outgoing_stream import OutgoingStream
     from codex_acp.adapter.network.tokens import Token
-    from codex_acp.jsonrpc.message import Message
 
 logger = logging.getLogger(__name__)
 

@@ -25,6 +25,7 @@ from codex_acp.jsonrpc.message import (
     decode,
 )
 from codex_acp.transport.json_decoding import default_loads
+from codex_acp.transport.shielding import finish
 from codex_acp.transport.streamable_http import CLOSING, LOAD, as_event, session_named
 
 if TYPE_CHECKING:
@@ -97,7 +98,6 @@ class AcceptedHttpLink:
     # Link
 
     def start(self, receiver: Receiver) -> None:
-        """See `Link.start`."""
         self._receiver = receiver
         self._started.set()
         self._wait_for_streams()
@@ -109,22 +109,17 @@ class AcceptedHttpLink:
                 self._send(line)
 
     def pause_reading(self) -> None:
-        """See `Link.pause_reading`."""
         self._may_read.clear()
 
     def resume_reading(self) -> None:
-        """See `Link.resume_reading`."""
         self._may_read.set()
 
     async def aclose(self) -> None:
         """See `Link.aclose`. What is unsent gets a short time to be taken by the peer."""
-        from codex_acp.transport.shielding import finish
-
         self.end(None)
         await finish(asyncio.ensure_future(self._readers_gone()))
 
     def say_at_end(self, code: int, reason: str) -> None:
-        """See `NetworkLink`."""
         del code
         self._reason = " ".join(reason.split())
 

@@ -13,13 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.adapter.network.http_app import HttpApp
-from codex_acp.adapter.network.http_sockets import HttpSockets
+from codex_acp.adapter.network.http_sockets import HttpSocket, HttpSockets
 
 if TYPE_CHECKING:
     from codex_acp.adapter.network.door import Door
-    from codex_acp.adapter.network.http_sockets import HttpSocket
     from codex_acp.adapter.network.hub import Hub
-    from codex_acp.adapter.network.strangers import Strangers
+    from codex_acp.adapter.network.newcomer import Strangers
 
 logger = logging.getLogger(__name__)
 

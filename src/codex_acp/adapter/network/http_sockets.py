@@ -17,7 +17,7 @@ from codex_acp.adapter.network.limits import Rate
 
 if TYPE_CHECKING:
     from codex_acp.adapter.network.door import Door
-    from codex_acp.adapter.network.strangers import Strangers
+    from codex_acp.adapter.network.newcomer import Strangers
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
-from codex_acp.acp.agent_side import AgentSide
 from codex_acp.acp.conventions import acp_connection
+from codex_acp.acp.either_agent_side import EitherAgentSide
 from codex_acp.adapter.agent import CodexAgent
 from codex_acp.adapter.extensions import extensions_of
 from codex_acp.adapter.network.connection import NetworkConnection
@@ -22,6 +22,7 @@ from codex_acp.errors import TransportError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from codex_acp.acp.dialects import Handlers
     from codex_acp.acp.v2 import AgentHandlers
     from codex_acp.adapter.network.limits import Limits
     from codex_acp.adapter.network.owners import Owners
@@ -92,13 +93,10 @@ class Hub:
         )
         agent = self.agent()
         ours = NetworkConnection(self.registry, token, agent)
-        side = AgentSide(
+        side = EitherAgentSide(
             connection,
-            ours.requests() if 1 in self._versions else None,
-            ours.notifications() if 1 in self._versions else None,
-            unstable=ours.unstable(),
-            extensions=extensions_of(ours.agent_of, 1),
-            v2=(lambda: _in_v2(ours)) if 2 in self._versions else None,
+            (lambda: _in_v1(ours)) if 1 in self._versions else None,
+            (lambda: _in_v2(ours)) if 2 in self._versions else None,
         )
 
         def put_out(why: str) -> None:
@@ -150,6 +148,13 @@ class Hub:
         for agent in servers:
             agent.leave()
         await asyncio.gather(*(server.aclose() for server in servers.values()))
+
+
+def _in_v1(connection: NetworkConnection) -> Handlers:
+    """Loaded with the first client that speaks v1."""
+    from codex_acp.adapter.agent_v1 import AgentInV1
+
+    return AgentInV1(connection).handlers(extensions_of(connection.agent_of, 1))
 
 
 def _in_v2(connection: NetworkConnection) -> AgentHandlers:

@@ -26,7 +26,7 @@ from codex_acp.adapter.serve import (
     collect_garbage,
 )
 from codex_acp.adapter.server.app_server import AppServer
-from codex_acp.errors import MisuseError, TransportError
+from codex_acp.errors import LaunchError, MisuseError, TransportError
 from codex_acp.transport.loop_runner import run_loop
 from codex_acp.transport.orphans import adopt_orphans
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.network.tokens import Tokens
     from codex_acp.adapter.session_defaults import SessionDefaults
     from codex_acp.codex.connection.launch import LaunchOptions
-    from codex_acp.errors import LaunchError
     from codex_acp.transcript.log import Transcript
     from codex_acp.transport.child import ChildProcess
 
@@ -169,32 +168,25 @@ def run_network(
     Raises MisuseError for options that make no sense, TransportError if it cannot listen there.
     """
     tls = options.check()
-    return run_loop(_main(options, launch, spawned, transcript, say, tls))
 
+    async def main() -> int:
+        loop = asyncio.get_running_loop()
+        first = [spawned]
+        lock = asyncio.Lock()
 
-async def _main(
-    options: NetworkOptions,
-    launch: LaunchOptions,
-    spawned: ChildProcess | LaunchError | None,
-    transcript: Transcript,
-    say: Callable[[str], None],
-    tls: ssl.SSLContext | None,
-) -> int:
-    loop = asyncio.get_running_loop()
-    first = [spawned]
-    lock = asyncio.Lock()
+        def new_server() -> AppServer:
+            spawned = first.pop() if first else None
+            return AppServer(launch, spawned, lock=lock, defaults=options.defaults)
 
-    def new_server() -> AppServer:
-        spawned = first.pop() if first else None
-        return AppServer(launch, spawned, lock=lock, defaults=options.defaults)
+        with anyio.CancelScope() as scope:
+            for number in END_SIGNALS:
+                loop.add_signal_handler(number, scope.cancel)
+            loop.call_later(ADOPT_SECONDS, adopt_orphans, loop)
+            loop.call_later(START_UP_SECONDS, gc.enable)
+            await listen(options, new_server, transcript, say, tls)
+        return 0
 
-    with anyio.CancelScope() as scope:
-        for number in END_SIGNALS:
-            loop.add_signal_handler(number, scope.cancel)
-        loop.call_later(ADOPT_SECONDS, adopt_orphans, loop)
-        loop.call_later(START_UP_SECONDS, gc.enable)
-        await listen(options, new_server, transcript, say, tls)
-    return 0
+    return run_loop(main())
 
 
 async def listen(

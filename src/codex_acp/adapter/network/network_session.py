@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import anyio
 
-from codex_acp.acp._generated.v1.models import PromptResponse
 from codex_acp.adapter.network.journal import Journal
+from codex_acp.adapter.prompts.host import PromptDone
 from codex_acp.errors import ConnectionClosed, RpcError, TransportError
 from codex_acp.mapping.events.session_events import (
     CommandsChanged,
@@ -24,11 +24,12 @@ from codex_acp.mapping.events.session_events import (
     StateChanged,
     UsageChanged,
 )
+from codex_acp.mapping.session.stop_reasons import PromptStop
+from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.acp.capabilities import ClientFeatures
     from codex_acp.adapter.agent import CodexAgent
     from codex_acp.adapter.audience import Asks
@@ -76,7 +77,7 @@ class NetworkSession:
         self._over = False
         self._changed = asyncio.Event()
         self._asking: set[anyio.CancelScope] = set()
-        self._prompts: set[asyncio.Task[PromptResponse]] = set()
+        self._prompts: set[asyncio.Task[PromptDone]] = set()
         self._journal = Journal()
         self._states: dict[type, SessionEvent] = {}
 
@@ -108,7 +109,6 @@ class NetworkSession:
         """Never: a client that does not read holds up no Codex, which others use as well."""
 
     def send(self, session_id: str, event: SessionEvent) -> None:
-        """See `Outgoing`."""
         client = self.client
         if self.kept and not self.has_below(session_id):  # Codex has a sub-agent's history
             turn = self._turn
@@ -130,6 +130,9 @@ class NetworkSession:
                     client.outflow.send(session_id, event)
                     client.outflow.flush()
 
+    def more_of(self, *_message: object) -> None:
+        """See `Outgoing`: what is sent is kept in the journal, too."""
+
     def flush(self) -> None:
         """See `Outgoing`; what was heard of a turn that is over need not be kept."""
         if self.client is not None:
@@ -138,7 +141,6 @@ class NetworkSession:
                 self._journal.clear()
 
     async def drained(self) -> None:
-        """See `Outgoing`."""
         if self.client is not None:
             await self.client.outflow.drained()
 
@@ -146,7 +148,6 @@ class NetworkSession:
 
     @property
     def next_request_id(self) -> int | None:
-        """See `Asks`."""
         return None if self.client is None else self.client.asks.next_request_id
 
     async def request_permission(
@@ -156,16 +157,15 @@ class NetworkSession:
         return await self._ask(lambda asks: asks.request_permission(question, asked), asked)
 
     async def elicitation_create(
-        self, params: v1.CreateElicitationRequest, asked: Callable[[int | None], None] | None = None
-    ) -> v1.CreateElicitationResponse:
+        self, params: dict[str, Any], asked: Callable[[int | None], None] | None = None
+    ) -> dict[str, Any]:
         """See `Asks`; a client that cannot show it is not asked, which declines it."""
-        mode = "elicitation_url" if getattr(params, "url", None) else "elicitation_form"
+        mode = "elicitation_url" if params["mode"] == "url" else "elicitation_form"
         return await self._ask(lambda asks: asks.elicitation_create(params), asked, mode)
 
-    def elicitation_complete(self, params: v1.CompleteElicitationNotification) -> None:
-        """See `Asks`."""
+    def elicitation_complete(self, elicitation_id: str) -> None:
         if self.client is not None:
-            self.client.asks.elicitation_complete(params)
+            self.client.asks.elicitation_complete(elicitation_id)
 
     async def _ask(
         self,
@@ -217,17 +217,15 @@ class NetworkSession:
 
     # What its connections do.
 
-    async def prompt(
-        self, client: Client, run: Callable[[], Awaitable[PromptResponse]]
-    ) -> PromptResponse:
+    async def prompt(self, client: Client, run: Callable[[], Awaitable[PromptDone]]) -> PromptDone:
         """Run a prompt for ``client``; it goes on if that connection ends, and not if it is given
         up.
         """
         preconditions, session_id = self.agent.preconditions, self.session_id
         scope = preconditions.waits(session_id)  # a cancel may be right behind it
 
-        async def begin() -> PromptResponse:
-            return PromptResponse(stop_reason="cancelled") if scope.cancel_called else await run()
+        async def begin() -> PromptDone:
+            return PromptDone(PromptStop("cancelled")) if scope.cancel_called else await run()
 
         task = asyncio.ensure_future(begin())
         task.add_done_callback(lambda _: preconditions.goes_on(session_id, scope))
@@ -235,7 +233,7 @@ class NetworkSession:
         task.add_done_callback(self._prompts.discard)
         task.add_done_callback(partial(self._prompt_ended, client))
         try:
-            return await asyncio.shield(task)
+            return await shielded(task)
         except asyncio.CancelledError:
             if not client.gone:
                 task.cancel()
@@ -243,14 +241,14 @@ class NetworkSession:
                 _ = task.cancelled() or task.exception()
             raise
 
-    def _prompt_ended(self, client: Client, task: asyncio.Task[PromptResponse]) -> None:
+    def _prompt_ended(self, client: Client, task: asyncio.Task[PromptDone]) -> None:
         """A prompt has ended: who shows the session now is told, if the answer is another's."""
         elsewhere = client.gone or self.client not in (client, None)
         if task.cancelled() or self._over or not elsewhere:
             return
         error = task.exception()
         if error is None:
-            how = f"has ended: {task.result().stop_reason}"
+            how = f"has ended: {task.result().stop.reason}"
         else:
             how = f"has failed: {error.message if isinstance(error, RpcError) else error}"
         severity: Severity = "info" if error is None else "error"
@@ -262,7 +260,7 @@ class NetworkSession:
         """Whether something of it goes on, so that it cannot be opened anew."""
         session = self._session
         return self.questions > 0 or (
-            session is not None and (session.prompts.busy or session.prompts.turn is not None)
+            session is not None and (session.busy or session.turn is not None)
         )
 
     @property
@@ -284,7 +282,7 @@ class NetworkSession:
         if before is not None and before is not client:
             before.outflow.send(self.session_id, TAKEN_OVER)
             before.outflow.flush()
-            if self.busy:
+            if self.busy and before not in self._displaced:
                 self._displaced.append(before)
         self._withdraw()
         return before
@@ -364,4 +362,4 @@ class NetworkSession:
     @property
     def _turn(self) -> object | None:
         session = self._session
-        return None if session is None else session.prompts.turn
+        return None if session is None else session.turn

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
-    from codex_acp.adapter.network.strangers import Strangers
 
 logger = logging.getLogger(__name__)
 
@@ -81,3 +80,32 @@ class Newcomer(asyncio.Protocol):
         self._strangers.known(self._raw)
         if self._ready is not None:
             self._strangers.known(self._ready)
+
+
+class Strangers:
+    """Connections that have shown nothing yet: at most so many, the oldest gives way.
+
+    So whoever opens many and says nothing pushes out their own, and a client that asks at once
+    comes in.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._waiting: dict[asyncio.Transport, None] = {}
+
+    def come(self, transport: asyncio.Transport) -> None:
+        """One more has connected."""
+        self._waiting[transport] = None
+        if len(self._waiting) > self._most:
+            oldest = next(iter(self._waiting))
+            del self._waiting[oldest]
+            oldest.abort()
+
+    def known(self, transport: asyncio.Transport) -> None:
+        """It has been let in, refused, or is gone; again is fine."""
+        self._waiting.pop(transport, None)
+
+    def cut_all(self) -> None:
+        """The server ends."""
+        for transport in tuple(self._waiting):
+            transport.abort()

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from codex_acp.acp._generated.v1.models import CloseSessionRequest
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import OVERLOADED
 from codex_acp.mapping.session.ids import canonical_id
@@ -108,6 +107,11 @@ class Registry:
             self._closed.set()
             self._closed = asyncio.Event()
 
+    def closed_by_agent(self, session_id: str, session: NetworkSession) -> None:
+        """A request that closes it is over; one that was given up may have left it open."""
+        if session_id not in session.agent.parts[0]:
+            self.closed(session_id, session)
+
     async def unused(self, agent: CodexAgent) -> None:
         """Wait until no session is left on an agent."""
         while any(session.agent is agent for session in self.sessions.values()):
@@ -165,7 +169,7 @@ class Registry:
                 return
             session.end()
             try:
-                await session.agent.close_session(CloseSessionRequest(session_id=session_id))
+                await session.agent.close_session(session_id)
             except RpcError as error:
                 logger.info("session %s: %s", session_id, error.message)
             finally:

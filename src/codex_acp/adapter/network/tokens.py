@@ -50,9 +50,7 @@ class Tokens:
     """``current`` gives the tokens as they are now, None where none is needed."""
 
     def __init__(
-        self,
-        current: Callable[[], Sequence[Token] | None],
-        clock: Callable[[], float] = time.time,
+        self, current: Callable[[], Sequence[Token] | None], clock: Callable[[], float] = time.time
     ) -> None:
         self._current = current
         self._clock = clock

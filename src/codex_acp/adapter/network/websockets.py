@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from anyio import CancelScope
 
-from codex_acp.adapter.network.door import Refusal
-from codex_acp.adapter.network.newcomer import HANDSHAKE_SECONDS, Newcomer
-from codex_acp.adapter.network.strangers import Strangers
+from codex_acp.adapter.network.door import Door, Refusal
+from codex_acp.adapter.network.newcomer import HANDSHAKE_SECONDS, Newcomer, Strangers
 from codex_acp.adapter.network.websocket_frames import WebSocketFrames
 from codex_acp.transport.streamable_http import CONNECTION_ID
 from codex_acp.transport.websocket_messages import WebSocketMessages
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from websockets.asyncio.server import ServerConnection
     from websockets.http11 import Request, Response
 
-    from codex_acp.adapter.network.door import Door
     from codex_acp.adapter.network.http_server import HttpServer
     from codex_acp.adapter.network.hub import Hub
     from codex_acp.adapter.network.tokens import Token

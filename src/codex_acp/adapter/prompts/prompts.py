@@ -11,26 +11,23 @@ import logging
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+from codex_acp._last_ones import LastOnes
 from codex_acp.adapter.cancel_scope import CancelScope
 from codex_acp.adapter.prompts.host import NothingRuns, PromptAnswer, PromptHost, Speech, TurnWork
-from codex_acp.adapter.prompts.queue import PromptQueue
+from codex_acp.adapter.prompts.queue import PromptQueue, QueuedPrompt
 from codex_acp.adapter.prompts.run import PromptRun
-from codex_acp.adapter.prompts.turn_calls import codex_gone, start_refused
+from codex_acp.adapter.prompts.turn_calls import TurnCalls, codex_gone, start_refused
 from codex_acp.adapter.prompts.turn_end import TurnEnd
-from codex_acp.errors import CodexAcpError
+from codex_acp.errors import CodexAcpError, TransportError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_REQUEST
-from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop
+from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptFailure, PromptStop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
-    from codex_acp.adapter.prompts.queue import QueuedPrompt
-    from codex_acp.adapter.prompts.turn_calls import TurnCalls
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex._generated.models import UserInput
-    from codex_acp.errors import TransportError
-    from codex_acp.mapping.session.stop_reasons import PromptEnd
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +53,7 @@ class Prompts:
         self._active: str | None = None
         self.stale: set[str] = set()
         """Turns whose prompt was given up: nothing of them is shown or asked any more."""
-        self.answered_turns: dict[str, None] = {}
+        self.answered_turns: LastOnes[str, None] = LastOnes(MAX_ANSWERED)
         """Turns that have ended with their prompts answered, oldest first."""
 
     @property
@@ -309,15 +306,8 @@ class Prompts:
             if self._unread(prompt, run):
                 prompt.run, prompt.unread = None, True
         self._host.turn_over(run, end, goes_on=self._queue.has_unread)
-        self._note_answered(*run.turn_ids)
+        self.answered_turns.update(dict.fromkeys(run.turn_ids))
         self._queue.wake()
-
-    def _note_answered(self, *turn_ids: str) -> None:
-        for turn_id in turn_ids:
-            self.answered_turns.pop(turn_id, None)
-            self.answered_turns[turn_id] = None
-        while len(self.answered_turns) > MAX_ANSWERED:
-            del self.answered_turns[next(iter(self.answered_turns))]
 
     def _name(self, prompt: QueuedPrompt) -> None:
         prompt.message_id = prompt.message_id or uuid4().hex
@@ -365,7 +355,7 @@ class Prompts:
         self._active = None
         if turn_id in self.stale:
             self.stale.discard(turn_id)
-            self._note_answered(turn_id)
+            self.answered_turns[turn_id] = None
         if self._run is not None:
             self._end.turn_ended(self._run, turn_id, end)
         else:

@@ -10,13 +10,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from codex_acp.adapter.cancel_scope import CancelScope
-from codex_acp.mapping.session.stop_reasons import PromptStop
+from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptStop
+from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.session.stop_reasons import PromptEnd
 
 
 class PromptRun:
@@ -159,7 +159,7 @@ class PromptRun:
 
     async def wait(self) -> PromptEnd:
         """The end, whenever it comes. Cancelling the wait changes nothing."""
-        return await asyncio.shield(self._end)
+        return await shielded(self._end)
 
     def _look_for_start(self) -> None:
         if self.turn_id is not None and (

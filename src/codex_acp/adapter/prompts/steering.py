@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codex_acp.adapter.prompts.host import NothingRuns
 from codex_acp.errors import InvalidPayload, RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS, REQUEST_CANCELLED
+from codex_acp.jsonrpc.message import INVALID_PARAMS, REQUEST_CANCELLED, JsonValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from codex_acp.adapter.agent import CodexAgent
-    from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events.content import Block
 
 

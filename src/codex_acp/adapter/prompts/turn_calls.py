@@ -11,12 +11,9 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import object_at
 from codex_acp.adapter.refused_calls import refused_call
-from codex_acp.codex._generated.models import (
-    TurnInterruptParams,
-    TurnStartParams,
-    TurnSteerParams,
-)
+from codex_acp.codex._generated import models
 from codex_acp.codex.connection.pages import all_pages
 from codex_acp.errors import CodexAcpError, ErrorReply, ProcessExited, RpcError, TransportError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS
@@ -27,7 +24,6 @@ from codex_acp.transport.child import ChildProcess
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from codex_acp.codex._generated.models import ThreadBackgroundTerminal, Turn, UserInput
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
 logger = logging.getLogger(__name__)
@@ -73,19 +69,19 @@ class TurnCalls:
             and link.taken <= since
         )
 
-    async def start(self, message: list[UserInput], message_id: str) -> str:
+    async def start(self, message: list[models.UserInput], message_id: str) -> str:
         """Begin a turn; its id. Raises as every call."""
-        params = TurnStartParams(
+        params = models.TurnStartParams(
             thread_id=self._thread_id, input=message, client_user_message_id=message_id
         )
         return (await self.codex.turn_start(params)).turn.id
 
-    async def steer(self, turn_id: str, message: list[UserInput], message_id: str) -> bool:
+    async def steer(self, turn_id: str, message: list[models.UserInput], message_id: str) -> bool:
         """Add a message to the running turn; whether Codex took it.
 
         Also true when it did not say so in time: then the turn shows whether it did.
         """
-        params = TurnSteerParams(
+        params = models.TurnSteerParams(
             thread_id=self._thread_id,
             expected_turn_id=turn_id,
             input=message,
@@ -102,7 +98,7 @@ class TurnCalls:
 
     async def interrupt(self, turn_id: str) -> bool:
         """Whether Codex took the interrupt; not while it has not started the turn."""
-        params = TurnInterruptParams(thread_id=self._thread_id, turn_id=turn_id)
+        params = models.TurnInterruptParams(thread_id=self._thread_id, turn_id=turn_id)
         try:
             await self.codex.turn_interrupt(params)
         except CodexAcpError as error:
@@ -116,7 +112,7 @@ class TurnCalls:
             async with asyncio.timeout(INTERRUPT_SECONDS):
                 await self.interrupt(turn_id)
 
-    async def look_up(self, turn_ids: Collection[str]) -> Turn | None:
+    async def look_up(self, turn_ids: Collection[str]) -> models.Turn | None:
         """A turn as Codex knows it now; with no id the newest; None if it is not to be found.
 
         Raises as every call.
@@ -124,11 +120,9 @@ class TurnCalls:
         turns = await self._newest_turns()
         return next((turn for turn in turns if not turn_ids or turn.id in turn_ids), None)
 
-    async def _newest_turns(self) -> list[Turn]:
-        # Here: most sessions never ask, and these models would cost each of them megabytes.
-        from codex_acp.codex._generated.models import ThreadReadParams, ThreadTurnsListParams
+    async def _newest_turns(self) -> list[models.Turn]:
 
-        params = ThreadTurnsListParams(
+        params = models.ThreadTurnsListParams(
             thread_id=self._thread_id,
             limit=LOOK_BACK,
             sort_direction="desc",
@@ -138,18 +132,18 @@ class TurnCalls:
             return list((await self.codex.thread_turns_list(params)).data)
         except ErrorReply as error:  # a Codex, or a kind of thread, without the list
             logger.info("thread %s: its turns cannot be listed: %s", self._thread_id, error)
-        read = ThreadReadParams(thread_id=self._thread_id, include_turns=True)
+        read = models.ThreadReadParams(thread_id=self._thread_id, include_turns=True)
         return list(reversed((await self.codex.thread_read(read)).thread.turns))
 
     async def end_commands(
         self, item_ids: Collection[str]
-    ) -> tuple[list[str], list[ThreadBackgroundTerminal]]:
+    ) -> tuple[list[str], list[models.ThreadBackgroundTerminal]]:
         """End the commands of these items that live on; the items ended, and what could not be.
 
         Codex leaves the commands of an interrupted turn running in the background.
         """
         ended: list[str] = []
-        left: list[ThreadBackgroundTerminal] = []
+        left: list[models.ThreadBackgroundTerminal] = []
         for terminal in await self.background_terminals():
             if terminal.item_id not in item_ids:
                 continue  # of an earlier turn: it was meant to live on
@@ -166,26 +160,23 @@ class TurnCalls:
 
     async def terminate(self, process_id: str) -> bool:
         """End one command by its process; whether it ran. Raises CodexAcpError."""
-        from codex_acp.codex._generated.models import ThreadBackgroundTerminalsTerminateParams
 
-        params = ThreadBackgroundTerminalsTerminateParams(
+        params = models.ThreadBackgroundTerminalsTerminateParams(
             thread_id=self._thread_id, process_id=process_id
         )
         return (await self.codex.thread_background_terminals_terminate(params)).terminated
 
-    async def background_terminals(self) -> list[ThreadBackgroundTerminal]:
+    async def background_terminals(self) -> list[models.ThreadBackgroundTerminal]:
         """The commands of the thread that outlive their turns. Raises CodexAcpError."""
-        from codex_acp.codex._generated.models import ThreadBackgroundTerminalsListParams
 
-        params = ThreadBackgroundTerminalsListParams(thread_id=self._thread_id)
+        params = models.ThreadBackgroundTerminalsListParams(thread_id=self._thread_id)
         return await all_pages(self.codex.thread_background_terminals_list, params)
 
 
 def start_refused(error: CodexAcpError) -> PromptFailure:
     """How the prompt ends whose turn could not be begun."""
     if isinstance(error, RpcError):
-        data = error.data if isinstance(error.data, dict) else {}
-        return PromptFailure(error.code, error.message, data)
+        return PromptFailure(error.code, error.message, object_at(error.data))
     if isinstance(error, TransportError):
         return codex_gone(error)
     if isinstance(error, ErrorReply):

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.adapter.cancel_scope import CancelScope
-from codex_acp.adapter.prompts.turn_watch import TurnWatch
 from codex_acp.errors import CodexAcpError, TransportError
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
-from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop, end_of_turn
+from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptFailure, PromptStop, end_of_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from codex_acp.adapter.prompts.turn_calls import TurnCalls
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex._generated.models import Turn
-    from codex_acp.mapping.session.stop_reasons import PromptEnd
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +47,12 @@ LOOK_UP_SECONDS: Final = 10.0
 
 MAX_DOUBTS: Final = 3
 """Answers (or none) that speak of no running turn, one after the other; then the prompt fails."""
+
+LOST_SECONDS: Final = 2.0
+"""After Codex has said that the thread is idle: the end of the turn comes in the same moment."""
+
+SILENCE_SECONDS: Final = 60.0
+"""Without any event: a model may think as long, so this only leads to a question to Codex."""
 
 
 class TurnEnd:
@@ -209,3 +214,46 @@ class TurnEnd:
             run.finish(PromptFailure(INTERNAL_ERROR, why, {}))
         else:
             self._watch.expect_end()
+
+
+class TurnWatch:
+    """When it is time to ``ask`` about a turn of which nothing is heard; one turn at a time."""
+
+    def __init__(self, ask: Callable[[], None]) -> None:
+        self._ask = ask
+        self._loop = asyncio.get_running_loop()
+        self._heard = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """A turn begins."""
+        self.heard()
+        self._after(SILENCE_SECONDS)
+
+    def end(self) -> None:
+        """It has ended."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def heard(self) -> None:
+        """Something came."""
+        self._heard = monotonic()
+
+    def expect_end(self) -> None:
+        """The turn should have ended by now: ask soon, whatever is heard meanwhile."""
+        if self._timer is not None:
+            self._after(LOST_SECONDS, soon=True)
+
+    def _after(self, delay: float, *, soon: bool = False) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(delay, self._due, soon)
+
+    def _due(self, soon: bool) -> None:
+        left = self._heard + SILENCE_SECONDS - monotonic()
+        if soon or left <= 0:
+            self._after(SILENCE_SECONDS)
+            self._ask()
+        else:
+            self._after(left)

@@ -18,6 +18,7 @@ import anyio
 import anyio.lowlevel
 
 from codex_acp.adapter.requests.elicitations import ElicitationRunner
+from codex_acp.codex._generated import models
 from codex_acp.codex.approvals import refusals
 from codex_acp.codex.approvals.action_ids import ALLOWED_IN_DOUBT, SHARED_ID
 from codex_acp.codex.approvals.actions import refreshed
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.jsonrpc.message import RequestId
     from codex_acp.routing.ledger import Answer, LedgerEntry, Settlement
+    from codex_acp.routing.route import AsyncQuestions
     from codex_acp.transcript.log import Transcript
     from codex_acp.wire.model import WireModel
 
@@ -121,7 +123,7 @@ class ServerRequestRunner:
             case Elicitation():
                 with self._waiting(routed):
                     reply = await self._elicitations.ask(self._key(routed.request.id), routed)
-                return self._refused(routed.request, _ID_IN_USE) if reply is None else reply
+                return self._refused(request, _ID_IN_USE) if reply is None else reply
             case Decline():
                 failed = self._ledger.declined(request)
                 if failed is not None:
@@ -129,6 +131,27 @@ class ServerRequestRunner:
                 return self._decline(routed)
             case _:
                 assert_never(routed)
+
+    async def ask_aside(
+        self, questions: AsyncQuestions
+    ) -> models.ToolRequestUserInputResponse | None:
+        """Ask what no request of Codex waits for; None: it was not asked."""
+        from codex_acp.routing.async_questions import form_of
+
+        thread_id, turn_id = questions.params.thread_id, questions.params.turn_id
+        await self.caught_up(self._items.root_of(thread_id))
+        routed = form_of(questions, self._context(thread_id))
+        if routed is None or self._too_late(routed):
+            return None
+        if not self._items.is_running(thread_id, turn_id):
+            return None
+        key = Key(self._generation, questions.method, questions.id)
+        reply = await self._elicitations.ask(key, routed)
+        return reply if isinstance(reply, models.ToolRequestUserInputResponse) else None
+
+    def say_in(self, thread_id: str, text: str) -> None:
+        """One line for the person whose session a thread is of."""
+        self._say(self._items.root_of(thread_id), text)
 
     # Events that settle what is open.
 

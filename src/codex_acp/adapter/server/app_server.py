@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.codex.connection.codex_binary import find_codex
-from codex_acp.codex.connection.handshake import check_version
-from codex_acp.codex.connection.launch import codex_version, spawn_app_server
+from codex_acp.codex.connection.handshake import Hello, check_version
+from codex_acp.codex.connection.launch import LaunchOptions, codex_version, spawn_app_server
 from codex_acp.codex.connection.notification_router import NotificationSink
-from codex_acp.errors import CodexAcpError, LaunchError, RpcError
-from codex_acp.jsonrpc.message import INTERNAL_ERROR
+from codex_acp.errors import CodexAcpError, LaunchError, RpcError, TransportError
+from codex_acp.jsonrpc.message import INTERNAL_ERROR, JsonValue
 from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS
 from codex_acp.transcript.secrets import scrub
 from codex_acp.transport.restart_limit import Restarts
@@ -23,11 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.adapter.session_defaults import SessionDefaults
-    from codex_acp.codex.connection.handshake import Hello
-    from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.codex.connection.server_requests import RefusedRequest
-    from codex_acp.errors import TransportError
-    from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.transport.child import ChildProcess
     from codex_acp.transport.connection import Direction
 
@@ -201,7 +197,6 @@ class _End(NotificationSink):
         """See `NotificationSink`."""
 
     def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink`."""
         self.reason = "it ended by itself" if error is None else str(error)
 
 

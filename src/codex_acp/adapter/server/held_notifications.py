@@ -13,12 +13,23 @@ from typing import TYPE_CHECKING
 from codex_acp.codex.connection.notification_router import NotificationSink
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
 
 logger = logging.getLogger(__name__)
+
+
+def hand_over(kept: Sequence[tuple[str, JsonValue]], sink: NotificationSink) -> None:
+    """Give ``sink`` what was kept."""
+    for method, params in kept:
+        try:
+            sink.on_notification(method, params)
+        except Exception:
+            logger.exception("a sink failed at %s", method)
+    if kept:
+        sink.on_batch_end()
 
 
 class HeldNotifications(NotificationSink):
@@ -54,16 +65,9 @@ class HeldNotifications(NotificationSink):
         """Leave, and give ``sink`` all that was kept; what comes it hears once it subscribes."""
         kept = self._kept
         self.leave()
-        for method, params in kept:
-            try:
-                sink.on_notification(method, params)
-            except Exception:
-                logger.exception("a sink failed at %s", method)
-        if kept:
-            sink.on_batch_end()
+        hand_over(kept, sink)
 
     # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`."""
         self._kept.append((method, params))

@@ -11,6 +11,8 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import text_at, value_at
+
 if TYPE_CHECKING:
     from collections.abc import Collection
 
@@ -45,12 +47,10 @@ class McpStartups:
 
     def note(self, params: JsonValue) -> None:
         """Take one ``mcpServer/startupStatus/updated``."""
-        if not isinstance(params, dict):
-            return
-        thread_id, name, status = (params.get(key) for key in ("threadId", "name", "status"))
-        if isinstance(thread_id, str) and isinstance(name, str) and isinstance(status, str):
+        thread_id, name, status = (text_at(params, key) for key in ("threadId", "name", "status"))
+        if thread_id is not None and name is not None and status is not None:
             self._statuses.setdefault(thread_id, {})[name] = status
-            if params.get("failureReason") == LOGIN_WANTED:
+            if value_at(params, "failureReason") == LOGIN_WANTED:
                 self._logins.setdefault(thread_id, {})[name] = None
             if len(self._statuses) > MAX_THREADS:
                 self._logins.pop(oldest := next(iter(self._statuses)), None)

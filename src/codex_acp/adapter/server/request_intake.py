@@ -11,24 +11,24 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import value_at
 from codex_acp.adapter.server.mcp_startup import STARTUP_STATUS, McpStartups
 from codex_acp.codex._generated.notifications import UnknownNotification
 from codex_acp.codex.approvals.refusals import refusal
 from codex_acp.codex.approvals.running_items import FOLLOWED, Items
 from codex_acp.codex.connection.notification_router import NotificationSink
-from codex_acp.errors import RpcError
-from codex_acp.wire.model import UnknownVariant
+from codex_acp.errors import RpcError, TransportError
+from codex_acp.wire.model import UnknownVariant, WireModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from codex_acp.adapter.requests.async_questions import AsyncQuestionRunner
     from codex_acp.adapter.requests.server_requests import ServerRequestRunner
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.codex.connection.server_requests import RefusedRequest
-    from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue, RequestId
-    from codex_acp.wire.model import WireModel
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +49,7 @@ class RequestIntake(NotificationSink):
         self._client = client
         self._make_runner = make_runner
         self._runner: ServerRequestRunner | None = None
+        self._asks_aside: AsyncQuestionRunner | None = None
         self._begun: set[tuple[type, RequestId]] = set()
         self._settled_early: set[tuple[type, RequestId]] = set()
         client.subscribe_all(self, FOLLOWED | {RESOLVED, STARTUP_STATUS})
@@ -107,10 +108,16 @@ class RequestIntake(NotificationSink):
             self._runner = self._make_runner(self.items)
         return self._runner
 
+    def _aside(self) -> AsyncQuestionRunner:
+        if self._asks_aside is None:
+            from codex_acp.adapter.requests.async_questions import AsyncQuestionRunner
+
+            self._asks_aside = AsyncQuestionRunner(self._client, self._ready_runner)
+        return self._asks_aside
+
     # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`."""
         if method == RESOLVED:
             self._resolved(params)
         elif method == STARTUP_STATUS:
@@ -120,6 +127,8 @@ class RequestIntake(NotificationSink):
             if isinstance(event, UnknownNotification):
                 return
             self.items.apply(event)
+            if event.method == "item/completed" and getattr(event.params.item, "questions", None):
+                self._aside().completed(event.params)
             if self._runner is None:
                 return
             self._runner.reported(event)
@@ -132,13 +141,12 @@ class RequestIntake(NotificationSink):
                 self._runner.turn_ended(event.params.thread_id, event.params.turn.id)
 
     def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink`."""
         del error
         if self._runner is not None:
             self._runner.codex_lost()
 
     def _resolved(self, params: JsonValue) -> None:
-        request_id = params.get("requestId") if isinstance(params, dict) else None
+        request_id = value_at(params, "requestId")
         if not isinstance(request_id, str | int):
             return
         key = (type(request_id), request_id)

@@ -6,15 +6,13 @@ import asyncio
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from codex_acp.mapping.events.session_events import StateChanged
-from codex_acp.mapping.session.stop_reasons import PromptStop
+from codex_acp.mapping.events.session_events import Activity, StateChanged
+from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptStop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from codex_acp.adapter.prompts.turn_calls import TurnCalls
-    from codex_acp.mapping.events.session_events import Activity
-    from codex_acp.mapping.session.stop_reasons import PromptEnd
     from codex_acp.mapping.state import SessionState
 
 

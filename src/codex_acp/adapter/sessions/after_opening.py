@@ -34,8 +34,10 @@ class AfterOpening:
 
     def add(self, opened: OpeningResult) -> None:
         """A session is open, and the answer that says so is about to be written."""
-        tell = partial(self._tell, opened)
-        tell_soon = tell if self._ahead is None else partial(self._ahead.then, tell)
+        tell_soon = tell = partial(self._tell, opened)
+        if self._ahead is not None:
+            self._ahead.start_within(LOAD_AFTER_SECONDS)
+            tell_soon = partial(self._ahead.then, tell)
         asyncio.get_running_loop().call_later(LOAD_AFTER_SECONDS, tell_soon)
 
     def leave(self) -> None:

@@ -8,31 +8,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codex_acp.acp._generated.v1.models import (
-    ArchiveSessionResponse,
-    SessionStatusResponse,
-    UnarchiveSessionResponse,
-)
 from codex_acp.adapter.refused_calls import refused_call
+from codex_acp.adapter.sessions.methods import acquired_soon
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.stored_threads import exists, stored_thread
 from codex_acp.errors import ErrorReply, RpcError
+from codex_acp.mapping.events.session_events import StateChanged
 from codex_acp.mapping.session.ids import canonical_id
 from codex_acp.mapping.session.list import is_archived
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
-    from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.adapter.sessions.methods import SessionMethods
     from codex_acp.adapter.sessions.opener import SessionOpener
     from codex_acp.adapter.sessions.sessions import Sessions
+    from codex_acp.codex.connection.app_server_connection import AppServerConnection
 
 
 class SessionArchive:
-    """Of one agent. ``methods`` closes a session; ``ending`` and ``ended`` are called when an open
-    session is about to be archived, and when it is open no more, with why.
-    """
+    """Of one agent. ``methods`` closes a session; ``ending`` is called when one is about to be."""
 
     def __init__(
         self,
@@ -40,57 +35,62 @@ class SessionArchive:
         opener: SessionOpener,
         methods: SessionMethods,
         ending: Callable[[str], None],
-        ended: Callable[[str, str], None],
     ) -> None:
         self._sessions = sessions
         self._opener = opener
         self._methods = methods
         self._ending = ending
-        self._ended = ended
 
-    async def archive(self, request: v1.ArchiveSessionRequest) -> ArchiveSessionResponse:
+    async def archive(self, session_id: str) -> None:
         """``session/archive``: one that is open is closed first, and what runs in it cancelled.
 
         Raises RpcError: -32002, -32603 with Codex's reason.
         """
-        session_id = canonical_id(request.session_id)
+        session_id = canonical_id(session_id)
         self._sessions.not_below(session_id)
         self._ending(session_id)
-        async with self._opener.lock(session_id):
-            if session_id not in self._sessions:
-                await self._move(session_id, "thread/archive", archived=True)
-                return ArchiveSessionResponse()
-            codex = await self._methods.stop(session_id)
-            self._ended(session_id, "archived by the client")
+        await self._methods.end(session_id, "archived by the client", self._closed(session_id))
+
+    def _closed(self, session_id: str) -> Callable[[AppServerConnection | None], Awaitable[None]]:
+        async def closed(codex: AppServerConnection | None) -> None:
             try:  # before Codex unloads it: what nobody has prompted yet would be gone
                 await self._move(session_id, "thread/archive", archived=True)
             except RpcError:
                 if codex is not None:
                     await self._opener.let_go(codex, session_id)
                 raise
-        return ArchiveSessionResponse()
 
-    async def unarchive(self, request: v1.UnarchiveSessionRequest) -> UnarchiveSessionResponse:
+        return closed
+
+    async def unarchive(self, session_id: str) -> None:
         """``session/unarchive``: it is not opened. Raises as `archive`."""
-        session_id = canonical_id(request.session_id)
+        session_id = canonical_id(session_id)
         self._sessions.not_below(session_id)
-        async with self._opener.lock(session_id):
+        lock = self._opener.lock(session_id)
+        held = await acquired_soon(lock)
+        try:
             if session_id not in self._sessions:  # else it is in no archive
                 await self._move(session_id, "thread/unarchive", archived=False)
-        return UnarchiveSessionResponse()
+        finally:
+            if held:
+                lock.release()
 
-    async def status(self, request: v1.SessionStatusRequest) -> SessionStatusResponse:
-        """``session/status``: changes nothing. Raises RpcError: -32002, -32603.
+    async def status(self, session_id: str) -> StateChanged | None:
+        """What an open session is doing, None for one that is only stored; changes nothing.
 
-        A sub-agent's session is open as long as the one above it.
+        A sub-agent's session is open as long as the one above it. Raises RpcError: -32002, -32603.
         """
-        session_id = canonical_id(request.session_id)
-        if session_id in self._sessions or self._sessions.has_below(session_id):
-            return SessionStatusResponse(status="open")
-        codex = await self._opener.codex()
-        if not await exists(codex, session_id):
-            raise unknown_session(request.session_id)
-        return SessionStatusResponse(status="saved")
+        known = canonical_id(session_id)
+        opened, above = self._sessions.open_session(known), self._sessions.above(known)
+        if opened is not None and opened.session is not None:
+            return opened.session.state
+        if opened is not None:  # the client has not named it: nothing is done in it
+            return StateChanged("idle", background=())
+        if above is not None:
+            return above.sub_agents.state(known)
+        if not await exists(await self._opener.codex(), known):
+            raise unknown_session(session_id)
+        return None
 
     async def _move(self, session_id: str, method: str, *, archived: bool) -> None:
         """Have Codex move a thread. It refuses what is there already, with the same words."""

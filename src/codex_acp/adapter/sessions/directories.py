@@ -9,15 +9,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from codex_acp._json import list_at
+from codex_acp._json import list_at, value_at
 from codex_acp.errors import ErrorReply, RpcError, TransportError
-from codex_acp.jsonrpc.message import INVALID_PARAMS, METHOD_NOT_FOUND
+from codex_acp.jsonrpc.message import INVALID_PARAMS, METHOD_NOT_FOUND, JsonValue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.jsonrpc.message import JsonValue
 
 
 async def check_directories(codex: AppServerConnection, params: Mapping[str, JsonValue]) -> None:
@@ -42,4 +41,4 @@ async def _is_none(codex: AppServerConnection, path: str) -> bool:
         return error.code != METHOD_NOT_FOUND  # a Codex without the method does not know, either
     except TransportError:
         return False
-    return isinstance(found, dict) and found.get("isDirectory") is False
+    return value_at(found, "isDirectory") is False

@@ -56,6 +56,13 @@ class JoinedPieces:
             self.flush()
         self._take(method, params)
 
+    @property
+    def last(self) -> tuple[str, str, str, str] | None:
+        """The last piece, if it is kept."""
+        if not self._texts:
+            return None
+        return self._method, self._turn_id, self._item_id, self._texts[-1]
+
     def flush(self) -> None:
         """What is kept comes before all else that happens."""
         texts = self._texts

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from codex_acp._json import text_at, value_at
 from codex_acp._record import record
 from codex_acp.codex._generated.methods import MODELS
 from codex_acp.errors import ErrorReply, InvalidPayload
@@ -104,7 +105,7 @@ class HistoryReader:
             return f"{self._unreadable} entries of this session's history could not be read"
         return None
 
-    def _show(self, page: _Page, last: tuple[str, str] | None) -> bool:
+    def _show(self, page: _Page, last: tuple[str, str | None] | None) -> bool:
         """Whether the last item was among those that were shown."""
         for turn_id, raw in page.entries:
             try:
@@ -114,7 +115,7 @@ class HistoryReader:
                 logger.warning("thread %s: %s", self.thread_id, error)
             else:
                 self.show(item, turn_id)
-            if last is not None and last == (turn_id, _id_of(raw)):
+            if last is not None and last == (turn_id, text_at(raw, "id")):
                 return True
         return False
 
@@ -122,7 +123,7 @@ class HistoryReader:
         async with asyncio.timeout(PAGE_SECONDS):
             return await source(self.codex, self.thread_id, cursor)
 
-    async def _last(self) -> tuple[str, str] | None:
+    async def _last(self) -> tuple[str, str | None] | None:
         """Turn and id of the newest item when the thread was opened; None: read to the end."""
         if self.newest is None:
             return None
@@ -132,7 +133,7 @@ class HistoryReader:
         except (ErrorReply, InvalidPayload, TimeoutError) as error:
             logger.warning("thread %s: its newest item: %s", self.thread_id, _reason(error))
             return None
-        return next(((turn_id, _id_of(raw)) for turn_id, raw in page.entries), None)
+        return next(((turn_id, text_at(raw, "id")) for turn_id, raw in page.entries), None)
 
 
 async def running_turn(codex: AppServerConnection, thread_id: str) -> JsonValue:
@@ -144,7 +145,7 @@ async def running_turn(codex: AppServerConnection, thread_id: str) -> JsonValue:
         "threadId": thread_id, "limit": 1, "sortDirection": "desc", "itemsView": "full",
     }  # fmt: skip
     for turn in _list(await codex.call_raw("thread/turns/list", params), "data"):
-        if isinstance(turn, dict) and turn.get("status") == "inProgress":
+        if value_at(turn, "status") == "inProgress":
             return turn
     return None
 
@@ -171,7 +172,7 @@ async def _items(
         for entry in _list(result, "data")
         if isinstance(entry, dict)
     ]
-    return _Page(entries, _cursor(result))
+    return _Page(entries, text_at(result, "nextCursor") or None)
 
 
 async def _turns(codex: AppServerConnection, thread_id: str, cursor: str | None) -> _Page:
@@ -182,15 +183,14 @@ async def _turns(codex: AppServerConnection, thread_id: str, cursor: str | None)
     if cursor is not None:
         params["cursor"] = cursor
     result = await codex.call_raw("thread/turns/list", params)
-    return _Page(_entries_of(_list(result, "data")), _cursor(result))
+    return _Page(_entries_of(_list(result, "data")), text_at(result, "nextCursor") or None)
 
 
 async def _whole(codex: AppServerConnection, thread_id: str, cursor: str | None) -> _Page:
     """By a Codex that has no pages at all."""
     del cursor
     result = await codex.call_raw("thread/read", {"threadId": thread_id, "includeTurns": True})
-    thread = result.get("thread") if isinstance(result, dict) else None
-    return _Page(_entries_of(_list(thread, "turns")), None)
+    return _Page(_entries_of(_list(value_at(result, "thread"), "turns")), None)
 
 
 def _entries_of(turns: list[JsonValue]) -> list[_Entry]:
@@ -204,19 +204,10 @@ def _entries_of(turns: list[JsonValue]) -> list[_Entry]:
 
 def _list(result: JsonValue, key: str) -> list[JsonValue]:
     """The list in a result. Raises InvalidPayload if there is none."""
-    found = result.get(key) if isinstance(result, dict) else None
+    found = value_at(result, key)
     if not isinstance(found, list):
         raise InvalidPayload("a page of the history", (f"{key}: is not a list",))
     return found
-
-
-def _cursor(result: JsonValue) -> str | None:
-    cursor = result.get("nextCursor") if isinstance(result, dict) else None
-    return cursor if isinstance(cursor, str) and cursor else None
-
-
-def _id_of(item: JsonValue) -> str:
-    return str(item.get("id")) if isinstance(item, dict) else ""
 
 
 def _reason(error: Exception) -> str:

@@ -1,31 +1,24 @@
 """The methods of ACP that open, list, close, delete, copy and name sessions.
 
-Each is here as a coroutine from the request's model to the result's; which are offered, the
-agent's tables say. Loaded with the first of them: ``session/new`` without MCP servers needs none.
+Each is here as a coroutine; which are offered, and how they are answered, each version's table
+says. Loaded with the first of them: ``session/new`` without MCP servers needs none.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from codex_acp._json import list_at, text_at
-from codex_acp.acp._generated.v1.models import (
-    CloseSessionResponse,
-    DeleteSessionResponse,
-    ListSessionsResponse,
-    ResumeSessionRequest,
-    SetSessionTitleResponse,
-)
 from codex_acp.adapter.refused_calls import refused_call
-from codex_acp.adapter.sessions.opener import Setup
+from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.stored_threads import exists
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS
+from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
 from codex_acp.mapping.session.list import list_page, list_params, session_info, updated_at
 from codex_acp.mapping.session.mcp_servers import server_config, server_secrets
 from codex_acp.mapping.session.setup import (
@@ -37,20 +30,26 @@ from codex_acp.mapping.session.setup import (
 )
 from codex_acp.mapping.session.system_prompt import instructions
 from codex_acp.transcript.secrets import remember_secrets
-from codex_acp.wire.codec import decode, plain
+from codex_acp.transport.shielding import shielded
+from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from asyncio import Task
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from codex_acp.acp._generated.v1 import models as v1
     from codex_acp.adapter.audience import Audience
     from codex_acp.adapter.config.config import Config
-    from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener
+    from codex_acp.adapter.dialects.requests import (
+        ForkSession,
+        ListSessions,
+        NewSession,
+        ResumeSession,
+    )
     from codex_acp.adapter.sessions.sessions import Sessions
+    from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.jsonrpc.message import JsonValue
 
-    WithServers: TypeAlias = v1.NewSessionRequest | v1.LoadSessionRequest | ResumeSessionRequest
+    WithServers: TypeAlias = NewSession | ResumeSession | ForkSession
 
 logger = logging.getLogger(__name__)
 
@@ -65,22 +64,29 @@ CLEAN_SECONDS: Final = 5.0
 
 
 class SessionMethods:
-    """The methods of one agent."""
+    """The methods of one agent. ``closed`` is called when a session is open no more, with why."""
 
-    def __init__(self, sessions: Sessions, opener: SessionOpener, config: Config) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        opener: SessionOpener,
+        config: Config,
+        spawn: Spawn,
+        closed: Callable[[str, str], None],
+    ) -> None:
+        self._spawn = spawn
+        self._closed = closed
         self._config = config
         self._sessions = sessions
         self._opener = opener
 
     # Opening.
 
-    async def setup(self, request: v1.NewSessionRequest, audience: Audience | None = None) -> Setup:
+    async def setup(self, request: NewSession, audience: Audience | None = None) -> Setup:
         """What a new session is given. Raises RpcError -32602."""
         return await self._setup(request, audience, stored=False)
 
-    async def load(
-        self, request: v1.LoadSessionRequest, audience: Audience | None = None
-    ) -> OpeningResult:
+    async def load(self, request: ResumeSession, audience: Audience | None = None) -> OpeningResult:
         """``session/load``: all of the history is sent before this returns.
 
         Raises RpcError: -32602, -32002, -32600 while a prompt runs in it, -32000, -32603.
@@ -90,20 +96,17 @@ class SessionMethods:
         return await self._opener.resume(request.session_id, setup, "load")
 
     async def resume(
-        self, request: ResumeSessionRequest, audience: Audience | None = None
+        self, request: ResumeSession, audience: Audience | None = None
     ) -> OpeningResult:
         """``session/resume``: as `load`, but nothing of the history is sent."""
         self._sessions.not_below(request.session_id)
         setup = await self._setup(request, audience, stored=True)
         return await self._opener.resume(request.session_id, setup, "resume")
 
-    async def fork(
-        self, request: v1.ForkSessionRequest, audience: Audience | None = None
-    ) -> OpeningResult:
+    async def fork(self, request: ForkSession, audience: Audience | None = None) -> OpeningResult:
         """``session/fork`` (unstable): a new session that knows what the old one knows."""
         self._sessions.not_below(request.session_id)
-        like = decode(ResumeSessionRequest, plain(request), "session/fork")
-        setup = await self._setup(like, audience, stored=True)
+        setup = await self._setup(request, audience, stored=True)
         return await self._opener.fork(request.session_id, setup)
 
     async def _setup(
@@ -112,7 +115,7 @@ class SessionMethods:
         cwd, directories = request.cwd, request.additional_directories
         thread_params(cwd, directories, {}, stored=stored)  # before Codex is asked anything
         told = instructions(plain(request.system_prompt))
-        servers = server_config(request.mcp_servers)
+        servers = server_config(cast("list[dict[str, Any]]", plain(request.mcp_servers)))
         remember_secrets(server_secrets(servers))
         kept: Mapping[str, Mapping[str, object]] = servers
         said: list[str] = []
@@ -125,7 +128,7 @@ class SessionMethods:
 
     # The others.
 
-    async def list(self, request: v1.ListSessionsRequest) -> ListSessionsResponse:
+    async def list(self, request: ListSessions) -> dict[str, JsonValue]:
         """``session/list``; of the archive where the unstable ``archived`` asks for it.
 
         Raises RpcError -32602 for a cursor that Codex does not know, and for an unknown filter.
@@ -144,32 +147,28 @@ class SessionMethods:
                 raise RpcError(INVALID_PARAMS, f"cursor: {error.message}") from error
             raise refused_call("Codex could not list the sessions", error) from error
         found = [_listed(thread, archived=page.archived) for thread in list_at(result, "data")]
-        response = ListSessionsResponse(sessions=[info for info in found if info is not None])
+        sessions: list[JsonValue] = [info for info in found if info is not None]
         cursor = page.next(text_at(result, "nextCursor"))
-        if cursor is not None:
-            response.next_cursor = cursor
-        return response
+        return {"sessions": sessions} | ({} if cursor is None else {"nextCursor": cursor})
 
-    async def close(self, request: v1.CloseSessionRequest) -> CloseSessionResponse:
+    async def close(self, session_id: str) -> None:
         """``session/close``: what runs is cancelled and has ended when this returns.
 
         Raises RpcError -32002 for a session that is not open.
         """
-        self._sessions.not_below(request.session_id)
-        if request.session_id not in self._sessions:
-            raise unknown_session(request.session_id)
-        await self.end(request.session_id)
-        return CloseSessionResponse()
+        self._sessions.not_below(session_id)
+        if session_id not in self._sessions:
+            raise unknown_session(session_id)
+        await self.end(session_id, "closed by the client")
 
-    async def delete(self, request: v1.DeleteSessionRequest) -> DeleteSessionResponse:
+    async def delete(self, session_id: str) -> None:
         """``session/delete``: for good; one that is open is closed first.
 
         One that is not there is as deleted as it can be. Raises RpcError -32603.
         """
-        self._sessions.not_below(request.session_id)
-        session_id = request.session_id
-        if session_id in self._sessions:
-            await self.end(session_id)
+        self._sessions.not_below(session_id)
+        if session_id in self._sessions or self._opener.lock(session_id).locked():
+            await self.end(session_id, "deleted by the client")
         codex = await self._opener.codex()
         try:
             await codex.call_raw("thread/delete", {"threadId": session_id})
@@ -177,43 +176,76 @@ class SessionMethods:
             if await exists(codex, session_id):
                 raise refused_call("Codex could not delete the session", error) from error
             logger.info("session %s, to be deleted, is not there: %s", session_id, error.message)
-        return DeleteSessionResponse()
 
-    async def set_title(self, request: v1.SetSessionTitleRequest) -> SetSessionTitleResponse:
+    async def set_title(self, session_id: str, title: str) -> dict[str, JsonValue]:
         """``session/set_title`` (unstable): also of a session that is not open.
 
         Raises RpcError: -32602 for an empty title, -32002, -32603.
         """
-        self._sessions.not_below(request.session_id)
-        title = " ".join(request.title.split())
+        self._sessions.not_below(session_id)
+        title = " ".join(title.split())
         if not title:
             raise RpcError(INVALID_PARAMS, "title: is empty")
         codex = await self._opener.codex()
-        session_id = request.session_id
         try:
             await codex.call_raw("thread/name/set", {"threadId": session_id, "name": title})
         except ErrorReply as error:
             if not await exists(codex, session_id):
                 raise unknown_session(session_id, error.message) from error
             raise refused_call("Codex could not name the session", error) from error
-        return SetSessionTitleResponse(title=title)
+        return {"title": title}
 
-    async def end(self, session_id: str) -> None:
-        """Stop what runs in an open session, and let go of it; then it may be opened again."""
-        async with _alone(self._opener.lock(session_id)):
-            codex = await self.stop(session_id)
-            if codex is not None:
-                await self._opener.let_go(codex, session_id)
+    async def end(
+        self,
+        session_id: str,
+        why: str,
+        then: Callable[[AppServerConnection | None], Awaitable[None]] | None = None,
+    ) -> None:
+        """Stop what runs in an open session, and let go of it; then it may be opened again.
 
-    async def stop(self, session_id: str) -> AppServerConnection | None:
+        ``then`` is done instead of letting go, with the connection where Codex still has its thread
+        loaded, None if there is none.
+        """
+        lock = self._opener.lock(session_id)
+        held = await acquired_soon(lock)
+        try:
+            codex, below = await self._stopped(session_id, why)
+        except BaseException:
+            if held:
+                lock.release()
+            raise
+
+        async def leave() -> None:
+            try:
+                if codex is not None:
+                    await self._clean(codex, session_id, below)
+                if then is not None:
+                    await then(codex)
+                elif codex is not None:
+                    await self._opener.let_go(codex, session_id)
+            finally:
+                if held:
+                    lock.release()
+
+        leaving = asyncio.ensure_future(leave())
+        try:
+            await shielded(leaving)
+        except asyncio.CancelledError:
+            # It is closed already: Codex would keep its thread, and what that has left running.
+            self._spawn(lambda: _done(leaving))
+            raise
+
+    async def _stopped(
+        self, session_id: str, why: str
+    ) -> tuple[AppServerConnection | None, Sequence[str]]:
         """Stop what runs in an open session, which is none any more for the client.
 
-        Gives the connection where Codex still has its thread loaded; None: there is none.
+        Gives the connection where Codex still has its thread loaded, and the threads below it.
         """
         opened = self._sessions.open_session(session_id)
         session = self._sessions.known(session_id)
         if opened is None or session is None:
-            return None
+            return None, ()
         codex = opened.codex
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_SECONDS):
@@ -224,25 +256,26 @@ class SessionMethods:
         below = list(dict.fromkeys((*shown, *known)))[:MAX_BELOW]
         self._sessions.close(session_id)
         self._config.closed(session_id)
-        if codex.closed:
-            return None
+        self._closed(session_id, why)
+        return (None if codex.closed else codex), below
+
+    async def _clean(
+        self, codex: AppServerConnection, session_id: str, below: Sequence[str]
+    ) -> None:
         await asyncio.gather(*(_clean(codex, thread) for thread in (session_id, *below)))
         await asyncio.gather(*(self._opener.let_go(codex, thread) for thread in below))
-        return codex
 
 
-@asynccontextmanager
-async def _alone(lock: asyncio.Lock) -> AsyncIterator[None]:
-    """With the lock, but no longer than `STOP_SECONDS` for whoever has it."""
-    held = False
+async def _done(task: Task[None]) -> None:
+    await task
+
+
+async def acquired_soon(lock: asyncio.Lock) -> bool:
+    """Take the lock, but wait no longer than `STOP_SECONDS` for whoever has it."""
     with suppress(TimeoutError):
         async with asyncio.timeout(STOP_SECONDS):
-            held = await lock.acquire()
-    try:
-        yield
-    finally:
-        if held:
-            lock.release()
+            return await lock.acquire()
+    return False
 
 
 async def _configured(codex: AppServerConnection, cwd: str) -> frozenset[str]:
@@ -261,7 +294,7 @@ async def _clean(codex: AppServerConnection, session_id: str) -> None:
             await codex.call_raw("thread/backgroundTerminals/clean", {"threadId": session_id})
 
 
-def _listed(thread: JsonValue, *, archived: bool) -> v1.SessionInfo | None:
+def _listed(thread: JsonValue, *, archived: bool) -> dict[str, JsonValue] | None:
     seconds = updated_at(thread)
     when = None
     if seconds is not None:

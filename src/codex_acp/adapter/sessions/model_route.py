@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from codex_acp._json import text_at
 from codex_acp.codex.threads.opening import read_params
 from codex_acp.errors import ErrorReply, RpcError
-from codex_acp.jsonrpc.message import INTERNAL_ERROR
+from codex_acp.jsonrpc.message import INTERNAL_ERROR, JsonValue
 
 if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.session.gateway import Gateway
 
 logger = logging.getLogger(__name__)
@@ -44,11 +44,17 @@ class ModelRoute:
             try:
                 return await codex.call_raw(method, through(params, self.gateway))
             except ErrorReply as error:
-                if stored is not None and await _went_by_gateway(codex, stored) is False:
+                if stored is not None and await _keeps_another(codex, stored):
                     raise _keeps_its_provider(error) from error
                 raise
-        if stored is not None and self.had_gateway and await _went_by_gateway(codex, stored):
-            return await self._as_configured(codex, method, params)
+        if stored is not None and self.had_gateway:
+            from codex_acp.mapping.session.gateway import GATEWAY_PROVIDER
+
+            provider = await _provider_of(codex, stored)
+            if provider == GATEWAY_PROVIDER:
+                return await self._as_configured(codex, method, params)
+            if provider is not None:  # Codex 0.147 may still have it loaded with the gateway
+                params = {**params, "modelProvider": provider}
         return await codex.call_raw(method, params)
 
     def helps(self, thread: dict[str, JsonValue] | None) -> bool:
@@ -82,13 +88,18 @@ async def configuration(codex: AppServerConnection, cwd: str) -> JsonValue:
         return None
 
 
-async def _went_by_gateway(codex: AppServerConnection, session_id: str) -> bool | None:
-    """Whether the model of a stored thread was; None if there is no such thread."""
+async def _provider_of(codex: AppServerConnection, session_id: str) -> str | None:
+    """Which a stored thread has; None if there is no such thread."""
     from codex_acp.adapter.sessions.stored_threads import stored_thread
+
+    return text_at(await stored_thread(codex, session_id), "modelProvider")
+
+
+async def _keeps_another(codex: AppServerConnection, session_id: str) -> bool:
+    """Whether a thread is stored with another provider than the gateway."""
     from codex_acp.mapping.session.gateway import GATEWAY_PROVIDER
 
-    thread = await stored_thread(codex, session_id)
-    return None if thread is None else thread.get("modelProvider") == GATEWAY_PROVIDER
+    return await _provider_of(codex, session_id) not in (None, GATEWAY_PROVIDER)
 
 
 def _keeps_its_provider(error: ErrorReply) -> RpcError:

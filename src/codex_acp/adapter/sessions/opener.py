@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from weakref import WeakValueDictionary
 
 from codex_acp.adapter.logins.check import LoginCheck
+from codex_acp.adapter.sessions import opening_errors
 from codex_acp.adapter.sessions.directories import check_directories
 from codex_acp.adapter.sessions.model_route import ModelRoute, configuration
-from codex_acp.adapter.sessions.opening_errors import never_stored, session_error, unknown_session
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
 from codex_acp.codex.threads.opening import opening
 from codex_acp.codex.threads.trust import left_out_here
 from codex_acp.errors import CodexAcpError, ErrorReply, InvalidPayload, RpcError, TransportError
-from codex_acp.jsonrpc.message import INVALID_REQUEST, RESOURCE_NOT_FOUND
+from codex_acp.jsonrpc.message import INVALID_REQUEST, RESOURCE_NOT_FOUND, JsonValue
 from codex_acp.mapping.session.ids import canonical_id
 from codex_acp.mapping.session.setup import started_thread
 
@@ -32,10 +32,9 @@ if TYPE_CHECKING:
     from codex_acp.adapter.config.config import Config, How
     from codex_acp.adapter.server.app_server import AppServer
     from codex_acp.adapter.server.held_notifications import HeldNotifications
-    from codex_acp.adapter.sessions.sessions import Sessions
+    from codex_acp.adapter.sessions.sessions import OpenSession, Sessions
     from codex_acp.codex._generated.models import Thread
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.state import SessionState
 
 logger = logging.getLogger(__name__)
@@ -89,7 +88,7 @@ class SessionOpener:
         """A Codex that can open sessions. Raises RpcError: -32603 if there is none."""
         return await self._app_server.client()
 
-    async def _ready_for(self, setup: Setup) -> tuple[AppServerConnection, JsonValue]:
+    async def _ready_for(self, setup: Setup) -> tuple[AppServerConnection, Setup, JsonValue]:
         """As `codex`, with the configuration in the session's directory, None if untold.
 
         Raises RpcError: -32602 for what is no directory, -32000 if its model provider needs a
@@ -100,22 +99,21 @@ class SessionOpener:
         reading = configuration(codex, setup.cwd)
         try:  # both at once
             if self.route.gateway is not None:  # which has a login of its own, if any
-                return codex, await reading
-            _, read = await asyncio.gather(self.login.check(codex), reading)
+                read = await reading
+            else:
+                _, read = await asyncio.gather(self.login.check(codex), reading)
         except (ErrorReply, TransportError) as error:
-            raise session_error(error) from error
-        return codex, read
+            raise opening_errors.session_error(error) from error
+        return codex, _instructed(setup, read), read
 
     async def start(self, setup: Setup) -> OpeningResult:
         """A new thread. Raises RpcError: -32000, or -32603 when Codex cannot."""
-        codex, read = await self._ready_for(setup)
-        setup = _instructed(setup, read)
+        codex, setup, read = await self._ready_for(setup)
         return await self._begin(codex, "new", "thread/start", setup, read)
 
     async def fork(self, session_id: str, setup: Setup) -> OpeningResult:
         """A copy of a stored thread. Raises RpcError: -32002, -32000, -32603."""
-        codex, read = await self._ready_for(setup)
-        setup = _instructed(setup, read)
+        codex, setup, read = await self._ready_for(setup)
         try:
             return await self._begin(codex, "fork", "thread/fork", setup, read, session_id)
         except RpcError as error:
@@ -150,14 +148,13 @@ class SessionOpener:
                     raise InvalidPayload(what, ("thread.id: is missing",))
                 self._sessions.open(thread_id, setup.params, setup.servers, audience=setup.audience)
             except CodexAcpError as error:
-                raise session_error(error) from error
+                raise opening_errors.session_error(error) from error
         try:
             return await self._result(
                 thread_id, codex, result, how, setup, place, source=source, restore=restore
             )
         except BaseException:  # the client gave it up, so it will never know the session
-            self._sessions.close(thread_id)
-            await self.let_go(codex, thread_id)
+            await self.drop(thread_id)
             raise
 
     async def resume(
@@ -169,11 +166,12 @@ class SessionOpener:
         -32600 while a prompt runs, -32000, -32603.
         """
         if canonical_id(session_id) != session_id:  # what Codex says of it would find no session
-            raise unknown_session(session_id)
+            raise opening_errors.unknown_session(session_id)
         async with self.lock(session_id):
-            codex, read = await self._ready_for(setup)
-            setup = _instructed(setup, read)
-            self._must_be_idle(session_id)
+            codex, setup, read = await self._ready_for(setup)
+            if self._is_busy(session_id):
+                message = "a prompt runs in this session; wait for its end, or cancel it"
+                raise RpcError(INVALID_REQUEST, f"{message}, to open it")
             place = self._config.opening(codex, setup.cwd, how, read)
             was_open = self._sessions.open_session(session_id)
             if was_open is not None and was_open.session is not None:
@@ -187,19 +185,23 @@ class SessionOpener:
                     state = await self._past(codex, session_id, result, held, how, setup.audience)
                     if was_open is not None:
                         state = await self._left_running(codex, session_id, state, how, setup)
+                        await self._must_be(was_open, codex, session_id)
+                    if "thread/deleted" in held.methods:
+                        raise opening_errors.deleted_meanwhile(session_id)
                 except BaseException:
                     await self.let_go(codex, session_id)
                     raise
                 self._sessions.open(
-                    session_id,
-                    setup.params,
-                    setup.servers,
-                    held=held,
-                    state=state,
-                    audience=setup.audience,
-                )
+                    session_id, setup.params, setup.servers,
+                    held=held, state=state, audience=setup.audience,
+                )  # fmt: skip
                 self._sessions.known(session_id)  # the client knows it: what was kept follows now
-            return await self._result(session_id, codex, result, how, setup, place)
+            try:
+                return await self._result(session_id, codex, result, how, setup, place)
+            except BaseException:
+                if was_open is None and not self._is_busy(session_id):
+                    await self.drop(session_id)
+                raise
 
     async def move(self, session_id: str) -> None:
         """Resume the thread of an open session whose Codex was lost, if it is not yet.
@@ -210,7 +212,7 @@ class SessionOpener:
             opened = self._sessions.open_session(session_id)
             session = self._sessions.known(session_id)
             if opened is None or session is None:
-                raise unknown_session(session_id)
+                raise opening_errors.unknown_session(session_id)
             if self._sessions.is_live(session_id):
                 return
             codex = await self.codex()
@@ -225,9 +227,10 @@ class SessionOpener:
                     result = await self._resume(codex, session_id, Setup(opened.params))
                 except RpcError as error:
                     if error.code == RESOURCE_NOT_FOUND:
-                        raise never_stored(session_id, error) from error
+                        raise opening_errors.never_stored(session_id, error) from error
                     raise
                 await self._learn(codex, session_id, result, held)
+                await self._must_be(opened, codex, session_id)
                 self._sessions.move(session_id, held)
             try:
                 await self._config.moved(session_id, codex, result)
@@ -243,6 +246,14 @@ class SessionOpener:
             async with asyncio.timeout(LEAVE_SECONDS):
                 await codex.call_raw("thread/unsubscribe", {"threadId": session_id})
 
+    async def drop(self, session_id: str) -> None:
+        """Close a session that was opened for somebody who has given it up; as `let_go`."""
+        opened = self._sessions.open_session(session_id)
+        self._sessions.close(session_id)
+        self._config.closed(session_id)
+        if opened is not None:
+            await self.let_go(opened.codex, session_id)
+
     def lock(self, session_id: str) -> asyncio.Lock:
         """Held while a stored session is opened, and while it is moved to the archive or back."""
         return self._locks.setdefault(session_id, asyncio.Lock())
@@ -250,17 +261,10 @@ class SessionOpener:
     # The steps.
 
     async def _result(
-        self,
-        session_id: str,
-        codex: AppServerConnection,
-        result: JsonValue,
-        how: How,
-        setup: Setup,
-        place: Place,
-        *,
-        source: str | None = None,
+        self, session_id: str, codex: AppServerConnection, result: JsonValue, how: How,
+        setup: Setup, place: Place, *, source: str | None = None,
         restore: dict[str, JsonValue] | None = None,
-    ) -> OpeningResult:
+    ) -> OpeningResult:  # fmt: skip
         defaults = self._app_server.defaults
         begin = defaults.mode if defaults is not None and how == "new" else None
         try:
@@ -283,22 +287,27 @@ class SessionOpener:
         params, defaults = dict(client), self._app_server.defaults
         return params if defaults is None else defaults.params(params)
 
-    def _must_be_idle(self, session_id: str) -> None:
+    async def _must_be(
+        self, opened: OpenSession, codex: AppServerConnection, session_id: str
+    ) -> None:
+        """Raise RpcError -32002 if it was closed while it is opened again, which can take long."""
+        if self._sessions.open_session(session_id) is not opened:
+            await self.let_go(codex, session_id)
+            raise opening_errors.unknown_session(session_id)
+
+    def _is_busy(self, session_id: str) -> bool:
         session = self._sessions.known(session_id)
-        if session is not None and session.prompts.busy:
-            message = "a prompt runs in this session; wait for its end, or cancel it, to open it"
-            raise RpcError(INVALID_REQUEST, message)
+        return session is not None and session.busy
 
     async def _resume(self, codex: AppServerConnection, session_id: str, setup: Setup) -> JsonValue:
-        params: dict[str, JsonValue] = {
-            **self.given(setup.params),
-            "threadId": session_id,
-            "excludeTurns": True,
-        }
+        params = self.given(setup.params) | {"threadId": session_id, "excludeTurns": True}
         try:
             return await self.route.open(codex, "thread/resume", params, session_id)
+        except asyncio.CancelledError:
+            await self.let_go(codex, session_id)  # which Codex opens all the same
+            raise
         except CodexAcpError as error:
-            failure = session_error(error)
+            failure = opening_errors.session_error(error)
             if isinstance(error, ErrorReply):
                 from codex_acp.adapter.sessions.stored_threads import must_be_usable
 
@@ -339,13 +348,9 @@ class SessionOpener:
         return known.turns[0].id if known.turns else None
 
     async def _left_running(
-        self,
-        codex: AppServerConnection,
-        session_id: str,
-        state: SessionState | None,
-        how: How,
-        setup: Setup,
-    ) -> SessionState | None:
+        self, codex: AppServerConnection, session_id: str, state: SessionState | None,
+        how: How, setup: Setup,
+    ) -> SessionState | None:  # fmt: skip
         """The same memory, with what runs on in the background; v1 hears of it in a history."""
         from codex_acp.adapter.sessions.left_running import left_running
 
@@ -354,14 +359,9 @@ class SessionOpener:
         return await left_running(codex, session_id, state, audience, told=told)
 
     async def _past(
-        self,
-        codex: AppServerConnection,
-        session_id: str,
-        result: JsonValue,
-        held: HeldNotifications,
-        how: How,
-        audience: Audience | None,
-    ) -> SessionState | None:
+        self, codex: AppServerConnection, session_id: str, result: JsonValue,
+        held: HeldNotifications, how: How, audience: Audience | None,
+    ) -> SessionState | None:  # fmt: skip
         """Learn what runs, and for a load show the history: what the mapping remembers of it."""
         running = await self._learn(codex, session_id, result, held)
         if how != "load":
@@ -372,10 +372,8 @@ class SessionOpener:
         await history.run(codex, running)
         from codex_acp.adapter.sessions.stored_threads import surely_exists
 
-        gone = "thread/deleted" in held.methods
-        if gone or (history.missing and not await surely_exists(codex, session_id)):
-            message = f"the session {session_id!r} was deleted while it was loaded"
-            raise RpcError(RESOURCE_NOT_FOUND, message, {"sessionId": session_id})
+        if history.missing and not await surely_exists(codex, session_id):
+            raise opening_errors.deleted_meanwhile(session_id)
         return history.end(running)
 
 

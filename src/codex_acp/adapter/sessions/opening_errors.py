@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codex_acp._json import value_at
 from codex_acp.adapter.refused_calls import refused_call
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError, TransportError
 from codex_acp.jsonrpc.message import (
@@ -21,6 +22,12 @@ def unknown_session(session_id: str, data: object = None) -> RpcError:
     if data is not None:
         details["codex"] = data
     return RpcError(RESOURCE_NOT_FOUND, message, details)
+
+
+def deleted_meanwhile(session_id: str) -> RpcError:
+    """The answer to a load or resume of a session that somebody deletes before it is open."""
+    message = f"the session {session_id!r} was deleted while it was loaded"
+    return RpcError(RESOURCE_NOT_FOUND, message, {"sessionId": session_id})
 
 
 def archived_session(session_id: str, error: RpcError) -> RpcError:
@@ -52,8 +59,7 @@ def session_error(error: CodexAcpError) -> RpcError:
 
 def _asks_for_login(error: ErrorReply) -> bool:
     """Codex marks an error that a login would cure in its data, not only in its text."""
-    data = error.data
-    return isinstance(data, dict) and data.get("codexErrorInfo") == "unauthorized"
+    return bool(value_at(error.data, "codexErrorInfo") == "unauthorized")
 
 
 def sub_agent_session(session_id: str) -> RpcError:

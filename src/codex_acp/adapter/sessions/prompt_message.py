@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from codex_acp.adapter.files import read_files
 from codex_acp.adapter.prompts.turn_calls import start_refused
+from codex_acp.codex._generated import models
+from codex_acp.codex.connection.pages import all_pages
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.mapping.prompt.media import MAX_MEDIA_BYTES
 from codex_acp.mapping.prompt.message import has_audio, user_input, wanted_images
@@ -13,20 +15,17 @@ from codex_acp.mapping.prompt.message import has_audio, user_input, wanted_image
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.codex._generated.models import UserInput
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.mapping.events.content import Block
 
 
 async def prompt_message(
     codex: AppServerConnection, session_id: str, prompt: Sequence[Block]
-) -> list[UserInput]:
+) -> list[models.UserInput]:
     """The message. Raises RpcError -32602 for content that cannot be sent."""
     files = await read_files(wanted_images(prompt), MAX_MEDIA_BYTES)
     no_audio = None
     if has_audio(prompt):
-        from codex_acp.adapter.config.modalities import why_no_audio  # with models of its own
-
         try:
             no_audio = await why_no_audio(codex, session_id)
         except CodexAcpError as error:
@@ -38,3 +37,16 @@ def refused(error: CodexAcpError) -> RpcError:
     """What the client is answered when Codex did not take a call for it."""
     failure = start_refused(error)
     return RpcError(failure.code, failure.message, failure.data)
+
+
+async def why_no_audio(codex: AppServerConnection, thread_id: str) -> str | None:
+    """Why audio cannot be sent in this thread; None: it can. Raises as every call.
+
+    Codex itself would leave the audio out, and tell only the model.
+    """
+    name = (await codex.thread_read(models.ThreadReadParams(thread_id=thread_id))).thread.model
+    listed = await all_pages(codex.model_list, models.ModelListParams(include_hidden=True))
+    found = next((m for m in listed if name in (m.model, m.id)), None)
+    if found is not None and "audio" in found.input_modalities:
+        return None
+    return f"the model {name or 'of this session'} takes no audio; choose another, or send text"

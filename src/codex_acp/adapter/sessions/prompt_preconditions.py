@@ -41,11 +41,7 @@ class PromptPreconditions:
             await self._opener.move(session_id)
 
     async def run(
-        self,
-        session_id: str,
-        prompt: Callable[[], Awaitable[PromptDone]],
-        *,
-        begun: bool = False,
+        self, session_id: str, prompt: Callable[[], Awaitable[PromptDone]], *, begun: bool = False
     ) -> PromptDone:
         """Run a prompt as soon as that can be, see `for_prompt`; at once if it has ``begun``.
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from codex_acp.adapter.sessions.loading import HistoryReader
 from codex_acp.adapter.sub_agents.histories import SubAgentHistories
-from codex_acp.mapping.events.session_events import TitleChanged, UserMessage
+from codex_acp.mapping.events.session_events import SessionEvent, TitleChanged, UserMessage
+from codex_acp.mapping.items import whole_item
 from codex_acp.mapping.messages.lines import said
-from codex_acp.mapping.replay import whole_item
 from codex_acp.mapping.session.list import title_of
 from codex_acp.mapping.state import SessionState
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import ThreadItem
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.events.session_events import SessionEvent
 
 
 class Replay:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, assert_never
 from uuid import uuid4
 
 from codex_acp.acp.capabilities import ClientFeatures
-from codex_acp.adapter.commands.command import Says, StartsTurn
+from codex_acp.adapter.commands.command import Commands, Says, StartsTurn
 from codex_acp.adapter.prompts.host import NotTaken, PromptDone, Speech, TurnWork
+from codex_acp.adapter.prompts.plan_review import PlanReview
 from codex_acp.adapter.prompts.prompts import Prompts
 from codex_acp.adapter.prompts.turn_calls import TurnCalls, start_refused
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS, item_of, turn_of
@@ -21,12 +22,12 @@ from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.prompt_message import prompt_message, refused
 from codex_acp.adapter.sessions.shown_thread import ShownThread
 from codex_acp.adapter.sub_agents.sub_agents import SubAgents
-from codex_acp.errors import CodexAcpError, RpcError
-from codex_acp.jsonrpc.message import INTERNAL_ERROR
+from codex_acp.errors import CodexAcpError, RpcError, TransportError
+from codex_acp.jsonrpc.message import INTERNAL_ERROR, JsonValue
 from codex_acp.mapping.calls.tool_calls import announce, approval_settled, call_ended
-from codex_acp.mapping.events.session_events import PromptTaken, TextChunk
+from codex_acp.mapping.events.session_events import PromptTaken, StateChanged, TextChunk
 from codex_acp.mapping.messages.lines import said
-from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop, end_of_turn
+from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptFailure, PromptStop, end_of_turn
 from codex_acp.mapping.session.usage import turn_usage
 from codex_acp.mapping.state import SessionState
 
@@ -34,26 +35,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from codex_acp.adapter.audience import Outgoing
-    from codex_acp.adapter.commands.command import Commands
     from codex_acp.adapter.prompts.early_turn import EarlyTurn
     from codex_acp.adapter.prompts.run import PromptRun
     from codex_acp.adapter.server.held_notifications import HeldNotifications
     from codex_acp.adapter.side_tasks import Spawn
     from codex_acp.codex._generated.models import TokenUsageBreakdown, Turn, UserInput
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.errors import TransportError
-    from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events import session_events as events
     from codex_acp.mapping.events.content import Block
-    from codex_acp.mapping.session.stop_reasons import PromptEnd
 
 
 class Session:
     """A thread on one app-server, whose notifications it hears once it is told to `follow`.
 
     ``spawn`` starts a task that may outlive a request. ``on_cancel`` settles what is asked of the
-    person, ``may_have`` is for its `SubAgents`. ``state`` is what the mapping remembers of a
-    replay, which goes on here. All methods run on the event loop's thread.
+    person, ``may_have`` and ``earlier`` are for its `SubAgents`. ``state`` is what the mapping
+    remembers of a replay, which goes on here. All methods run on the event loop's thread.
     """
 
     def __init__(
@@ -67,6 +64,7 @@ class Session:
         *,
         state: SessionState | None = None,
         may_have: Callable[[str], bool],
+        earlier: Callable[[str], list[tuple[str, JsonValue]]] = lambda _: [],
     ) -> None:
         self.id = session_id
         self.commands: Commands | None = None
@@ -83,11 +81,12 @@ class Session:
         self.activity = SessionActivity(self._tell_activity)
         self.sub_agents = SubAgents(
             session_id, codex, outflow, self._state, say=self.say, may_note=self._prompt_runs,
-            may_have=may_have,
+            may_have=may_have, earlier=earlier,
         )  # fmt: skip
         self._used_before: TokenUsageBreakdown | None = None
         self._calls = TurnCalls(codex, session_id)
         self.prompts = Prompts(self._calls, self, spawn)
+        self.plan_review = PlanReview(self, spawn)
         self._stale, self._answered = self.prompts.stale, self.prompts.answered_turns
         self.read_ended = self.prompts.heard
         """See `ThreadOwner`."""
@@ -133,17 +132,30 @@ class Session:
         self._outflow.flush()
         if isinstance(end, PromptFailure):
             raise (NotTaken if untaken else RpcError)(end.code, end.message, end.data)
-        return PromptDone(end, usage)
+        done = await self.plan_review.follow(PromptDone(end, usage))
+        self._outflow.flush()
+        return done
 
     def cancel(self) -> None:
         """End the running prompt and those that wait: interrupt the turn, and wait only so long."""
         self.prompts.cancel()
+        self.plan_review.cancel()
         if self.prompts.turn is None:  # a sub-agent may have outlived the prompt
             self.prompt_cancelled()
 
     async def stop_command(self, call_id: str) -> bool:
         """See `stop_command`."""
         return await stop_command(self._state, self._calls, call_id)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a prompt is not answered yet."""
+        return self.prompts.busy or self.plan_review.open is not None
+
+    @property
+    def turn(self) -> object | None:
+        """See `Prompts.turn`; what is asked of a plan comes behind its turn."""
+        return self.prompts.turn or self.plan_review.open
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -163,6 +175,7 @@ class Session:
         self._stopping = True
         try:
             self.cancel()
+            await self.plan_review.settled()
             await self.prompts.settled()
             await self.sub_agents.settled()
         except BaseException:
@@ -233,15 +246,13 @@ class Session:
 
     @property
     def client_gone(self) -> bool:
-        """See `PromptHost`."""
         return self._outflow.client_gone
 
     def message_named(self, message_id: str) -> None:
-        """See `PromptHost`: what Codex says of it is no news to the client."""
-        self._state.own_messages.add(message_id)
+        """What Codex says of it is no news to the client."""
+        self._state.own_messages[message_id] = None
 
     def prompt_cancelled(self) -> None:
-        """See `PromptHost`."""
         if self._on_cancel is not None:
             self._on_cancel()
 
@@ -249,41 +260,43 @@ class Session:
         return self.prompts.running
 
     def turn_begins(self) -> None:
-        """See `PromptHost`."""
         self._used_before = self._state.total_usage
+        self._state.proposed_plan = None
+        self.plan_review.withdraw()
+
+    @property
+    def state(self) -> StateChanged:
+        """What it is doing."""
+        return StateChanged(self.activity.now, background=list(self._state.background))
 
     def _tell_activity(self, activity: events.StateChanged) -> None:
         activity.background = list(self._state.background)
         self._outflow.send(self.id, activity)
 
     def works(self) -> None:
-        """See `PromptHost`."""
         self.activity.begins()
 
     def rests(self, end: PromptEnd) -> None:
-        """See `PromptHost`."""
         self.activity.ends(end)
 
     def turn_over(self, run: PromptRun, end: PromptEnd, *, goes_on: bool) -> None:
-        """See `PromptHost`: nothing stays open, and the person learns why it has ended."""
+        """Nothing stays open, and the person learns why it has ended."""
         self.thread.close_open()
         if isinstance(end, PromptStop) and end.message:
             self._outflow.send(self.id, TextChunk(f"{run.turn_id}-end", end.message))
-        used = turn_usage(self._used_before, self._state.total_usage)
-        run.usage = None if used is None else used.wire()
-        if not goes_on:
+        run.usage = turn_usage(self._used_before, self._state.total_usage)
+        if not goes_on and not self.plan_review.takes(end, self._state.proposed_plan):
             self.activity.ends(end)
         self._outflow.flush()
 
-    # What the routing of server requests asks and shows.
+    # What the routing of server requests asks and shows: see `SessionProtocol`.
 
     @property
     def cancelling(self) -> bool:
-        """See `SessionProtocol`."""
         return self.prompts.cancelling
 
     def given_up(self, thread_id: str, turn_id: str | None) -> bool:
-        """See `SessionProtocol`; a sub-agent's turn is given up with the one that it works for.
+        """A sub-agent's turn is given up with the one that it works for.
 
         So is one that has ended: nobody is to be asked for it any more.
         """
@@ -294,55 +307,48 @@ class Session:
         return bool(self._stale) and thread_id != self.id and not self.prompts.running
 
     async def caught_up(self) -> None:
-        """See `SessionProtocol`."""
         await self.thread.caught_up()
 
     def announce_tool_call(self, call: events.ToolCallAnnounced) -> None:
-        """See `SessionProtocol`: the tool call comes before the question that refers to it."""
+        """The tool call comes before the question that refers to it."""
         self._state.now = monotonic()
         self.tell(announce(self._state, call))
         self._outflow.flush()
 
     def approval_settled(self, tool_call_id: str, *, accepted: bool) -> None:
-        """See `SessionProtocol`."""
         how = {"accepted": accepted, "cancelled": self.cancelling}
         self.thread.put(lambda: self.tell(approval_settled(self._state, tool_call_id, **how)))
 
     def tool_call_ended(self, tool_call_id: str, *, ended_well: bool) -> None:
-        """See `SessionProtocol`."""
         self.thread.put(
             lambda: self.tell(call_ended(self._state, tool_call_id, ended_well=ended_well))
         )
 
     @contextmanager
     def waiting_for_person(self, thread_id: str) -> Iterator[None]:
-        """See `SessionProtocol`."""
         with self.activity.waiting(), self.sub_agents.waiting(thread_id):
             yield
 
     def say(self, text: str) -> None:
-        """See `SessionProtocol`."""
         self.thread.put(lambda: self._outflow.send(self.id, said(text)))
 
-    # What Codex reports.
+    # What Codex reports: see `ThreadOwner`.
 
     def heard_at_once(self, method: str, params: JsonValue) -> None:
-        """See `ThreadOwner`: what a sub-agent does follows at once."""
+        """What a sub-agent does follows at once."""
         self.sub_agents.hear(self.id, method, params)
 
     def heard(self, method: str, params: JsonValue) -> None:
-        """See `ThreadOwner`."""
         TURN_EVENTS[method](self.prompts, params)
 
     def tell(self, told: events.SessionEvents) -> None:
-        """See `ThreadOwner`."""
         for event in told:
             self._outflow.send(self.id, event)
             if self.sub_agents.outlets:
                 self.sub_agents.told(event)
 
     def may_show(self, method: str, params: JsonValue) -> bool:
-        """See `ThreadOwner`: nothing of a turn whose prompt is answered or given up."""
+        """Nothing of a turn whose prompt is answered or given up."""
         turn_id = turn_of(params)
         if turn_id in self._stale:
             self._of_stale_turn(method, params)
@@ -354,24 +360,26 @@ class Session:
         return self.activity.again_soon()
 
     def may_show_pieces(self, turn_id: str) -> bool:
-        """See `ThreadOwner`."""
         if turn_id in self._stale:
             return False
         return turn_id not in self._answered or not self.prompts.answered(turn_id)
 
+    def more_of(self, turn_id: str, message_id: str) -> Callable[[bytes], bool] | None:
+        """See `ThreadOwner`: what sub-agents are told is no text."""
+        over = self._stale, self._answered
+        return self._outflow.more_of(self.id, message_id, turn_id, over)
+
     def thread_gone(self, error: TransportError | None) -> None:
-        """See `ThreadOwner`."""
         why = "it has ended" if error is None else str(error)
         self.lost = f"the Codex of this session is gone; start a new session ({why})"
         self.prompts.lost(error)
 
     def turn_ended(self, turn: Turn) -> None:
-        """See `ThreadOwner`."""
         last_error = self._state.turn_errors.pop(turn.id, None)
         self.prompts.turn_ended(turn.id, end_of_turn(turn, last_error))
 
     def turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
-        """See `ThreadOwner`: it is still an end, so the prompt must return."""
+        """It is still an end, so the prompt must return."""
         turn_id = turn_of(params)
         if turn_id is not None:
             message = f"Codex ended the turn in a way that could not be read: {problem}"

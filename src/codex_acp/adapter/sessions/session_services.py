@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.adapter.commands.command import SessionAccess
 from codex_acp.adapter.commands.commands import SessionCommands
+from codex_acp.adapter.prompts.plan_review import PlanMode
 from codex_acp.codex.connection.notification_router import NotificationSink
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ SETTLE_SECONDS: Final = 0.3
 
 
 class SessionServices(NotificationSink):
-    """Of all sessions of one agent. ``spawn`` starts a task that may outlive its request;
-    ``log_out`` is what ``/logout`` does.
+    """Of all sessions of one agent. ``spawn`` starts a task that may outlive its request; ``live``
+    has Codex load a session's thread, if it has not; ``log_out`` is what ``/logout`` does.
     """
 
     def __init__(
@@ -44,11 +45,13 @@ class SessionServices(NotificationSink):
         sessions: Sessions,
         config: Config,
         spawn: Spawn,
+        live: Callable[[str], Awaitable[None]],
         log_out: Callable[[], Awaitable[None]],
     ) -> None:
         self._sessions = sessions
         self._config = config
         self._spawn = spawn
+        self._live = live
         self._log_out = log_out
         self._commands: dict[str, SessionCommands] = {}
         self._of_session: dict[str, OpenSession] = {}
@@ -64,7 +67,16 @@ class SessionServices(NotificationSink):
         """A session's object was made: give it its commands."""
         session_id = session.id
         session.commands = self._commands_of(session_id, opened)
+        session.plan_review.mode = PlanMode(
+            partial(self._config.plans, session_id),
+            partial(self._leave_plan_mode, session_id),
+            lambda: self._sessions.audience(session_id).asks,
+        )
         self._follow(opened.codex, session_id)
+
+    async def _leave_plan_mode(self, session_id: str) -> None:
+        await self._live(session_id)  # the question may have outlived its Codex
+        await self._config.plan_mode(session_id, wanted=False)
 
     async def told_commands(self, session_id: str) -> Sequence[Command]:
         """The commands of an open session, which the client is told by an answer.
@@ -119,7 +131,6 @@ class SessionServices(NotificationSink):
     # NotificationSink of the newest connection.
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`."""
         del params
         if method == SKILLS_CHANGED:
             if self._timer is not None:
@@ -127,7 +138,6 @@ class SessionServices(NotificationSink):
             self._timer = asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._reread)
 
     def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink`."""
         del error
         if self._timer is not None:
             self._timer.cancel()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from codex_acp import transcript as events
 from codex_acp.errors import RpcError
 
 if TYPE_CHECKING:
@@ -11,7 +12,6 @@ if TYPE_CHECKING:
 
     from codex_acp.adapter.prompts.host import PromptDone
     from codex_acp.adapter.sessions.opener import OpeningResult
-    from codex_acp.transcript.events import SessionRef
     from codex_acp.transcript.log import Transcript
 
 
@@ -25,39 +25,30 @@ class SessionTranscript:
     def opened(self, opened: OpeningResult) -> None:
         """A session was joined with its thread."""
         if self._transcript.active:
-            from codex_acp.transcript.events import SessionOpened
-
-            event = SessionOpened(ref=self._ref(opened.session_id), how=opened.how)
-            self._transcript.record(event)
+            ref = self._ref(opened.session_id)
+            self._transcript.record(events.SessionOpened(ref=ref, how=opened.how))
 
     def closed(self, session_id: str, reason: str) -> None:
         """A session is not open any more."""
         if self._transcript.active:
-            from codex_acp.transcript.events import SessionClosed
-
-            event = SessionClosed(ref=self._ref(session_id), reason=reason)
-            self._transcript.record(event)
+            ref = self._ref(session_id)
+            self._transcript.record(events.SessionClosed(ref=ref, reason=reason))
 
     async def prompt(self, session_id: str, running: Awaitable[PromptDone]) -> PromptDone:
         """Wait for a prompt's answer, or error, and note both ends."""
         if not self._transcript.active:
             return await running
-        from codex_acp.transcript.events import PromptEnded, PromptStarted
-
         ref = self._ref(session_id)
-        self._transcript.record(PromptStarted(ref=ref))
+        self._transcript.record(events.PromptStarted(ref=ref))
         try:
             done = await running
         except RpcError as error:
-            ended = PromptEnded(ref=ref, stop_reason=None, error=error.message)
+            ended = events.PromptEnded(ref=ref, stop_reason=None, error=error.message)
             self._transcript.record(ended)
             raise
-        self._transcript.record(PromptEnded(ref=ref, stop_reason=done.stop.reason))
+        self._transcript.record(events.PromptEnded(ref=ref, stop_reason=done.stop.reason))
         return done
 
-    def _ref(self, session_id: str) -> SessionRef:
-        from codex_acp.transcript.events import SessionRef
-
-        return SessionRef(
-            session_id=session_id, thread_id=session_id, generation=self._generation()
-        )
+    def _ref(self, session_id: str) -> events.SessionRef:
+        generation = self._generation()
+        return events.SessionRef(session_id=session_id, thread_id=session_id, generation=generation)

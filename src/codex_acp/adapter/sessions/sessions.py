@@ -9,9 +9,9 @@ that it was opened on, see `Sessions.move`. Must not know ACP's methods.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codex_acp._record import record
 from codex_acp.adapter.server.held_notifications import HeldNotifications
 from codex_acp.adapter.server.threadless_notifications import ThreadlessNotifications
 from codex_acp.adapter.sessions.opening_errors import sub_agent_session
@@ -48,13 +48,17 @@ class _Connection:
         self,
         codex: AppServerConnection,
         make_runner: Callable[[Items], ServerRequestRunner],
-        everyone: Callable[[_Connection], list[NotificationSink]],
+        sessions: Callable[[_Connection], list[OpenSession]],
     ) -> None:
         self.codex = codex
         self._make_runner = make_runner
         self._events: RequestIntake | None = None
         self._held = HeldNotifications(codex, None)
-        self.threadless = ThreadlessNotifications(codex, lambda: everyone(self))
+        self.threadless = ThreadlessNotifications(
+            codex,
+            lambda: [sink for each in sessions(self) for sink in each.sinks()],
+            lambda: any(each.works() for each in sessions(self)),
+        )
         codex.handle_others(self._handle)
 
     @property
@@ -72,7 +76,7 @@ class _Connection:
         return await self.events.handle(request)
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False)
 class OpenSession:
     """A session that is open, and what is needed to open it again on another connection."""
 
@@ -99,6 +103,20 @@ class OpenSession:
         """The connection that the session is on now."""
         return self.connection.codex
 
+    def said_of(self, thread_id: str) -> list[tuple[str, JsonValue]]:
+        """What was said of a thread that nobody followed; once."""
+        return self.connection.threadless.take_of(thread_id)
+
+    def works(self) -> bool:
+        """Whether something runs in it that may start a sub-agent."""
+        s = self.session
+        return self.early is not None or (s is not None and (s.prompts.busy or s.sub_agents.work))
+
+    def sinks(self) -> list[NotificationSink]:
+        """Who hears what has no thread."""
+        hears = self.held if self.session is None else self.session.thread
+        return [] if hears is None else [hears]
+
 
 class Sessions:
     """``spawn`` starts a task that may outlive its request; ``audience`` is that of the sessions
@@ -122,11 +140,8 @@ class Sessions:
 
     def codex_started(self, codex: AppServerConnection) -> None:
         """A new connection to Codex: its requests and items are told from an earlier one's."""
-        self.generation += 1
-        generation = self.generation
-        self._connection = _Connection(
-            codex, lambda items: self._runner(codex, generation, items), self._sinks
-        )
+        number = self.generation = self.generation + 1
+        self._connection = _Connection(codex, lambda i: self._runner(codex, number, i), self._on)
 
     def refused(self, refused: RefusedRequest) -> None:
         """The client to Codex refused a request by itself."""
@@ -198,9 +213,8 @@ class Sessions:
                     each.session.sub_agents.forget(session_id)
         held = held or HeldNotifications(connection.codex, session_id)
         held.keep(connection.threadless.take(session_id))
-        self._open[session_id] = OpenSession(
-            connection, params, servers, held, state, audience=audience
-        )
+        opened = OpenSession(connection, params, servers, held, state, audience=audience)
+        self._open[session_id] = opened
 
     def close(self, session_id: str) -> None:
         """It is closed: nothing more is heard of it; again is fine."""
@@ -223,9 +237,7 @@ class Sessions:
     def known(self, session_id: str) -> Session | None:
         """The same as the client knows it: from now on it says what it is told."""
         opened = self._open.get(session_id)
-        if opened is None:
-            return None
-        return opened.session or self._make_known(session_id, opened)
+        return None if opened is None else opened.session or self._make_known(session_id, opened)
 
     def ask_early(
         self,
@@ -285,13 +297,13 @@ class Sessions:
             self._on_cancel(session_id, opened.connection),
             state=opened.state,
             may_have=lambda thread_id: self._may_have(session_id, thread_id),
+            earlier=opened.said_of,
         )
         if self._on_known is not None:
             self._on_known(session, opened)
-        early, opened.early = opened.early, None
-        if early is not None:  # before it hears of the turn
-            session.begin(early)
-        held, opened.held, opened.state = opened.held, None, None
+        if opened.early is not None:  # before it hears of the turn
+            session.begin(opened.early)
+        held, opened.held, opened.state, opened.early = opened.held, None, None, None
         session.follow(held)
         return session
 
@@ -310,13 +322,13 @@ class Sessions:
 
         A thread that a model has only named may be opened: that takes it out of where it was named.
         """
-        if self.has_below(canonical_id(session_id)):
+        if self.above(canonical_id(session_id)) is not None:
             raise sub_agent_session(session_id)
 
-    def has_below(self, thread_id: str) -> bool:
-        """Whether a thread is a sub-agent's that Codex has started in an open session."""
+    def above(self, thread_id: str) -> Session | None:
+        """The open session in which Codex has started a thread as a sub-agent's; None: in none."""
         root = self._root_of(thread_id)
-        return root is not None and root.sub_agents.has_started(thread_id)
+        return root if root is not None and root.sub_agents.has_started(thread_id) else None
 
     def _may_have(self, session_id: str, thread_id: str) -> bool:
         """Whether a thread may be below a session: no client has opened it, and no other has it."""
@@ -338,8 +350,7 @@ class Sessions:
             return False
         connection = self._open[root.id].connection
         items = connection.events.items
-        below = items.running_below(thread_id)
-        turn_id = items.running_turn(thread_id)
+        below, turn_id = items.running_below(thread_id), items.running_turn(thread_id)
         for each in below if turn_id is None else [(thread_id, turn_id), *below]:
             self._interrupt(connection.codex, *each)
         connection.events.sub_agents_cancelled(frozenset([thread_id, *(t for t, _ in below)]))
@@ -361,10 +372,8 @@ class Sessions:
         assert self._connection is not None, "Codex was asked before a session is opened"
         return self._connection
 
-    def _sinks(self, connection: _Connection) -> list[NotificationSink]:
-        opened = [each for each in self._open.values() if each.connection is connection]
-        held = [each.held for each in opened if each.session is None and each.held is not None]
-        return [*(each.session.thread for each in opened if each.session is not None), *held]
+    def _on(self, connection: _Connection) -> list[OpenSession]:
+        return [each for each in self._open.values() if each.connection is connection]
 
     def _runner(
         self, codex: AppServerConnection, generation: int, items: Items

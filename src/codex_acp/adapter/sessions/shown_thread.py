@@ -7,14 +7,18 @@ the events are for, and what a turn means, is the owner's matter.
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
+from pydantic_core import from_json
+
 from codex_acp.adapter.ordered_steps import OrderedSteps
 from codex_acp.adapter.prompts.turn_events import TURN_EVENTS
-from codex_acp.adapter.sessions.due_timer import DueTimer
 from codex_acp.adapter.sessions.joined_pieces import JoinedPieces
 from codex_acp.codex._generated.notifications import TurnCompletedEvent, UnknownNotification
+from codex_acp.jsonrpc.message import Notification
 from codex_acp.mapping.calls.file_changes import wanted_files
 from codex_acp.mapping.calls.running_calls import due, flush_due
 from codex_acp.mapping.calls.tool_calls import close_open_calls
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
+    from codex_acp.transport.continuation import Continuation
 
     _Row = Callable[[SessionState, Any], SessionEvents]
 
@@ -57,6 +62,10 @@ WITHOUT_SECRETS: Final[dict[str, Callable[[JsonValue], JsonValue]]] = {
 """What Codex says in its own words may quote what a client gave: headers, an environment, a URL."""
 
 
+MESSAGE: Final = "item/agentMessage/delta"
+"""What becomes one update with its text, whatever that is, and nothing else."""
+
+
 class ThreadOwner(Protocol):
     """Whoever shows a thread."""
 
@@ -71,6 +80,9 @@ class ThreadOwner(Protocol):
 
     def may_show_pieces(self, turn_id: str) -> bool:
         """The same of pieces of a text."""
+
+    def more_of(self, turn_id: str, message_id: str) -> Callable[[bytes], bool] | None:
+        """What does as `tell` with more of a message, as it stands in JSON; see `Outgoing`."""
 
     def tell(self, told: SessionEvents) -> None:
         """Send events."""
@@ -106,6 +118,8 @@ class ShownThread:
         self._pieces = JoinedPieces(self._hear, self._take_pieces)
         self.on_notification: Callable[[str, JsonValue], None] = self._pieces.hear
         """See `NotificationSink`: in order, though the files of an edit may have to be read."""
+        self._more: Continuation | None = None
+        self._more_of: tuple[str, str] | None = None
         self._timer = DueTimer(self._due_at, self._flush_due)
 
     def follow(self, held: HeldNotifications | None = None) -> None:
@@ -120,13 +134,18 @@ class ShownThread:
 
     def on_batch_end(self) -> None:
         """See `NotificationSink`: updates were sent as it came, some may have to wait."""
+        last = self._pieces.last
         self._pieces.flush()
+        self._read_ended()
+        if last is not None and last[0] == MESSAGE:
+            self.codex.continuations.when_written(partial(self._go_on, *last))
+
+    def _read_ended(self) -> None:
         if self.state.open_calls:
             self._timer.set()
         self._owner.read_ended()
 
     def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink`."""
         self.catch_up()
         self.close_open()
         self._owner.thread_gone(error)
@@ -197,6 +216,31 @@ class ShownThread:
             self.state.now = monotonic()
             self._owner.tell(PIECES[method](self.state, item_id, text))
 
+    def _go_on(self, method: str, turn_id: str, item_id: str, text: str) -> None:
+        """What is read next may be more of the same message: that is written before it is noted."""
+        if self._steps.waiting is not None:
+            return
+        if (turn_id, item_id) != self._more_of:
+            self._more_of, self._more = (turn_id, item_id), None
+            return  # most that is said at once is all that is said
+        if self._more is None:
+            write = self._owner.more_of(turn_id, item_id)
+            if write is None:
+                return
+            params: dict[str, JsonValue] = {
+                "threadId": self._id, "turnId": turn_id, "itemId": item_id, "delta": text,
+            }  # fmt: skip
+            self._more = self.codex.continuations.of(
+                Notification(method, params), "delta", write, partial(self._note, item_id)
+            )
+        if self._more is not None:
+            self.codex.continuations.begin(self._more, method, self._id, self)
+
+    def _note(self, item_id: str, text: bytes) -> None:
+        """More of a message was written."""
+        PIECES[MESSAGE](self.state, item_id, from_json(b'"%b"' % text))
+        self._read_ended()
+
     def _show_edit(
         self, event: ServerNotification, params: JsonValue, files: Mapping[str, str]
     ) -> None:
@@ -213,3 +257,30 @@ class ShownThread:
     def _flush_due(self) -> None:
         self.state.now = monotonic()
         self._owner.tell(flush_due(self.state))
+
+
+class DueTimer:
+    """``due`` says when (on the monotonic clock) ``flush`` is to be called; None: not yet."""
+
+    def __init__(self, due: Callable[[], float | None], flush: Callable[[], None]) -> None:
+        self._due = due
+        self._flush = flush
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self) -> None:
+        """Something may have to wait from now on; again is fine."""
+        at = None if self._timer is not None else self._due()
+        if at is not None:
+            delay = max(0.0, at - monotonic())
+            self._timer = asyncio.get_running_loop().call_later(delay, self._now)
+
+    def stop(self) -> None:
+        """Nothing is sent any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _now(self) -> None:
+        self._timer = None
+        self._flush()
+        self.set()

@@ -5,13 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from codex_acp._json import object_at
+from codex_acp._json import object_at, value_at
 from codex_acp.adapter.sessions.opening_errors import archived_session, unknown_session
-from codex_acp.errors import ErrorReply, TransportError
+from codex_acp.errors import ErrorReply, RpcError, TransportError
 
 if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.errors import RpcError
     from codex_acp.jsonrpc.message import JsonValue
 
 
@@ -65,7 +64,7 @@ async def ensure_stored(codex: AppServerConnection, session_id: str, cwd: str) -
     """
     with suppress(ErrorReply):
         turns = await codex.call_raw("thread/turns/list", {"threadId": session_id, "limit": 1})
-        if isinstance(turns, dict) and turns.get("data"):
+        if value_at(turns, "data"):
             return
     name = cwd.rstrip("/").rpartition("/")[2] or cwd
     with suppress(ErrorReply):  # then resuming it says what is wrong

@@ -9,25 +9,20 @@ from typing import TYPE_CHECKING
 
 from codex_acp.adapter.sessions.loading import HistoryReader
 from codex_acp.adapter.sub_agents.sub_agents import MAX_SHOWN, MORE_THAN_SHOWN
-from codex_acp.codex._generated.models import (
-    CollabAgentToolCallThreadItem,
-    SubAgentActivityThreadItem,
-)
-from codex_acp.mapping.events.session_events import SubAgentChanged
+from codex_acp.codex._generated import models
+from codex_acp.mapping.events.session_events import SessionEvent, SubAgentChanged
+from codex_acp.mapping.items import whole_item
 from codex_acp.mapping.messages.lines import said
-from codex_acp.mapping.replay import whole_item
 from codex_acp.mapping.session.sub_agent_notes import SubAgentNotes
-from codex_acp.mapping.session.sub_agents import named_by, told_in_child
+from codex_acp.mapping.session.sub_agents import SubAgent, named_by, told_in_child
 from codex_acp.mapping.state import SessionState
 from codex_acp.wire.codec import plain
+from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
     from codex_acp.adapter.audience import Audience
-    from codex_acp.codex._generated.models import ThreadItem
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.events.session_events import SessionEvent
-    from codex_acp.mapping.session.sub_agents import SubAgent
 
 
 class SubAgentHistories:
@@ -43,9 +38,11 @@ class SubAgentHistories:
         self._more = False
         """Whether the histories name more than are shown."""
 
-    def learn(self, thread_id: str, item: ThreadItem) -> None:
+    def learn(self, thread_id: str, item: models.ThreadItem) -> None:
         """An item of the session's thread, or of one below, is about to be shown."""
-        if not isinstance(item, CollabAgentToolCallThreadItem | SubAgentActivityThreadItem):
+        if not isinstance(
+            item, models.CollabAgentToolCallThreadItem | models.SubAgentActivityThreadItem
+        ):
             return
         raw: JsonValue = plain(item)  # type: ignore[assignment] # a model is an object of JSON
         for agent in named_by(thread_id, raw):
@@ -83,6 +80,11 @@ class SubAgentHistories:
         if self._more:
             self._outflow.send(self._session_id, said(MORE_THAN_SHOWN))
 
+    def _shown(self, agent: SubAgent, item: models.ThreadItem) -> None:
+        self.learn(agent.thread_id, item)
+        if not isinstance(item, UnknownVariant):
+            agent.replayed |= {item.id}
+
     async def _show_session(self, codex: AppServerConnection, agent: SubAgent) -> None:
         announced = SubAgentChanged(
             agent.thread_id, agent.title, agent.description, stoppable=False
@@ -90,9 +92,9 @@ class SubAgentHistories:
         self._outflow.send(agent.parent_id, announced)
         turn, state = "", SessionState(self._client)
 
-        def show(item: ThreadItem, turn_id: str) -> None:
+        def show(item: models.ThreadItem, turn_id: str) -> None:
             nonlocal turn, state
-            self.learn(agent.thread_id, item)
+            self._shown(agent, item)
             if turn_id != turn:
                 turn, state = turn_id, SessionState(self._client)
             for event in whole_item(state, item, turn_running=False):
@@ -111,10 +113,10 @@ class SubAgentHistories:
             return
         wrote = False
 
-        def show(item: ThreadItem, turn_id: str) -> None:
+        def show(item: models.ThreadItem, turn_id: str) -> None:
             nonlocal wrote
             del turn_id
-            self.learn(agent.thread_id, item)
+            self._shown(agent, item)
             wrote = notes.add(agent, item, self._client) or wrote
 
         missing = await HistoryReader(codex, agent.thread_id, show, self._outflow.drained).read()

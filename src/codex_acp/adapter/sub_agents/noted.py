@@ -10,15 +10,18 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.adapter.prompts.turn_events import turn_of
+from codex_acp.adapter.server.held_notifications import hand_over
 from codex_acp.codex._generated.notifications import ItemCompletedEvent
+from codex_acp.codex.connection.notification_router import NotificationSink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from codex_acp.adapter.sub_agents.shown_session import Names
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.events.session_events import Activity
     from codex_acp.mapping.session.sub_agent_notes import SubAgentNotes
     from codex_acp.mapping.session.sub_agents import SubAgent
     from codex_acp.mapping.state import SessionState
@@ -54,7 +57,7 @@ class NotesOutlet:
             self._timer = None
 
 
-class NotedSubAgent:
+class NotedSubAgent(NotificationSink):
     """``agent`` on ``codex``, a sink of its thread; see `ShownSubAgent`."""
 
     def __init__(
@@ -72,17 +75,25 @@ class NotedSubAgent:
         self._state = state
         self._names = names
         self._ended = ended
-        codex.subscribe(agent.thread_id, self)
 
     def announce(self) -> None:
         """See `SubAgentSink`: the tool call does that."""
+
+    def follow(self, earlier: Sequence[tuple[str, JsonValue]]) -> None:
+        """See `SubAgentSink`."""
+        hand_over(earlier, self)
+        self._codex.subscribe(self._agent.thread_id, self)
 
     def waiting(self) -> AbstractContextManager[None]:
         """See `SubAgentSink`: the session at the top says so."""
         return nullcontext()
 
-    def detach(self) -> None:
+    @property
+    def now(self) -> Activity:
         """See `SubAgentSink`."""
+        return "idle" if self._agent.turn_id is None else "running"
+
+    def detach(self) -> None:
         self._codex.unsubscribe(self._agent.thread_id, self)
         self._outlet.drop()
 
@@ -101,9 +112,6 @@ class NotedSubAgent:
                 item, client = event.params.item, self._state.client
                 if self._outlet.notes.add(self._agent, item, client):
                     self._outlet.added()
-
-    def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
 
     def on_closed(self, error: TransportError | None) -> None:
         """See `NotificationSink`: the session at the top says it."""

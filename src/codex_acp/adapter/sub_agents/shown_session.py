@@ -8,19 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from codex_acp.adapter.prompts.turn_events import turn_of
+from codex_acp.adapter.server.held_notifications import hand_over
 from codex_acp.adapter.sessions.activity import SessionActivity
 from codex_acp.adapter.sessions.shown_thread import ShownThread
 from codex_acp.jsonrpc.message import INTERNAL_ERROR
-from codex_acp.mapping.events.session_events import (
-    StateChanged,
-    SubAgentChanged,
-    TitleChanged,
-)
+from codex_acp.mapping.events.session_events import StateChanged, SubAgentChanged, TitleChanged
 from codex_acp.mapping.session.stop_reasons import PromptFailure, end_of_turn
 from codex_acp.mapping.session.sub_agents import told_in_child
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from codex_acp.adapter.audience import Outgoing
@@ -28,7 +25,7 @@ if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.events.session_events import SessionEvents
+    from codex_acp.mapping.events.session_events import Activity, SessionEvents
     from codex_acp.mapping.session.stop_reasons import PromptEnd
     from codex_acp.mapping.session.sub_agents import SubAgent
     from codex_acp.mapping.state import SessionState
@@ -43,11 +40,18 @@ class SubAgentSink(Protocol):
     def announce(self) -> None:
         """Tell the client of it, before anything that it does; again to another client."""
 
+    def follow(self, earlier: Sequence[tuple[str, JsonValue]]) -> None:
+        """Hear what was said of it earlier, then what comes from now on."""
+
     def waiting(self) -> AbstractContextManager[None]:
         """While a person is asked something for it."""
 
     def detach(self) -> None:
         """Hear and send nothing more of it."""
+
+    @property
+    def now(self) -> Activity:
+        """What it is doing."""
 
 
 class ShownSubAgent:
@@ -71,7 +75,6 @@ class ShownSubAgent:
         self._ended = ended
         self._thread = ShownThread(codex, agent.thread_id, state, self)
         self._activity = SessionActivity(self._tell_activity)
-        self._thread.follow()
 
     def announce(self) -> None:
         """See `SubAgentSink`: told in the session above."""
@@ -81,13 +84,21 @@ class ShownSubAgent:
         if running:
             self._activity.begins()
 
-    def waiting(self) -> AbstractContextManager[None]:
+    def follow(self, earlier: Sequence[tuple[str, JsonValue]]) -> None:
         """See `SubAgentSink`."""
+        hand_over(earlier, self._thread)
+        self._thread.follow()
+
+    def waiting(self) -> AbstractContextManager[None]:
         return self._activity.waiting()
 
     def detach(self) -> None:
-        """See `SubAgentSink`."""
         self._thread.drop()
+
+    @property
+    def now(self) -> Activity:
+        """See `SubAgentSink`."""
+        return self._activity.now
 
     def _tell_parent(self, event: SubAgentChanged) -> None:
         self._outflow.send(self._agent.parent_id, event)
@@ -109,11 +120,9 @@ class ShownSubAgent:
     # ThreadOwner
 
     def heard_at_once(self, method: str, params: JsonValue) -> None:
-        """See `ThreadOwner`."""
         self._names(self._agent.thread_id, method, params)
 
     def heard(self, method: str, params: JsonValue) -> None:
-        """See `ThreadOwner`."""
         if method == "turn/started":
             self._agent.turn_id = turn_of(params)
             self._activity.begins()
@@ -124,12 +133,14 @@ class ShownSubAgent:
         return True
 
     def may_show_pieces(self, turn_id: str) -> bool:
-        """See `ThreadOwner`."""
         del turn_id
         return True
 
+    def more_of(self, turn_id: str, message_id: str) -> None:
+        """See `ThreadOwner`: it says little."""
+        del turn_id, message_id
+
     def tell(self, told: SessionEvents) -> None:
-        """See `ThreadOwner`."""
         for event in told:
             self._outflow.send(self._agent.thread_id, told_in_child(event, self._agent))
             if isinstance(event, TitleChanged) and event.title:
@@ -142,7 +153,6 @@ class ShownSubAgent:
         self._ends(end_of_turn(turn, self._thread.state.turn_errors.pop(turn.id, None)))
 
     def turn_end_unreadable(self, params: JsonValue, problem: str | None) -> None:
-        """See `ThreadOwner`."""
         del params
         message = f"Codex ended the turn in a way that could not be read: {problem}"
         self._thread.close_open()

@@ -12,7 +12,10 @@ import asyncio
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.mapping.session.sub_agents import NAMING, named_by
+from codex_acp._json import text_at, value_at
+from codex_acp.adapter.prompts.turn_events import item_of
+from codex_acp.mapping.events.session_events import StateChanged
+from codex_acp.mapping.session.sub_agents import NAMING, SubAgent, named_by
 from codex_acp.mapping.state import SessionState
 
 if TYPE_CHECKING:
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
     from codex_acp.mapping.events.session_events import SessionEvent
     from codex_acp.mapping.session.sub_agent_notes import SubAgentNotes
-    from codex_acp.mapping.session.sub_agents import SubAgent
 
 MAX_SHOWN: Final = 64
 """Of one session: Codex runs a handful at a time; a model that starts hundreds fills no client."""
@@ -37,7 +39,8 @@ class SubAgents:
     """``state`` is what the mapping remembers of the session, ``say`` tells its person a line.
 
     ``may_note`` says whether a tool call of the session may be changed now, ``may_have`` whether a
-    thread that is named can be below it: a model can name any.
+    thread that is named can be below it: a model can name any. ``earlier`` gives, once, what was
+    said of a thread before it is followed.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class SubAgents:
         say: Callable[[str], None],
         may_note: Callable[[], bool],
         may_have: Callable[[str], bool],
+        earlier: Callable[[str], list[tuple[str, JsonValue]]],
     ) -> None:
         self._session_id = session_id
         self._codex = codex
@@ -58,6 +62,7 @@ class SubAgents:
         self._say = say
         self._may_note = may_note
         self._may_have = may_have
+        self._earlier = earlier
         self._sinks: dict[str, SubAgentSink] = {}
         self.outlets: dict[str, NotesOutlet] = {}
         """By tool call, where lines go; without any there is nothing to be `told`."""
@@ -77,6 +82,10 @@ class SubAgents:
         agent = self._state.sub_agents.get(thread_id)
         return agent is not None and agent.started
 
+    def state(self, thread_id: str) -> StateChanged:
+        """What one of them is doing."""
+        return StateChanged(self._sinks[thread_id].now)
+
     def forget(self, thread_id: str) -> None:
         """It is opened as a session of its own."""
         agent = self._state.sub_agents.pop(thread_id, None)
@@ -95,10 +104,9 @@ class SubAgents:
 
     def hear(self, thread_id: str, method: str, params: JsonValue) -> None:
         """Something was said of the session's thread, or of one below: it may name another one."""
-        if method not in NAMING or not isinstance(params, dict):
-            return
-        for agent in named_by(thread_id, params.get("item")):
-            self._named(agent)
+        if method in NAMING:
+            for agent in named_by(thread_id, value_at(params, "item")):
+                self._named(agent)
 
     def told(self, event: SessionEvent) -> None:
         """The session tells its client something: a tool call that starts a sub-agent, perhaps."""
@@ -113,21 +121,25 @@ class SubAgents:
     def shown_to_another(self) -> None:
         """The client is another one, which may know sub-agents' sessions or not."""
         self._leave()
-        for agent in self._state.sub_agents.values():
-            self._follow(agent)
-            self._sinks[agent.thread_id].announce()
+        for agent in list(self._state.sub_agents.values()):
+            self._announce(agent)
 
     def move(self, codex: AppServerConnection) -> None:
         """The session goes on on another app-server, on which none of them runs."""
         self._leave()
         self._codex = codex
-        for agent in self._state.sub_agents.values():
+        for agent in list(self._state.sub_agents.values()):
             agent.turn_id = None
             self._follow(agent)
 
+    @property
+    def work(self) -> bool:
+        """Whether anything runs in one of them."""
+        return any(agent.turn_id is not None for agent in self._state.sub_agents.values())
+
     async def settled(self) -> None:
         """Wait until nothing runs in any of them."""
-        while any(agent.turn_id is not None for agent in self._state.sub_agents.values()):
+        while self.work:
             await self._changed.wait()
 
     def _wake(self) -> None:
@@ -135,8 +147,11 @@ class SubAgents:
         changed.set()
 
     def detach(self) -> None:
-        """Hear and send nothing more of them."""
+        """Hear and send nothing more of them: nobody waits for their end any more."""
         self._leave()
+        for agent in self._state.sub_agents.values():
+            agent.turn_id = None
+        self._wake()
 
     def _named(self, agent: SubAgent) -> None:
         known = self._state.sub_agents
@@ -148,8 +163,7 @@ class SubAgents:
             return
         elif len(known) < MAX_SHOWN:
             known[agent.thread_id] = agent
-            self._follow(agent)
-            self._sinks[agent.thread_id].announce()
+            self._announce(agent)
         elif not self._told_of_more:
             self._told_of_more = True
             self._say(MORE_THAN_SHOWN)
@@ -161,8 +175,22 @@ class SubAgents:
             known.description = known.description or agent.description
             self._sinks[known.thread_id].announce()
 
+    def _announce(self, agent: SubAgent) -> None:
+        self._shown(agent).announce()
+        self._hear(agent)
+
     def _follow(self, agent: SubAgent) -> None:
-        """Hear a sub-agent's thread from now on."""
+        """Hear a sub-agent's thread, whose client knows it."""
+        self._shown(agent)
+        self._hear(agent)
+
+    def _hear(self, agent: SubAgent) -> None:
+        earlier = self._earlier(agent.thread_id)
+        self._sinks[agent.thread_id].follow(
+            [(method, params) for method, params in earlier if not _replayed(agent, params)]
+        )
+
+    def _shown(self, agent: SubAgent) -> SubAgentSink:
         client = self._state.client
         state = SessionState(client, said=self._state.said, is_sub_agent=True)
         if client.subagents:
@@ -177,6 +205,7 @@ class SubAgents:
             outlet = self._outlet(agent)
             sink = NotedSubAgent(agent, self._codex, outlet, state, self.hear, self._wake)
         self._sinks[agent.thread_id] = sink
+        return sink
 
     def _outlet(self, agent: SubAgent) -> NotesOutlet:
         """Where its lines go: the session's own tool call that started it, or the one above it."""
@@ -200,3 +229,9 @@ class SubAgents:
         for sink in self._sinks.values():
             sink.detach()
         self._sinks.clear()
+
+
+def _replayed(agent: SubAgent, params: JsonValue) -> bool:
+    """Whether a history that was read meanwhile has shown what this is about."""
+    item_id = item_of(params) or text_at(params, "itemId")
+    return item_id is not None and item_id in agent.replayed

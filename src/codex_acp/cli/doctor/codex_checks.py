@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import object_at, value_at
 from codex_acp.cli.doctor.finding import Finding, problem, warning
+from codex_acp.transcript.secrets import scrub
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -176,7 +177,7 @@ def _failed_server(
     if status.get("failureReason") == "reauthenticationRequired":
         text = f"MCP server {name!r} wants a login, which was not tried from here"
         return warning(check, text, f"if it does not start in a session: codex mcp login {name}")
-    why = _NOISE.sub("", str(status.get("error") or "it failed"))[:_MAX_ERROR]
+    why = scrub(_NOISE.sub("", str(status.get("error") or "it failed")))[:_MAX_ERROR]
     remote = isinstance(settings, dict) and settings.get("url") is not None
     see = "see whether its URL answers" if remote else "run its command in a terminal"
     advice = f"{see}, or switch it off: mcp_servers.{name}.enabled = false"

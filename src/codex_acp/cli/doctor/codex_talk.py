@@ -13,13 +13,12 @@ from codex_acp._json import object_at
 from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
 from codex_acp.codex.connection.notification_router import NotificationSink
-from codex_acp.errors import CodexAcpError, ErrorReply
+from codex_acp.errors import CodexAcpError, ErrorReply, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.cli.doctor.home_copy import HomeCopy
-    from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
 START_SECONDS: Final = 20.0
@@ -71,7 +70,6 @@ class Answers(NotificationSink):
     # What the connection calls.
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`."""
         if not isinstance(params, dict):
             return
         if method == "configWarning":
@@ -81,7 +79,6 @@ class Answers(NotificationSink):
         self.changed.set()
 
     def on_closed(self, error: TransportError | None) -> None:  # noqa: ARG002 - said by the calls
-        """See `NotificationSink`."""
         self.changed.set()
 
 

@@ -13,7 +13,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from codex_acp.cli.arguments import PROGRAM
 from codex_acp.cli.doctor.codex_checks import codex_findings, login_findings, values_in
+from codex_acp.cli.doctor.codex_talk import talk
 from codex_acp.cli.doctor.editors import settings_for
 from codex_acp.cli.doctor.finding import Finding, as_json, problem, said, warning
 from codex_acp.cli.doctor.home_copy import HomeCopy, read_regular
@@ -26,19 +28,17 @@ from codex_acp.cli.doctor.machine import (
     look_at_syntax,
     toml_of,
 )
+from codex_acp.cli.doctor.turn import look_at_turn
+from codex_acp.cli.endings import FAILED, SIGNALLED
 from codex_acp.cli.interrupts import EndSignals
 from codex_acp.cli.terminal import rows_of, wants_colours
+from codex_acp.transcript.secrets import remember_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from codex_acp.cli.doctor.arguments import DoctorOptions
     from codex_acp.jsonrpc.message import JsonValue
-
-PROBLEMS: Final = 1
-"""Exit code where there is at least one problem."""
-
-SIGNALLED: Final = 128
 
 _SECRET: Final = re.compile(
     r"(?i)^(env|args|http_headers|query_params|set)$|key$(?<!env_key)|token$|secret|password|auth"
@@ -54,8 +54,6 @@ _WIDTH: Final = max(map(len, MARKS.values()))
 
 def doctor(options: DoctorOptions) -> int:
     """Look at everything, print it, and give the exit code."""
-    from codex_acp.cli.arguments import PROGRAM
-
     editor = None if options.editor is None else settings_for(options.editor, _command(PROGRAM))
     findings: list[Finding] = []
     with EndSignals() as ended:
@@ -70,7 +68,7 @@ def doctor(options: DoctorOptions) -> int:
         print(json.dumps(as_json(findings, editor), indent=2))
     else:
         _print_end(findings, editor)
-    return PROBLEMS if any(one.level == "problem" for one in findings) else 0
+    return FAILED if any(one.level == "problem" for one in findings) else 0
 
 
 class _Seen:
@@ -129,15 +127,10 @@ def _whatever_happens(check: str, look: Callable[[], Iterable[Finding]]) -> Iter
 
 
 def _try_turn(codex: str) -> Iterator[Finding]:
-    from codex_acp.cli.doctor.turn import look_at_turn
-
     yield asyncio.run(look_at_turn(codex))
 
 
 def _ask_codex(codex: str, home: Home) -> Iterator[Finding]:
-    from codex_acp.cli.doctor.codex_talk import talk
-    from codex_acp.transcript.secrets import remember_secrets
-
     values = values_in(home.config)
     remember_secrets(_secrets_in(toml_of(home.config)))
     with HomeCopy(home.path if home.usable else None) as copy:
@@ -201,8 +194,6 @@ def _secrets_in(value: object, *, given: bool = False) -> Iterator[str]:
 
 
 def _look_at_command() -> Iterator[Finding]:
-    from codex_acp.cli.arguments import PROGRAM
-
     found = shutil.which(PROGRAM)
     if found is not None:
         yield Finding("command", "ok", f"{PROGRAM} is found at {found}")

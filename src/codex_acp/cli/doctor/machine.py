@@ -11,20 +11,22 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import pydantic
+
 from codex_acp._version import __version__
 from codex_acp.cli.doctor.finding import Finding, problem, said, warning
 from codex_acp.cli.doctor.home_copy import read_regular
 from codex_acp.cli.doctor.limits import TooSlow, run_program
 from codex_acp.codex._generated.version import OLDEST_VERSION
 from codex_acp.codex._generated.version import SCHEMA_VERSION as CODEX_VERSION
-from codex_acp.codex.connection.codex_binary import HOW_TO_GET_CODEX, find_codex
+from codex_acp.codex.connection.codex_binary import HOW_TO_GET_CODEX, CodexBinary, find_codex
 from codex_acp.codex.connection.handshake import check_version
 from codex_acp.errors import CodexTooOld, LaunchError
+from codex_acp.wire.lazy import IS_TESTED, TESTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codex_acp.codex.connection.codex_binary import CodexBinary
 
 VERSION_SECONDS: Final = 20.0
 """For ``codex --version``: a first start reads a binary of 300 MB from the disk."""
@@ -49,10 +51,6 @@ def look_at_python() -> Iterator[Finding]:
     """The interpreter and the packages."""
     version = platform.python_version()
     yield Finding("python", "ok", f"Python {version} at {sys.executable}")
-    import pydantic
-
-    from codex_acp.wire.lazy import IS_TESTED, TESTED
-
     text = f"codex-acp-sdk {__version__} with pydantic {pydantic.VERSION}"
     if IS_TESTED:
         yield Finding("package", "ok", text)

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.cli.doctor.finding import Finding, problem
+from codex_acp.cli.loopback import BRING_IT_UP, NO_LOOPBACK, has_loopback
 from codex_acp.errors import CodexAcpError
 from codex_acp.runtime import AgentRuntime, AgentSpec
 from codex_acp.testing import CodexHome, ScriptedModel, Text, exec_command
@@ -25,6 +26,8 @@ SCRIPT: Final = ((exec_command("ls"),), (Text(TEXT),))
 
 async def look_at_turn(codex: str) -> Finding:
     """Send one prompt, have Codex run ``ls`` in its sandbox, and compare what comes back."""
+    if not has_loopback():
+        return problem("turn", NO_LOOPBACK, BRING_IT_UP)
     advice = "codex-acp-sdk demo --yes --wire shows the same turn line by line"
     try:
         with ScriptedModel(SCRIPT) as model, CodexHome(model.base_url) as home:

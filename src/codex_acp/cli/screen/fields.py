@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from codex_acp.acp.form_answers import choices_of
-from codex_acp.acp.types import (
-    ArrayElicitationPropertySchema,
-    BooleanElicitationPropertySchema,
-    IntegerElicitationPropertySchema,
-    NumberElicitationPropertySchema,
-    UnknownVariant,
-)
-
-if TYPE_CHECKING:
-    from codex_acp.acp.types import (
-        ElicitationContentValue,
-        ElicitationPropertySchema,
-        ElicitationSchema,
-    )
+from codex_acp.acp import types
+from codex_acp.acp.form_answers import choices_of, written
 
 
-def heading(name: str, field: ElicitationPropertySchema, schema: ElicitationSchema) -> str:
+def heading(
+    name: str, field: types.ElicitationPropertySchema, schema: types.ElicitationSchema
+) -> str:
     """What the field is, in a line."""
-    assert not isinstance(field, UnknownVariant)
+    assert not isinstance(field, types.UnknownVariant)
     more = f": {field.description}" if field.description else ""
     needed = "" if name in (schema.required or ()) else " (may be left out)"
     default = ""
@@ -32,42 +19,44 @@ def heading(name: str, field: ElicitationPropertySchema, schema: ElicitationSche
     return f"{field.title or name}{needed}{default}{more}"
 
 
-def titles_of(field: ElicitationPropertySchema) -> list[str]:
+def titles_of(field: types.ElicitationPropertySchema) -> list[str]:
     """What can be chosen, as a person reads it; empty where anything can be typed."""
-    return [title for _, title in choices_of(field)]
+    return [title for _, title in choices_of(written(field))]
 
 
-def hint(field: ElicitationPropertySchema) -> str:
+def hint(field: types.ElicitationPropertySchema) -> str:
     """What is to be typed."""
-    if isinstance(field, BooleanElicitationPropertySchema):
+    if isinstance(field, types.BooleanElicitationPropertySchema):
         return "y or n"
-    if isinstance(field, ArrayElicitationPropertySchema):
+    if isinstance(field, types.ArrayElicitationPropertySchema):
         return "numbers, with commas"
-    if choices_of(field):
+    if titles_of(field):
         return "a number"
     return "answer"
 
 
-def value_of(field: ElicitationPropertySchema, text: str) -> ElicitationContentValue:
+def value_of(field: types.ElicitationPropertySchema, text: str) -> types.ElicitationContentValue:
     """What was typed, as the field has it; text where it is nothing of the kind."""
-    values = tuple(value for value, _ in choices_of(field))
-    if isinstance(field, BooleanElicitationPropertySchema):
+    values = tuple(value for value, _ in choices_of(written(field)))
+    if isinstance(field, types.BooleanElicitationPropertySchema):
         return {"y": True, "yes": True, "n": False, "no": False}.get(text.lower(), text)
-    if isinstance(field, ArrayElicitationPropertySchema):
+    if isinstance(field, types.ArrayElicitationPropertySchema):
         return [_choice(part, values) for part in text.split(",") if part.strip()]
     try:
-        if isinstance(field, IntegerElicitationPropertySchema):
+        if isinstance(field, types.IntegerElicitationPropertySchema):
             return int(text)
-        if isinstance(field, NumberElicitationPropertySchema):
+        if isinstance(field, types.NumberElicitationPropertySchema):
             return float(text)
     except ValueError:
         return text
     return _choice(text, values) if values else text
 
 
-def shown_value(schema: ElicitationSchema, name: str, value: ElicitationContentValue) -> list[str]:
+def shown_value(
+    schema: types.ElicitationSchema, name: str, value: types.ElicitationContentValue
+) -> list[str]:
     """A value as a person reads it, on a line or on several."""
-    titles = dict(choices_of(schema.properties[name]))
+    titles = dict(choices_of(written(schema.properties[name])))
     if isinstance(value, list):
         return [titles.get(each, each) for each in value] or ["nothing"]
     if isinstance(value, bool):

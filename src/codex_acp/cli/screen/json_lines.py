@@ -51,10 +51,7 @@ class JsonOutput:
     def result(self, session: Session, result: PromptResult) -> None:
         """The prompt has ended."""
         self._line(
-            "result",
-            sessionId=session.session_id,
-            stopReason=result.stop_reason,
-            text=result.text,
+            "result", sessionId=session.session_id, stopReason=result.stop_reason, text=result.text
         )
 
     def error(self, error: Exception) -> None:

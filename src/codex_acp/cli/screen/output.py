@@ -12,15 +12,7 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.acp.types import (
-    AgentMessageChunkSessionUpdate,
-    AgentThoughtChunkSessionUpdate,
-    NoticeSessionUpdate,
-    PlanSessionUpdate,
-    TextContentBlock,
-    ToolCallSessionUpdate,
-    ToolCallUpdateSessionUpdate,
-)
+from codex_acp.acp import types
 from codex_acp.cli.screen.changes import summary
 from codex_acp.cli.screen.frame import Frame, Line, Style, styled
 from codex_acp.cli.screen.live import LiveLine
@@ -128,20 +120,20 @@ class TextOutput:
 
     def update(self, update: Update, calls: Mapping[str, ToolCall]) -> None:
         """Show what a person wants to see of an update."""
-        if isinstance(update, AgentMessageChunkSessionUpdate):
+        if isinstance(update, types.AgentMessageChunkSessionUpdate):
             self._text(update)
-        elif isinstance(update, AgentThoughtChunkSessionUpdate):
-            if self.verbose and isinstance(update.content, TextContentBlock):
+        elif isinstance(update, types.AgentThoughtChunkSessionUpdate):
+            if self.verbose and isinstance(update.content, types.TextContentBlock):
                 self.line(Line(update.content.text.strip(), "  ", "dim"))
-        elif isinstance(update, ToolCallSessionUpdate | ToolCallUpdateSessionUpdate):
+        elif isinstance(update, types.ToolCallSessionUpdate | types.ToolCallUpdateSessionUpdate):
             self._tool_call(calls[update.tool_call_id])
-        elif isinstance(update, PlanSessionUpdate):
+        elif isinstance(update, types.PlanSessionUpdate):
             plan = [f"[{MARKS.get(entry.status, ' ')}] {entry.content}" for entry in update.entries]
             if plan != self._plan:  # agents repeat themselves
                 self._plan = plan
                 for entry in plan:
                     self.note(f"plan {visible(entry)}")
-        elif isinstance(update, NoticeSessionUpdate):
+        elif isinstance(update, types.NoticeSessionUpdate):
             self.note(f"{visible(str(update.severity))}: {visible(update.title)}", "yellow")
 
     def permission(self, question: str, chosen: str | None) -> None:
@@ -221,9 +213,9 @@ class TextOutput:
             put(self._err, f"[{self._log_left_out} records of the log are left out]\n")
             self._log_left_out = 0
 
-    def _text(self, update: AgentMessageChunkSessionUpdate) -> None:
+    def _text(self, update: types.AgentMessageChunkSessionUpdate) -> None:
         content = update.content
-        if not isinstance(content, TextContentBlock):
+        if not isinstance(content, types.TextContentBlock):
             self.note(f"the agent sent content of type {visible(content.type)}")
             return
         if self._any_text and (not self._in_text or update.message_id != self._message_id):

@@ -11,6 +11,8 @@ import termios
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from codex_acp.cli.standard_streams import cannot_be_written
+
 if TYPE_CHECKING:
     from typing import TextIO
 
@@ -24,7 +26,9 @@ One that does not read shows nothing either."""
 
 def opened(stream: TextIO | None) -> TextIO:
     """``stream``, or one that goes nowhere where this process was started without it."""
-    return stream if stream is not None else open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123
+    if stream is None or cannot_be_written(stream):
+        return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123
+    return stream
 
 
 def is_terminal(stream: TextIO | None) -> bool:

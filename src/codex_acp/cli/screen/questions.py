@@ -13,25 +13,18 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from codex_acp.acp.form_answers import misfit
-from codex_acp.acp.types import UnknownVariant
+from codex_acp.acp import types
+from codex_acp.acp.form_answers import misfit, written
 from codex_acp.cli.screen.fields import heading, hint, shown_value, titles_of, value_of
 from codex_acp.cli.screen.frame import MAX_ROWS, Line, Style
 from codex_acp.cli.screen.tool_calls import asked_to, described, quoted
-from codex_acp.cli.terminal import Redraw
+from codex_acp.cli.terminal import LineReader, Redraw
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from codex_acp.acp.types import (
-        ElicitationContentValue,
-        ElicitationPropertySchema,
-        ElicitationSchema,
-        PermissionOption,
-    )
     from codex_acp.cli.screen.output import TextOutput
-    from codex_acp.cli.terminal import LineReader
     from codex_acp.runtime import Form, FormAnswer, Permission, UrlAnswer, UrlRequest
 
 KEY_LETTERS: Final = "bcdfghjkmnpqrstvwxz"
@@ -109,7 +102,7 @@ class Questions:
         self._waiting = 0
         """Questions behind the one that is open."""
 
-    async def permission(self, permission: Permission) -> PermissionOption | None:
+    async def permission(self, permission: Permission) -> types.PermissionOption | None:
         """The option that the person chose; None rejects."""
         options, call = permission.options, permission.tool_call
         first = Line(f"{self._agent} asks for permission: {asked_to(call)}".rstrip())
@@ -134,7 +127,7 @@ class Questions:
             answer = await self._choose(lambda: self._overview(form), choices, _NOT_NOW)
             if answer != 0:
                 return "cancel" if answer is None else "decline"
-            content: dict[str, ElicitationContentValue] = {}
+            content: dict[str, types.ElicitationContentValue] = {}
             for name, field in schema.properties.items():
                 try:
                     content[name] = await self._field(name, field, schema)
@@ -283,15 +276,15 @@ class Questions:
         if schema.description:
             yield from quoted(schema.description)
         for name, field in schema.properties.items():
-            if not isinstance(field, UnknownVariant):
+            if not isinstance(field, types.UnknownVariant):
                 yield Line(heading(name, field, schema), "  ", "bold")
                 yield from (Line(title, "      - ") for title in titles_of(field))
 
     async def _field(
-        self, name: str, field: ElicitationPropertySchema, schema: ElicitationSchema
-    ) -> ElicitationContentValue:
+        self, name: str, field: types.ElicitationPropertySchema, schema: types.ElicitationSchema
+    ) -> types.ElicitationContentValue:
         """A value that fits. Raises Skipped, and Left for Ctrl-D or a page not wanted."""
-        if isinstance(field, UnknownVariant):
+        if isinstance(field, types.UnknownVariant):
             raise Skipped
         while True:
             try:
@@ -304,9 +297,9 @@ class Questions:
                 self._screen.ask("\n\n")
 
     async def _value(
-        self, field: ElicitationPropertySchema, required: bool
-    ) -> ElicitationContentValue:
-        assert not isinstance(field, UnknownVariant)
+        self, field: types.ElicitationPropertySchema, required: bool
+    ) -> types.ElicitationContentValue:
+        assert not isinstance(field, types.UnknownVariant)
         while True:
             line = await self._ask(f"  {hint(field)}: ")
             if line is None:
@@ -318,13 +311,13 @@ class Questions:
                 if not required:
                     raise Skipped
             value = value_of(field, text)
-            problem = misfit(field, value)
+            problem = misfit(written(field), value)
             if problem is None and text:
                 return value
             await self._shown([Line(f"It {problem or 'is required'}.", "  ", "yellow")], [])
 
 
-def _words_of(option: PermissionOption) -> str:
+def _words_of(option: types.PermissionOption) -> str:
     """The agent's name for it, and what it really is where that does not say so."""
     kind = KIND_WORDS[option.kind]
     said = option.name.casefold().startswith(kind)
@@ -332,7 +325,7 @@ def _words_of(option: PermissionOption) -> str:
 
 
 def _filled_in(
-    schema: ElicitationSchema, content: dict[str, ElicitationContentValue]
+    schema: types.ElicitationSchema, content: dict[str, types.ElicitationContentValue]
 ) -> Iterator[Line]:
     yield Line("All is filled in.")
     for name, value in content.items():

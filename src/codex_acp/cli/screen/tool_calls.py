@@ -13,14 +13,7 @@ import shlex
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.acp.types import (
-    ContentToolCallContent,
-    DiffToolCallContent,
-    ResourceContentBlock,
-    ResourceLinkContentBlock,
-    TerminalToolCallContent,
-    TextContentBlock,
-)
+from codex_acp.acp import types
 from codex_acp.cli.screen.changes import counted, diff_lines
 from codex_acp.cli.screen.frame import Line
 from codex_acp.routing.display import shortened, visible
@@ -28,7 +21,6 @@ from codex_acp.routing.display import shortened, visible
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codex_acp.acp.types import ToolCallContent
     from codex_acp.runtime import ToolCall
 
 ASKED: Final = {
@@ -136,16 +128,16 @@ def described(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
     beside = title if command is None else _beside(title, command)
     if beside:
         yield Line(beside, "  ", "bold" if command is None else "")
-    diffs = [content for content in call.content if isinstance(content, DiffToolCallContent)]
+    diffs = [content for content in call.content if isinstance(content, types.DiffToolCallContent)]
     shown_paths = (title, *(diff.path for diff in diffs))
     for location in call.locations:
         if not any(location.path in shown for shown in shown_paths):
             yield Line(location.path, "  file: ")
     for content in call.content:
-        if isinstance(content, DiffToolCallContent):
+        if isinstance(content, types.DiffToolCallContent):
             yield from _diff(content)
             continue
-        if isinstance(content, TerminalToolCallContent):
+        if isinstance(content, types.TerminalToolCallContent):
             continue  # its command is the one that is asked about
         text = _text_of(content)
         said.append(text)
@@ -162,7 +154,7 @@ def described(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
 def outcome(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
     """What came of it, in few lines unless ``verbose``."""
     for content in call.content:
-        if isinstance(content, DiffToolCallContent):
+        if isinstance(content, types.DiffToolCallContent):
             added, removed = counted(content.old_text, content.new_text)
             yield Line(f"{content.path} +{added} -{removed}", "  ")
             lines = diff_lines(content.old_text, content.new_text)
@@ -172,7 +164,7 @@ def outcome(call: ToolCall, *, verbose: bool = False) -> Iterator[Line]:
                     break
                 yield Line(line if verbose else shortened(line, LINE_LIMIT), "  ", style)
         else:
-            is_terminal = isinstance(content, TerminalToolCallContent)
+            is_terminal = isinstance(content, types.TerminalToolCallContent)
             text = _beside_title(call) if is_terminal else _text_of(content)
             if not (text == "Exit code: 0" and call.status == "completed"):
                 limit = len(text) if verbose else LINE_LIMIT
@@ -202,7 +194,7 @@ def _cut(lines: list[str], first: int, last: int) -> list[str]:
     return [*lines[:first], f"... {left_out} more lines", *lines[len(lines) - last :]]
 
 
-def _diff(content: DiffToolCallContent) -> Iterator[Line]:
+def _diff(content: types.DiffToolCallContent) -> Iterator[Line]:
     what = "new file" if content.old_text is None else "change of"
     yield Line(f"{what} {content.path}:", "  ")
     for text, style in diff_lines(content.old_text, content.new_text):
@@ -250,15 +242,15 @@ def _beside_title(call: ToolCall) -> str:
     return "" if script in title_of(call) else script
 
 
-def _text_of(content: ToolCallContent) -> str:
-    if not isinstance(content, ContentToolCallContent):
+def _text_of(content: types.ToolCallContent) -> str:
+    if not isinstance(content, types.ContentToolCallContent):
         return f"content of type {content.type}"
     block = content.content
-    if isinstance(block, TextContentBlock):
+    if isinstance(block, types.TextContentBlock):
         return block.text
-    if isinstance(block, ResourceLinkContentBlock):
+    if isinstance(block, types.ResourceLinkContentBlock):
         return f"{block.name}: {block.uri}"
-    if isinstance(block, ResourceContentBlock):
+    if isinstance(block, types.ResourceContentBlock):
         return f"{block.resource.uri}:\n{getattr(block.resource, 'text', '')}"
     return f"content of type {block.type}"
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from codex_acp.cli.endings import FAILED, failed
 from codex_acp.cli.transcript_view.lines import Line, follow, read
+from codex_acp.cli.transcript_view.page_data import page_data
+from codex_acp.cli.transcript_view.page_file import page_text, write_page
 from codex_acp.cli.transcript_view.telling import tell
 from codex_acp.cli.transcript_view.terminal import Rows
 from codex_acp.errors import MisuseError
@@ -17,12 +20,6 @@ if TYPE_CHECKING:
 
     from codex_acp.cli.transcript_view.arguments import TranscriptOptions
 
-UNREAD: Final = 1
-"""Exit code where a line could not be read."""
-
-USAGE: Final = 2
-"""Exit code where the file could not; the same as the parser's."""
-
 
 def transcript(options: TranscriptOptions) -> int:
     """Show the transcript, or write its page; the exit code."""
@@ -31,8 +28,7 @@ def transcript(options: TranscriptOptions) -> int:
             return _write_page(options, options.html)
         return _show(options, follow(options.file) if options.follow else read(options.file))
     except MisuseError as error:
-        sys.stderr.write(f"codex-acp-sdk transcript: error: {error}\n")
-        return USAGE
+        return failed("transcript", error)
 
 
 def _show(options: TranscriptOptions, lines: Iterable[Line | None]) -> int:
@@ -58,13 +54,10 @@ def _show(options: TranscriptOptions, lines: Iterable[Line | None]) -> int:
         sys.stderr.write(f"{rows.summary()}\n")
     elif rows.unread:
         sys.stderr.write(f"{rows.unread} lines could not be read\n")
-    return UNREAD if rows.unread else 0
+    return FAILED if rows.unread else 0
 
 
 def _write_page(options: TranscriptOptions, out: str) -> int:
-    from codex_acp.cli.transcript_view.page_data import page_data
-    from codex_acp.cli.transcript_view.page_file import page_text, write_page
-
     with suppress(OSError, ValueError):
         if Path(out).samefile(options.file):
             message = f"the page {out!r} would take the place of the transcript; name another file"
@@ -73,4 +66,4 @@ def _write_page(options: TranscriptOptions, out: str) -> int:
     write_page(out, page_text(options.file, data))
     unread = f"; {data.unread} lines could not be read" if data.unread else ""
     sys.stderr.write(f"{len(data.rows)} events in {out}{unread}\n")
-    return UNREAD if data.unread else 0
+    return FAILED if data.unread else 0

@@ -14,16 +14,9 @@ from datetime import datetime
 from math import isfinite
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from codex_acp._json import list_at, text_at
 from codex_acp.cli.transcript_view.telling import tell
-from codex_acp.transcript.events import (
-    ApprovalRequested,
-    ElicitationRequested,
-    PromptEnded,
-    PromptStarted,
-    RequestRef,
-    SessionOpened,
-    WireMessage,
-)
+from codex_acp.transcript import events
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -31,7 +24,6 @@ if TYPE_CHECKING:
     from codex_acp.cli.transcript_view.lines import Line
     from codex_acp.cli.transcript_view.selection import Selection
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.transcript.events import Entry, TranscriptEvent
 
 MAX_ROW_TEXT: Final = 400
 """Characters of a text in a row; the whole is behind it."""
@@ -76,7 +68,7 @@ def page_data(lines: Iterable[Line], selection: Selection) -> PageData:
     return data
 
 
-def _row(entry: Entry) -> Row:
+def _row(entry: events.Entry) -> Row:
     told, event = tell(entry.event), entry.event
     row: Row = {
         "t": _milliseconds(entry.time),
@@ -110,42 +102,33 @@ def _milliseconds(time: str) -> int | None:
         return None  # of the right form, and no moment: a 31st of February
 
 
-def _title(event: TranscriptEvent) -> str | None:
+def _title(event: events.TranscriptEvent) -> str | None:
     """Of a message of the wire: what is asked for, or the kind of what is told."""
-    if not isinstance(event, WireMessage) or event.message is None:
+    if not isinstance(event, events.WireMessage) or event.message is None:
         return None
     params = event.message.get("params")
-    if not isinstance(params, dict):
-        return None
     if event.kind != "request":
-        update, item = params.get("update"), params.get("item")
-        kind = update.get("sessionUpdate") if isinstance(update, dict) else None
-        kind = item.get("type") if isinstance(item, dict) else kind
-        return kind if isinstance(kind, str) else None
-    call, questions = params.get("toolCall"), params.get("questions")
-    title = call.get("title") if isinstance(call, dict) else None
+        return text_at(params, "item", "type") or text_at(params, "update", "sessionUpdate")
     if event.peer == "codex":
-        title = params.get("message")
-        if isinstance(questions, list):
-            asked = [one.get("question") for one in questions if isinstance(one, dict)]
-            title = " ".join(text for text in asked if isinstance(text, str))
-    return title if isinstance(title, str) and title else None
+        asked = [text_at(question, "question") for question in list_at(params, "questions")]
+        return " ".join(filter(None, asked)) or text_at(params, "message") or None
+    return text_at(params, "toolCall", "title") or None
 
 
 class _Links:
     """Finds what belongs together, by ids that may come again: the nearest in the file counts."""
 
     def __init__(self) -> None:
-        self._events: list[tuple[int, TranscriptEvent]] = []
+        self._events: list[tuple[int, events.TranscriptEvent]] = []
         self._open: dict[Hashable, int] = {}
         self._asked: dict[Hashable, list[int]] = {}
         """Requests of the wire, by who was asked, method and id or session."""
         self._answers: dict[int, int] = {}
         """Request of the wire → its answer."""
 
-    def add(self, index: int, event: TranscriptEvent) -> None:
+    def add(self, index: int, event: events.TranscriptEvent) -> None:
         """Take the event of one row, in the order of the file."""
-        if not isinstance(event, WireMessage):
+        if not isinstance(event, events.WireMessage):
             self._events.append((index, event))
             return
         wire = (event.peer, event.connection, _typed(event.id))
@@ -181,33 +164,33 @@ class _Links:
             _join(rows, request, answer)
 
     def _pair(
-        self, rows: list[Row], asked: dict[Hashable, int], index: int, event: TranscriptEvent
+        self, rows: list[Row], asked: dict[Hashable, int], index: int, event: events.TranscriptEvent
     ) -> None:
         ref = event.ref
-        if isinstance(ref, RequestRef):
+        if isinstance(ref, events.RequestRef):
             key: Hashable = (ref.generation, ref.method, _typed(ref.codex_request_id))
-            if isinstance(event, ApprovalRequested | ElicitationRequested):
+            if isinstance(event, events.ApprovalRequested | events.ElicitationRequested):
                 asked[key] = index
             elif key in asked:
                 _join(rows, asked[key], index)
-        elif isinstance(event, PromptStarted):
+        elif isinstance(event, events.PromptStarted):
             asked["prompt", ref.session_id] = index
-        elif isinstance(event, PromptEnded):
+        elif isinstance(event, events.PromptEnded):
             started = asked.pop(("prompt", ref.session_id), None)
             if started is not None:
                 _join(rows, started, index)
 
-    def _behind(self, index: int, event: TranscriptEvent) -> Iterable[int | None]:
+    def _behind(self, index: int, event: events.TranscriptEvent) -> Iterable[int | None]:
         """The requests of the wire that an event comes of."""
         ref = event.ref
-        if isinstance(ref, RequestRef):
+        if isinstance(ref, events.RequestRef):
             yield self._nearest(("codex", ref.method, _typed(ref.codex_request_id)), index)
             for method in ("session/request_permission", "elicitation/create"):
                 if ref.acp_request_id is not None:
                     yield self._nearest(("client", method, _typed(ref.acp_request_id)), index)
-        elif isinstance(event, PromptStarted | PromptEnded):
+        elif isinstance(event, events.PromptStarted | events.PromptEnded):
             yield self._nearest(("client", "session/prompt", ref.session_id), index)
-        elif isinstance(event, SessionOpened):
+        elif isinstance(event, events.SessionOpened):
             yield self._nearest(("client", f"session/{event.how}", ref.session_id), index)
 
     def _nearest(self, key: Hashable, index: int) -> int | None:

@@ -7,28 +7,9 @@ recorded: whoever shows them makes them visible.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, assert_never, get_args
+from typing import Final, Literal, NamedTuple, TypeAlias, assert_never, get_args
 
-from codex_acp.transcript.events import (
-    ApprovalDecided,
-    ApprovalOutcome,
-    ApprovalRefused,
-    ApprovalRequested,
-    ApprovalSettler,
-    ElicitationAction,
-    ElicitationAnswered,
-    ElicitationRequested,
-    ElicitationSettler,
-    PromptEnded,
-    PromptStarted,
-    RequestDeclined,
-    SessionClosed,
-    SessionOpened,
-    WireMessage,
-)
-
-if TYPE_CHECKING:
-    from codex_acp.transcript.events import TranscriptEvent
+from codex_acp.transcript import events
 
 Kind: TypeAlias = Literal["approval", "elicitation", "decline", "prompt", "session", "wire"]
 """What an event is about; `Told.kind` of each."""
@@ -44,8 +25,9 @@ Tone: TypeAlias = Literal["open", "good", "bad", "halted", "plain"]
 DECIDED: Final[tuple[str, ...]] = tuple(
     dict.fromkeys(
         (
-            *get_args(ApprovalOutcome), "refused", "declined", *get_args(ElicitationAction),
-            *get_args(ApprovalSettler), *get_args(ElicitationSettler),
+            *get_args(events.ApprovalOutcome), "refused", "declined",
+            *get_args(events.ElicitationAction), *get_args(events.ApprovalSettler),
+            *get_args(events.ElicitationSettler),
         )
     )
 )  # fmt: skip
@@ -56,7 +38,7 @@ _OUTCOME_TONES: Final[dict[str, Tone]] = {
     "accept": "good", "decline": "bad", "cancel": "halted",
 }  # fmt: skip
 
-_ANSWERED: Final[dict[ElicitationAction, str]] = {
+_ANSWERED: Final[dict[events.ElicitationAction, str]] = {
     "accept": "answered", "decline": "turned down", "cancel": "called off",
 }  # fmt: skip
 """Not the words of an approval: who accepts a form has allowed nothing."""
@@ -76,54 +58,56 @@ class Told(NamedTuple):
     """How it was decided, if it was: of `DECIDED`, or a stop reason."""
 
 
-def tell(event: TranscriptEvent) -> Told:
+def tell(event: events.TranscriptEvent) -> Told:
     """``event`` in words."""
     match event:
-        case ApprovalRequested() | ApprovalDecided() | ApprovalRefused():
+        case events.ApprovalRequested() | events.ApprovalDecided() | events.ApprovalRefused():
             return _tell_approval(event)
-        case ElicitationRequested() | ElicitationAnswered():
+        case events.ElicitationRequested() | events.ElicitationAnswered():
             return _tell_elicitation(event)
-        case RequestDeclined():
+        case events.RequestDeclined():
             asked = "after a person was asked" if event.asked else "nobody was asked"
             what = f" ({event.discriminator})" if event.discriminator else ""
             return Told(
                 "decline", "declined", f"{event.ref.method}{what}", f"{asked}: {event.reason}",
                 "codex", "adapter", "bad", ("declined",),
             )  # fmt: skip
-        case PromptStarted():
+        case events.PromptStarted():
             return Told("prompt", "started", "", "", "client", "codex")
-        case PromptEnded(stop_reason=None):
+        case events.PromptEnded(stop_reason=None):
             error = event.error or "with an error"
             return Told("prompt", "failed", "", error, "adapter", "client", "bad", ("error",))
-        case PromptEnded(stop_reason=reason):
+        case events.PromptEnded(stop_reason=reason):
             text = "" if event.error is None else event.error
             decided = (str(reason),)
             return Told("prompt", "ended", str(reason), text, "codex", "client", "plain", decided)
-        case SessionOpened():
+        case events.SessionOpened():
             return Told("session", "opened", event.how, "", "client", "codex")
-        case SessionClosed():
+        case events.SessionClosed():
             return Told("session", "closed", event.reason, "", "client", "codex")
-        case WireMessage():
+        case events.WireMessage():
             return _tell_wire(event)
         case _:
             assert_never(event)
 
 
-def _tell_approval(event: ApprovalRequested | ApprovalDecided | ApprovalRefused) -> Told:
+def _tell_approval(
+    event: events.ApprovalRequested | events.ApprovalDecided | events.ApprovalRefused,
+) -> Told:
     about = event.tool.name
     match event:
-        case ApprovalRequested():
+        case events.ApprovalRequested():
             choices = ", ".join(option.name for option in event.options)
             return Told(
                 "approval", "asked", about, f"choices: {choices}", "codex", "client", "open"
             )
-        case ApprovalDecided():
+        case events.ApprovalDecided():
             chosen = "" if event.option is None else f" ({event.option.name})"
             how = f"by {_plain(event.by)}{chosen}; Codex was told: {event.decision}"
             tone, decided = _OUTCOME_TONES[event.outcome], (event.outcome, event.by)
             start, end = _settled(event.by)
             return Told("approval", event.outcome, about, how, start, end, tone, decided)
-        case ApprovalRefused():
+        case events.ApprovalRefused():
             why = f"{event.code}: {event.reason}"
             return Told(
                 "approval", "answer refused", about, why, "client", "adapter", "bad",
@@ -133,14 +117,14 @@ def _tell_approval(event: ApprovalRequested | ApprovalDecided | ApprovalRefused)
             assert_never(event)
 
 
-def _tell_elicitation(event: ElicitationRequested | ElicitationAnswered) -> Told:
+def _tell_elicitation(event: events.ElicitationRequested | events.ElicitationAnswered) -> Told:
     about = f"{'form' if event.mode == 'form' else 'page'} of {event.server or 'Codex'}"
     fields = ", ".join(event.fields)
     match event:
-        case ElicitationRequested():
+        case events.ElicitationRequested():
             what = event.url if event.url is not None else f"fields: {fields or 'none'}"
             return Told("elicitation", "asked", about, what, "codex", "client", "open")
-        case ElicitationAnswered():
+        case events.ElicitationAnswered():
             how = f"by {_plain(event.by)}"
             if fields:
                 how += f"; fields: {fields}"
@@ -154,7 +138,7 @@ def _tell_elicitation(event: ElicitationRequested | ElicitationAnswered) -> Told
             assert_never(event)
 
 
-def _tell_wire(event: WireMessage) -> Told:
+def _tell_wire(event: events.WireMessage) -> Told:
     start: Party = event.peer
     end: Party = "adapter"
     if event.direction == "sent":
@@ -166,7 +150,7 @@ def _tell_wire(event: WireMessage) -> Told:
     return Told("wire", event.kind, event.method or "", detail, start, end, tone)
 
 
-def _settled(by: ApprovalSettler | ElicitationSettler) -> tuple[Party, Party]:
+def _settled(by: events.ApprovalSettler | events.ElicitationSettler) -> tuple[Party, Party]:
     """From whom the decision came, and to whom it went."""
     match by:
         case "person":

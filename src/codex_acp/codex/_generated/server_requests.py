@@ -8,33 +8,10 @@ A table that lacks a row, has one too many or has one of the wrong type fails th
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import (
-        ApplyPatchApprovalParams,
-        ApplyPatchApprovalResponse,
-        AttestationGenerateParams,
-        AttestationGenerateResponse,
-        ChatgptAuthTokensRefreshParams,
-        ChatgptAuthTokensRefreshResponse,
-        CommandExecutionRequestApprovalParams,
-        CommandExecutionRequestApprovalResponse,
-        CurrentTimeReadParams,
-        CurrentTimeReadResponse,
-        DynamicToolCallParams,
-        DynamicToolCallResponse,
-        ExecCommandApprovalParams,
-        ExecCommandApprovalResponse,
-        FileChangeRequestApprovalParams,
-        FileChangeRequestApprovalResponse,
-        McpServerElicitationRequestParams,
-        McpServerElicitationRequestResponse,
-        PermissionsRequestApprovalParams,
-        PermissionsRequestApprovalResponse,
-        ToolRequestUserInputParams,
-        ToolRequestUserInputResponse,
-    )
+    from codex_acp.codex._generated.models import *
     from codex_acp.errors import RpcError
     from codex_acp.jsonrpc.message import RequestId
 
@@ -160,45 +137,38 @@ REQUEST_CLASSES: dict[str, Callable[[Any, Any], ServerRequest]] = {
 """Method → its class, called with the request's id and its params model."""
 
 if TYPE_CHECKING:
+    Asked = TypeVar("Asked")
+    Result = TypeVar("Result")
+
+    Refuses: TypeAlias = Callable[[Asked, str], Result | RpcError]
+    Handles: TypeAlias = Callable[[Asked], Awaitable[Result]]
+
     Refusals = TypedDict(
         "Refusals",
         {
-            "item/commandExecution/requestApproval": Callable[
-                [CommandExecutionRequestApprovalParams, str],
-                CommandExecutionRequestApprovalResponse | RpcError,
+            "item/commandExecution/requestApproval": Refuses[
+                CommandExecutionRequestApprovalParams, CommandExecutionRequestApprovalResponse
             ],
-            "item/fileChange/requestApproval": Callable[
-                [FileChangeRequestApprovalParams, str], FileChangeRequestApprovalResponse | RpcError
+            "item/fileChange/requestApproval": Refuses[
+                FileChangeRequestApprovalParams, FileChangeRequestApprovalResponse
             ],
-            "item/tool/requestUserInput": Callable[
-                [ToolRequestUserInputParams, str], ToolRequestUserInputResponse | RpcError
+            "item/tool/requestUserInput": Refuses[
+                ToolRequestUserInputParams, ToolRequestUserInputResponse
             ],
-            "mcpServer/elicitation/request": Callable[
-                [McpServerElicitationRequestParams, str],
-                McpServerElicitationRequestResponse | RpcError,
+            "mcpServer/elicitation/request": Refuses[
+                McpServerElicitationRequestParams, McpServerElicitationRequestResponse
             ],
-            "item/permissions/requestApproval": Callable[
-                [PermissionsRequestApprovalParams, str],
-                PermissionsRequestApprovalResponse | RpcError,
+            "item/permissions/requestApproval": Refuses[
+                PermissionsRequestApprovalParams, PermissionsRequestApprovalResponse
             ],
-            "item/tool/call": Callable[
-                [DynamicToolCallParams, str], DynamicToolCallResponse | RpcError
+            "item/tool/call": Refuses[DynamicToolCallParams, DynamicToolCallResponse],
+            "account/chatgptAuthTokens/refresh": Refuses[
+                ChatgptAuthTokensRefreshParams, ChatgptAuthTokensRefreshResponse
             ],
-            "account/chatgptAuthTokens/refresh": Callable[
-                [ChatgptAuthTokensRefreshParams, str], ChatgptAuthTokensRefreshResponse | RpcError
-            ],
-            "attestation/generate": Callable[
-                [AttestationGenerateParams, str], AttestationGenerateResponse | RpcError
-            ],
-            "currentTime/read": Callable[
-                [CurrentTimeReadParams, str], CurrentTimeReadResponse | RpcError
-            ],
-            "applyPatchApproval": Callable[
-                [ApplyPatchApprovalParams, str], ApplyPatchApprovalResponse | RpcError
-            ],
-            "execCommandApproval": Callable[
-                [ExecCommandApprovalParams, str], ExecCommandApprovalResponse | RpcError
-            ],
+            "attestation/generate": Refuses[AttestationGenerateParams, AttestationGenerateResponse],
+            "currentTime/read": Refuses[CurrentTimeReadParams, CurrentTimeReadResponse],
+            "applyPatchApproval": Refuses[ApplyPatchApprovalParams, ApplyPatchApprovalResponse],
+            "execCommandApproval": Refuses[ExecCommandApprovalParams, ExecCommandApprovalResponse],
         },
     )
     """Method → its negative reply, made from the params and the reason."""
@@ -206,36 +176,29 @@ if TYPE_CHECKING:
     RequestHandlers = TypedDict(
         "RequestHandlers",
         {
-            "item/commandExecution/requestApproval": Callable[
-                [ItemCommandExecutionRequestApproval],
-                Awaitable[CommandExecutionRequestApprovalResponse],
+            "item/commandExecution/requestApproval": Handles[
+                ItemCommandExecutionRequestApproval, CommandExecutionRequestApprovalResponse
             ],
-            "item/fileChange/requestApproval": Callable[
-                [ItemFileChangeRequestApproval], Awaitable[FileChangeRequestApprovalResponse]
+            "item/fileChange/requestApproval": Handles[
+                ItemFileChangeRequestApproval, FileChangeRequestApprovalResponse
             ],
-            "item/tool/requestUserInput": Callable[
-                [ItemToolRequestUserInput], Awaitable[ToolRequestUserInputResponse]
+            "item/tool/requestUserInput": Handles[
+                ItemToolRequestUserInput, ToolRequestUserInputResponse
             ],
-            "mcpServer/elicitation/request": Callable[
-                [McpServerElicitationRequest], Awaitable[McpServerElicitationRequestResponse]
+            "mcpServer/elicitation/request": Handles[
+                McpServerElicitationRequest, McpServerElicitationRequestResponse
             ],
-            "item/permissions/requestApproval": Callable[
-                [ItemPermissionsRequestApproval], Awaitable[PermissionsRequestApprovalResponse]
+            "item/permissions/requestApproval": Handles[
+                ItemPermissionsRequestApproval, PermissionsRequestApprovalResponse
             ],
-            "item/tool/call": Callable[[ItemToolCall], Awaitable[DynamicToolCallResponse]],
-            "account/chatgptAuthTokens/refresh": Callable[
-                [AccountChatgptAuthTokensRefresh], Awaitable[ChatgptAuthTokensRefreshResponse]
+            "item/tool/call": Handles[ItemToolCall, DynamicToolCallResponse],
+            "account/chatgptAuthTokens/refresh": Handles[
+                AccountChatgptAuthTokensRefresh, ChatgptAuthTokensRefreshResponse
             ],
-            "attestation/generate": Callable[
-                [AttestationGenerate], Awaitable[AttestationGenerateResponse]
-            ],
-            "currentTime/read": Callable[[CurrentTimeRead], Awaitable[CurrentTimeReadResponse]],
-            "applyPatchApproval": Callable[
-                [ApplyPatchApproval], Awaitable[ApplyPatchApprovalResponse]
-            ],
-            "execCommandApproval": Callable[
-                [ExecCommandApproval], Awaitable[ExecCommandApprovalResponse]
-            ],
+            "attestation/generate": Handles[AttestationGenerate, AttestationGenerateResponse],
+            "currentTime/read": Handles[CurrentTimeRead, CurrentTimeReadResponse],
+            "applyPatchApproval": Handles[ApplyPatchApproval, ApplyPatchApprovalResponse],
+            "execCommandApproval": Handles[ExecCommandApproval, ExecCommandApprovalResponse],
         },
         total=False,
     )

@@ -24,6 +24,7 @@ from codex_acp.codex._generated.notifications import (
     TurnStartedEvent,
 )
 from codex_acp.codex.approvals.actions import (
+    Place,
     answer_id_of,
     has_item,
     is_network,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from codex_acp.codex._generated.models import ThreadItem
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
-    from codex_acp.codex.approvals.actions import Place
     from codex_acp.codex.approvals.classify import ApprovalRequest
 
 K = TypeVar("K")

@@ -15,6 +15,7 @@ from codex_acp.codex._generated.server_requests import (
     ItemPermissionsRequestApproval,
 )
 from codex_acp.codex.approvals.classify import (
+    ApprovalRequest,
     CommandApproval,
     FileChangeApproval,
     LegacyCommandApproval,
@@ -29,7 +30,6 @@ from codex_acp.wire.codec import plain
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import ThreadItem
     from codex_acp.codex._generated.server_requests import ServerRequest
-    from codex_acp.codex.approvals.classify import ApprovalRequest
     from codex_acp.codex.approvals.running_items import Items
 
 REDACTED: Final = "[REDACTED_SECRET]"

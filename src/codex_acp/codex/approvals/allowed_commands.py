@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.codex.approvals.classify import CommandApproval
 from codex_acp.codex.approvals.grants import Once
-from codex_acp.codex.approvals.policies import Allow, Policy
+from codex_acp.codex.approvals.policies import Allow, ApprovalQuestion, Decision, Policy
 from codex_acp.errors import MisuseError
 from codex_acp.wire.model import UnknownVariant
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from codex_acp.codex._generated.models import CommandExecutionRequestApprovalParams
-    from codex_acp.codex.approvals.policies import ApprovalQuestion, Decision
 
 Words = tuple[str, ...]
 

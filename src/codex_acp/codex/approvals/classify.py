@@ -10,15 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, assert_never
 
-from codex_acp.codex._generated.models import (
-    FileChangeThreadItem,
-    McpFormElicitationParams,
-    McpOpenaiFormElicitationParams,
-    McpOpenaiFormLegacyElicitationParams,
-    McpToolCallThreadItem,
-    McpUrlElicitationParams,
-    McpUserVerificationElicitationParams,
-)
+from codex_acp.codex._generated import models
 from codex_acp.codex._generated.server_requests import (
     AccountChatgptAuthTokensRefresh,
     ApplyPatchApproval,
@@ -36,7 +28,6 @@ from codex_acp.wire.canonical import same_json
 from codex_acp.wire.model import UnknownValue, UnknownVariant
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import ThreadItem
     from codex_acp.codex._generated.server_requests import ServerRequest
     from codex_acp.codex.approvals.running_items import Items, RunningItem
 
@@ -60,14 +51,14 @@ class CommandApproval(NamedTuple):
     """
 
     request: ItemCommandExecutionRequestApproval
-    item: ThreadItem | None = None
+    item: models.ThreadItem | None = None
 
 
 class FileChangeApproval(NamedTuple):
     """May these files change; ``item`` holds the changes as last patched."""
 
     request: ItemFileChangeRequestApproval
-    item: FileChangeThreadItem
+    item: models.FileChangeThreadItem
 
 
 class PermissionsApproval(NamedTuple):
@@ -80,15 +71,15 @@ class McpToolApproval(NamedTuple):
     """May this running call of an MCP tool go on; ``item`` is Codex's word for what it is."""
 
     request: McpServerElicitationRequest
-    params: McpFormElicitationParams
-    item: McpToolCallThreadItem
+    params: models.McpFormElicitationParams
+    item: models.McpToolCallThreadItem
 
 
 class McpToolQuestion(NamedTuple):
     """The same, asked in Codex's older way: as one question with fixed labels."""
 
     request: ItemToolRequestUserInput
-    item: McpToolCallThreadItem
+    item: models.McpToolCallThreadItem
 
 
 class LegacyCommandApproval(NamedTuple):
@@ -108,9 +99,9 @@ class McpForm(NamedTuple):
 
     request: McpServerElicitationRequest
     params: (
-        McpFormElicitationParams
-        | McpOpenaiFormElicitationParams
-        | McpOpenaiFormLegacyElicitationParams
+        models.McpFormElicitationParams
+        | models.McpOpenaiFormElicitationParams
+        | models.McpOpenaiFormLegacyElicitationParams
     )
 
 
@@ -118,7 +109,7 @@ class McpUrl(NamedTuple):
     """An MCP server asks a person to open a page."""
 
     request: McpServerElicitationRequest
-    params: McpUrlElicitationParams
+    params: models.McpUrlElicitationParams
 
 
 class UserInput(NamedTuple):
@@ -205,7 +196,7 @@ def _file_change(request: ItemFileChangeRequestApproval, items: Items) -> Classi
     if refused is not None:
         return refused
     running = items.get(request.params.thread_id, request.params.item_id)
-    if running is None or not isinstance(running.item, FileChangeThreadItem):
+    if running is None or not isinstance(running.item, models.FileChangeThreadItem):
         return Refused(request, "Codex asks about file changes that it has not reported")
     return FileChangeApproval(request, running.item)
 
@@ -242,16 +233,16 @@ def _elicitation(request: McpServerElicitationRequest, items: Items) -> Classifi
     if APPROVAL_KIND in meta:
         return _claimed_approval(request, meta[APPROVAL_KIND], items)
     match params:
-        case McpUserVerificationElicitationParams():
+        case models.McpUserVerificationElicitationParams():
             reason = "a proof by this device cannot be given over ACP"
             return Refused(request, f"{params.server_name}: {reason}")
         case (
-            McpFormElicitationParams()
-            | McpOpenaiFormElicitationParams()
-            | McpOpenaiFormLegacyElicitationParams()
+            models.McpFormElicitationParams()
+            | models.McpOpenaiFormElicitationParams()
+            | models.McpOpenaiFormLegacyElicitationParams()
         ):
             return McpForm(request, params)
-        case McpUrlElicitationParams():
+        case models.McpUrlElicitationParams():
             return McpUrl(request, params)
         case _:
             assert_never(params)
@@ -274,7 +265,7 @@ def _claimed_approval(
     server = getattr(params, "server_name", "an MCP server")
     if kind != TOOL_CALL:
         return Refused(request, f"{server}: an approval of the unknown kind {_quoted(kind)}")
-    if not isinstance(params, McpFormElicitationParams):
+    if not isinstance(params, models.McpFormElicitationParams):
         return Refused(request, f"{server}: claims to be a tool approval but is no plain form")
     if params.requested_schema.properties:
         return Refused(request, f"{server}: claims to be a tool approval but asks for input")
@@ -294,7 +285,7 @@ def _claimed_approval(
 
 def _bears_out(running: RunningItem, meta: dict[str, Any]) -> bool:
     item = running.item
-    if not isinstance(item, McpToolCallThreadItem):
+    if not isinstance(item, models.McpToolCallThreadItem):
         return False
     if "tool_name" in meta and meta["tool_name"] != item.tool:
         return False
@@ -303,9 +294,9 @@ def _bears_out(running: RunningItem, meta: dict[str, Any]) -> bool:
     return same_json({} if claimed is None else claimed, {} if actual is None else actual)
 
 
-def _only(candidates: list[RunningItem]) -> McpToolCallThreadItem | None:
+def _only(candidates: list[RunningItem]) -> models.McpToolCallThreadItem | None:
     """The oldest, if all are the same call; None if there is none or they differ."""
-    calls = [r.item for r in candidates if isinstance(r.item, McpToolCallThreadItem)]
+    calls = [r.item for r in candidates if isinstance(r.item, models.McpToolCallThreadItem)]
     if not calls:
         return None
     first = calls[0]
@@ -326,7 +317,7 @@ def _user_input(request: ItemToolRequestUserInput, items: Items) -> Classified:
     if (
         running is None
         or running.asked
-        or not isinstance(running.item, McpToolCallThreadItem)
+        or not isinstance(running.item, models.McpToolCallThreadItem)
         or running.turn_id != params.turn_id
         or not items.is_running(params.thread_id, params.turn_id)
     ):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, assert_neve
 
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals.classify import (
+    ApprovalRequest,
     CommandApproval,
     FileChangeApproval,
     LegacyCommandApproval,
@@ -26,12 +27,10 @@ from codex_acp.codex.approvals.classify import (
 )
 from codex_acp.wire.canonical import digest
 from codex_acp.wire.codec import plain
-from codex_acp.wire.model import UnknownValue, UnknownVariant
+from codex_acp.wire.model import UnknownValue, UnknownVariant, WireModel
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.server_requests import ItemFileChangeRequestApproval
-    from codex_acp.codex.approvals.classify import ApprovalRequest
-    from codex_acp.wire.model import WireModel
 
 
 @dataclass(frozen=True, slots=True)

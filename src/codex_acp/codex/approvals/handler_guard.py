@@ -18,7 +18,7 @@ from codex_acp.codex._generated.notifications import (
 from codex_acp.codex.approvals.action_ids import SHARED_ID, Collision
 from codex_acp.codex.approvals.actions import answer_id_of
 from codex_acp.codex.approvals.classify import ApprovalRequest, classify
-from codex_acp.codex.approvals.policies import ApprovalQuestion, Deny
+from codex_acp.codex.approvals.policies import ApprovalQuestion, Deny, Policy
 from codex_acp.codex.approvals.policy_runner import PolicyRunner
 from codex_acp.codex.approvals.refusals import is_negative
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
-    from codex_acp.codex.approvals.policies import Policy
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.codex.connection.server_requests import RefusedRequest
     from codex_acp.wire.model import WireModel

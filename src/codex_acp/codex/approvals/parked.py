@@ -8,15 +8,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
-from codex_acp.codex.approvals.grants import Once
-from codex_acp.codex.approvals.policies import Allow, Deny, Policy
+from codex_acp.codex.approvals.grants import Grant, Once
+from codex_acp.codex.approvals.policies import Allow, ApprovalQuestion, Decision, Deny, Policy
 from codex_acp.errors import MisuseError
-
-if TYPE_CHECKING:
-    from codex_acp.codex.approvals.grants import Grant
-    from codex_acp.codex.approvals.policies import ApprovalQuestion, Decision
 
 
 class ParkedApproval:
@@ -128,7 +123,6 @@ class ParkedApprovals(Policy):
             await self._changed.wait()
 
     async def decide(self, question: ApprovalQuestion) -> Decision | None:
-        """See `Policy`."""
         approval = ParkedApproval(question)
         self._open[approval.id] = approval
         self._unseen.append(approval)

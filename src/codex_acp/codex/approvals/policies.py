@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from codex_acp.codex.approvals.callbacks import CallbackFailed, answer_of
-from codex_acp.codex.approvals.classify import McpToolApproval, McpToolQuestion
+from codex_acp.codex.approvals.classify import ApprovalRequest, McpToolApproval, McpToolQuestion
 from codex_acp.codex.approvals.grants import (
     Always,
+    Grant,
     Once,
     RememberHost,
     RememberPrefix,
@@ -26,9 +27,6 @@ from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
-
-    from codex_acp.codex.approvals.classify import ApprovalRequest
-    from codex_acp.codex.approvals.grants import Grant
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,5 +221,7 @@ def first_of(*policies: Policy) -> Policy:
     """The first policy with an opinion decides; if none has one, it is denied. ``a | b``."""
     flat: list[Policy] = []
     for policy in policies:
+        if not isinstance(policy, Policy):
+            raise MisuseError(f"first_of wants policies; {policy!r} is none")
         flat += policy.policies if isinstance(policy, _FirstOf) else [policy]
     return _FirstOf(tuple(flat))

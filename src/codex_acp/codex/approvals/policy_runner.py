@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from codex_acp.codex._generated.models import TurnInterruptParams
 from codex_acp.codex._generated.notifications import (
@@ -18,24 +18,10 @@ from codex_acp.codex._generated.notifications import (
     ItemStartedEvent,
     UnknownNotification,
 )
-from codex_acp.codex.approvals.action_ids import ALLOWED_IN_DOUBT, SHARED_ID, ActionIds
+from codex_acp.codex.approvals.action_ids import ALLOWED_IN_DOUBT, SHARED_ID, ActionIds, Collision
 from codex_acp.codex.approvals.actions import answer_id_of, place_of, refreshed
 from codex_acp.codex.approvals.callbacks import END_OF_CALLBACK_SECONDS, end_task
-from codex_acp.codex.approvals.classify import (
-    CommandApproval,
-    FileChangeApproval,
-    LegacyCommandApproval,
-    LegacyPatchApproval,
-    McpForm,
-    McpToolApproval,
-    McpToolQuestion,
-    McpUrl,
-    PermissionsApproval,
-    ProgramOnly,
-    Refused,
-    UserInput,
-    classify,
-)
+from codex_acp.codex.approvals.classify import ApprovalRequest, ElicitationRequest, classify
 from codex_acp.codex.approvals.grants import (
     NotGranted,
     accepting_reply,
@@ -44,12 +30,12 @@ from codex_acp.codex.approvals.grants import (
     digest_of,
     offered,
 )
-from codex_acp.codex.approvals.policies import Allow, ApprovalQuestion, Deny
-from codex_acp.codex.approvals.policy_warnings import why_never_asked
+from codex_acp.codex.approvals.policies import Allow, ApprovalQuestion, Decision, Deny, Policy
+from codex_acp.codex.approvals.policy_warnings import StartedThread, why_never_asked
 from codex_acp.codex.approvals.refusals import refusal
 from codex_acp.codex.approvals.running_items import FOLLOWED, Items
 from codex_acp.codex.connection.notification_router import NotificationSink
-from codex_acp.codex.connection.server_requests import RefusedRequest, sendable
+from codex_acp.codex.connection.server_requests import RefusedRequest, sendable, tell_refused
 from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.wire.codec import plain
 
@@ -58,10 +44,6 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex._generated.server_requests import ServerRequest
-    from codex_acp.codex.approvals.action_ids import Collision
-    from codex_acp.codex.approvals.classify import ApprovalRequest
-    from codex_acp.codex.approvals.policies import Decision, Policy
-    from codex_acp.codex.approvals.policy_warnings import StartedThread
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
     from codex_acp.jsonrpc.message import JsonValue, RequestId
     from codex_acp.wire.model import WireModel
@@ -122,23 +104,11 @@ class PolicyRunner(NotificationSink):
     async def handle(self, request: ServerRequest) -> WireModel:
         """The reply to one request. Raises RpcError where its method has no negative reply."""
         what = classify(request, self._items)
-        match what:
-            case (
-                CommandApproval()
-                | FileChangeApproval()
-                | PermissionsApproval()
-                | McpToolApproval()
-                | McpToolQuestion()
-                | LegacyCommandApproval()
-                | LegacyPatchApproval()
-            ):
-                return await self._approve(what)
-            case McpForm() | McpUrl() | UserInput():
-                return self._refuse(request, ELICITATION)
-            case ProgramOnly(reason=reason) | Refused(reason=reason):
-                return await self._refuse_unasked(request, reason)
-            case _:
-                assert_never(what)
+        if isinstance(what, ApprovalRequest):
+            return await self._approve(what)
+        if isinstance(what, ElicitationRequest):
+            return self._refuse(request, ELICITATION)
+        return await self._refuse_unasked(request, what.reason)
 
     def thread_started(self, thread: StartedThread) -> None:
         """A thread begins with these settings: warn, once, if Codex will never ask under them."""
@@ -281,25 +251,17 @@ class PolicyRunner(NotificationSink):
         level = logging.INFO if answered else logging.WARNING
         logger.log(level, "refused %s (id %r): %s", request.method, request.id, text)
         if not answered:
-            self._tell(request, text)
+            params: JsonValue = plain(request.params)  # type: ignore[assignment]
+            told = RefusedRequest(request.id, request.method, params, text)
+            tell_refused(self._on_refused, told)
         reply = refusal(request.method, request.params, text)
         if isinstance(reply, RpcError):
             raise reply
         return reply
 
-    def _tell(self, request: ServerRequest, reason: str) -> None:
-        if self._on_refused is None:
-            return
-        params: JsonValue = plain(request.params)  # type: ignore[assignment]
-        try:
-            self._on_refused(RefusedRequest(request.id, request.method, params, reason))
-        except Exception:
-            logger.exception("on_refused failed at %s", request.method)
-
     # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`."""
         if self._batch_over:
             # Requests of the batch before are open by now, so these were somebody else's.
             self._resolved_early.clear()
@@ -320,7 +282,6 @@ class PolicyRunner(NotificationSink):
         self._withdraw_what_is_over()
 
     def on_batch_end(self) -> None:
-        """See `NotificationSink`."""
         self._batch_over = True
 
     def _withdraw_what_is_over(self) -> None:

@@ -14,11 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from codex_acp.codex._generated.models import DangerFullAccessSandboxPolicy
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import (
-        ApprovalsReviewer,
-        AskForApproval,
-        SandboxPolicy,
-    )
+    from codex_acp.codex._generated.models import ApprovalsReviewer, AskForApproval, SandboxPolicy
     from codex_acp.codex.approvals.policies import Policy
 
 logger = logging.getLogger(__name__)
@@ -85,9 +81,7 @@ def why_never_asked(
 
 
 def warn_if_never_asked(
-    policy: Policy,
-    thread: StartedThread,
-    mcp_servers: Mapping[str, McpServerConfig] | None = None,
+    policy: Policy, thread: StartedThread, mcp_servers: Mapping[str, McpServerConfig] | None = None
 ) -> str | None:
     """Log `why_never_asked` as one warning, and return it; a client with a policy does so."""
     text = why_never_asked(

@@ -25,56 +25,6 @@ if TYPE_CHECKING:
     from codex_acp.wire.model import WireModel
 
 
-def _command(
-    _params: models.CommandExecutionRequestApprovalParams, _reason: str
-) -> models.CommandExecutionRequestApprovalResponse:
-    return models.CommandExecutionRequestApprovalResponse(decision="decline")
-
-
-def _file_change(
-    _params: models.FileChangeRequestApprovalParams, _reason: str
-) -> models.FileChangeRequestApprovalResponse:
-    return models.FileChangeRequestApprovalResponse(decision="decline")
-
-
-def _user_input(
-    _params: models.ToolRequestUserInputParams, _reason: str
-) -> models.ToolRequestUserInputResponse:
-    return models.ToolRequestUserInputResponse(answers={})
-
-
-def _elicitation(
-    _params: models.McpServerElicitationRequestParams, _reason: str
-) -> models.McpServerElicitationRequestResponse:
-    return models.McpServerElicitationRequestResponse(action="decline")
-
-
-def _permissions(
-    _params: models.PermissionsRequestApprovalParams, _reason: str
-) -> models.PermissionsRequestApprovalResponse:
-    nothing = models.GrantedPermissionProfile()
-    return models.PermissionsRequestApprovalResponse(permissions=nothing, scope="turn")
-
-
-def _dynamic_tool(
-    _params: models.DynamicToolCallParams, reason: str
-) -> models.DynamicToolCallResponse:
-    text = models.InputTextDynamicToolCallOutputContentItem(text=reason)
-    return models.DynamicToolCallResponse(success=False, content_items=[text])
-
-
-def _apply_patch(
-    _params: models.ApplyPatchApprovalParams, reason: str
-) -> models.ApplyPatchApprovalResponse:
-    return models.ApplyPatchApprovalResponse(decision=_denied(reason))
-
-
-def _exec_command(
-    _params: models.ExecCommandApprovalParams, reason: str
-) -> models.ExecCommandApprovalResponse:
-    return models.ExecCommandApprovalResponse(decision=_denied(reason))
-
-
 def _denied(reason: str) -> models.DeniedReviewDecision:
     return models.DeniedReviewDecision(denied=models.DeniedDetails(rejection=reason))
 
@@ -84,17 +34,31 @@ def _not_offered(_params: object, reason: str) -> RpcError:
 
 
 REFUSALS: Final[Refusals] = {
-    "item/commandExecution/requestApproval": _command,
-    "item/fileChange/requestApproval": _file_change,
-    "item/tool/requestUserInput": _user_input,
-    "mcpServer/elicitation/request": _elicitation,
-    "item/permissions/requestApproval": _permissions,
-    "item/tool/call": _dynamic_tool,
+    "item/commandExecution/requestApproval": lambda _, __: (
+        models.CommandExecutionRequestApprovalResponse(decision="decline")
+    ),
+    "item/fileChange/requestApproval": lambda _, __: models.FileChangeRequestApprovalResponse(
+        decision="decline"
+    ),
+    "item/tool/requestUserInput": lambda _, __: models.ToolRequestUserInputResponse(answers={}),
+    "mcpServer/elicitation/request": lambda _, __: models.McpServerElicitationRequestResponse(
+        action="decline"
+    ),
+    "item/permissions/requestApproval": lambda _, __: models.PermissionsRequestApprovalResponse(
+        permissions=models.GrantedPermissionProfile(), scope="turn"
+    ),
+    "item/tool/call": lambda _, reason: models.DynamicToolCallResponse(
+        success=False, content_items=[models.InputTextDynamicToolCallOutputContentItem(text=reason)]
+    ),
     "account/chatgptAuthTokens/refresh": _not_offered,
     "attestation/generate": _not_offered,
     "currentTime/read": _not_offered,
-    "applyPatchApproval": _apply_patch,
-    "execCommandApproval": _exec_command,
+    "applyPatchApproval": lambda _, reason: models.ApplyPatchApprovalResponse(
+        decision=_denied(reason)
+    ),
+    "execCommandApproval": lambda _, reason: models.ExecCommandApprovalResponse(
+        decision=_denied(reason)
+    ),
 }
 """Method → its negative reply, made from the params and the reason."""
 

@@ -7,15 +7,12 @@ and reads no clock. What Codex reports here is the only proof of where a request
 from __future__ import annotations
 
 from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._last_ones import LastOnes
 from codex_acp._record import record
-from codex_acp.codex._generated.models import (
-    CollabAgentToolCallThreadItem,
-    FileChangeThreadItem,
-    McpToolCallThreadItem,
-    SubAgentActivityThreadItem,
-)
+from codex_acp.codex._generated import models
 from codex_acp.codex._generated.notifications import (
     ItemCompletedEvent,
     ItemFileChangePatchUpdatedEvent,
@@ -31,7 +28,6 @@ from codex_acp.wire.model import UnknownVariant
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from codex_acp.codex._generated.models import Thread, ThreadItem, Turn
     from codex_acp.codex._generated.notifications import ServerNotification
 
 FOLLOWED: Final = frozenset(
@@ -63,7 +59,7 @@ class RunningItem:
 
     thread_id: str
     turn_id: str
-    item: ThreadItem
+    item: models.ThreadItem
     asked: bool = False
     """Whether an approval was shown for it that is still open, or was answered."""
     shared: bool = False
@@ -80,8 +76,8 @@ class Items:
     _turns: dict[str, str] = field(default_factory=dict)
     _outer: dict[str, str] = field(default_factory=dict)
     """Thread → the turn that its running turn is a part of: a review, whose items bear that id."""
-    _ended: dict[str, None] = field(default_factory=dict)
-    _parents: dict[str, str] = field(default_factory=dict)
+    _ended: LastOnes[str, None] = field(default_factory=partial(LastOnes, MAX_ENDED))
+    _parents: LastOnes[str, str] = field(default_factory=partial(LastOnes, MAX_PARENTS))
 
     # What Codex reports.
 
@@ -94,7 +90,7 @@ class Items:
             self._items.pop((event.params.thread_id, _id_of(event.params.item)), None)
         elif isinstance(event, ItemFileChangePatchUpdatedEvent):
             running = self._items.get((event.params.thread_id, event.params.item_id))
-            if running is not None and isinstance(running.item, FileChangeThreadItem):
+            if running is not None and isinstance(running.item, models.FileChangeThreadItem):
                 changes = list(event.params.changes)
                 running.item = running.item.model_copy(update={"changes": changes})
         elif isinstance(event, TurnStartedEvent):
@@ -102,14 +98,14 @@ class Items:
         elif isinstance(event, TurnCompletedEvent):
             if self.is_running(event.params.thread_id, event.params.turn.id):
                 self._turn_over(event.params.thread_id)
-            self._note_end(event.params.turn.id)
+            self._ended[event.params.turn.id] = None
         elif isinstance(event, ThreadStartedEvent):
             self.learn_thread(event.params.thread)
         elif isinstance(event, ThreadClosedEvent):
             self._turn_over(event.params.thread_id)
             self._parents.pop(event.params.thread_id, None)
 
-    def learn_thread(self, thread: Thread) -> None:
+    def learn_thread(self, thread: models.Thread) -> None:
         """Learn a thread's parent and sub-agents, and (after ``thread/resume``) what still runs."""
         if thread.parent_thread_id is not None:
             self._parent_told(thread.parent_thread_id, thread.id)
@@ -122,7 +118,7 @@ class Items:
                     if getattr(item, "status", None) == "inProgress":
                         self._started(thread.id, turn.id, item)
 
-    def _started(self, thread_id: str, turn_id: str, item: ThreadItem) -> None:
+    def _started(self, thread_id: str, turn_id: str, item: models.ThreadItem) -> None:
         self._children(thread_id, item)
         if not self.is_running(thread_id, turn_id):
             return  # nothing of it could be approved, and no end would ever take it away
@@ -132,7 +128,7 @@ class Items:
         running.shared = running.shared or not _may_be_one(running.item, item)
         running.item = item
 
-    def _turn_started(self, thread_id: str, turn: Turn) -> None:
+    def _turn_started(self, thread_id: str, turn: models.Turn) -> None:
         if self._turns.get(thread_id) == turn.id:
             return
         self._turn_over(thread_id)  # a thread runs one turn at a time
@@ -147,17 +143,12 @@ class Items:
         for key in [key for key in self._items if key[0] == thread_id]:
             del self._items[key]
 
-    def _note_end(self, turn_id: str) -> None:
-        self._ended[turn_id] = None
-        if len(self._ended) > MAX_ENDED:
-            del self._ended[next(iter(self._ended))]
-
-    def _children(self, thread_id: str, item: ThreadItem) -> None:
+    def _children(self, thread_id: str, item: models.ThreadItem) -> None:
         """A sub-agent's thread is named when its item completes, or by what it does later."""
-        if isinstance(item, CollabAgentToolCallThreadItem):
+        if isinstance(item, models.CollabAgentToolCallThreadItem):
             for child in item.receiver_thread_ids:
                 self._child(thread_id, child)
-        elif isinstance(item, SubAgentActivityThreadItem):
+        elif isinstance(item, models.SubAgentActivityThreadItem):
             self._child(thread_id, item.agent_thread_id)
 
     def _child(self, parent: str, child: str) -> None:
@@ -165,8 +156,6 @@ class Items:
         if child in self._parents or child in (parent, *self.ancestors_of(parent)):
             return
         self._parents[child] = parent
-        if len(self._parents) > MAX_PARENTS:
-            del self._parents[next(iter(self._parents))]
 
     def _parent_told(self, parent: str, child: str) -> None:
         """Codex's own word for a parent: it outweighs what was gathered from items."""
@@ -212,7 +201,7 @@ class Items:
             and running.turn_id == turn_id
             and not running.asked
             and not running.shared
-            and isinstance(running.item, McpToolCallThreadItem)
+            and isinstance(running.item, models.McpToolCallThreadItem)
             and running.item.server == server
         ]
 
@@ -232,16 +221,16 @@ class Items:
         return [thread_id, *self.ancestors_of(thread_id)][-1]
 
 
-def _may_be_one(one: ThreadItem, other: ThreadItem) -> bool:
+def _may_be_one(one: models.ThreadItem, other: models.ThreadItem) -> bool:
     """Whether an item that is reported to start again may be the same; only calls can be told."""
-    if not isinstance(one, McpToolCallThreadItem):
+    if not isinstance(one, models.McpToolCallThreadItem):
         return True
     return (
-        isinstance(other, McpToolCallThreadItem)
+        isinstance(other, models.McpToolCallThreadItem)
         and (one.server, one.tool) == (other.server, other.tool)
         and same_json(one.arguments, other.arguments)
     )
 
 
-def _id_of(item: ThreadItem) -> str:
+def _id_of(item: models.ThreadItem) -> str:
     return str(item.wire().get("id")) if isinstance(item, UnknownVariant) else item.id

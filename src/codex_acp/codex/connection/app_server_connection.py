@@ -7,6 +7,7 @@ Source: the app-server's README, "Initialization"; ``schema/codex/experimental.j
 
 from __future__ import annotations
 
+from codex_acp._json import text_at
 from codex_acp.codex._generated.calls import CodexCalls
 from codex_acp.codex.connection.notification_api import NotificationApi
 from codex_acp.errors import ErrorReply, MisuseError, TransportError
@@ -31,12 +32,21 @@ if TYPE_CHECKING:
     from codex_acp.transport.responder import Responder
     from codex_acp.wire.model import WireModel
 
+NEW_THREAD: Final = ("thread/start", "thread/fork")
+"""Calls that make a thread whose name nobody knows before the answer."""
+
 HANDSHAKE_TIMEOUT_SECONDS: Final = 30.0
 """From the first byte to the answer of ``initialize``: usually a tenth of a second, but a cold
 start reads a binary of 300 MB, perhaps from a network disk."""
 
 NAME: Final = "codex app-server"
 """What stands for the peer in logs and errors."""
+
+OPEN_A_THREAD: Final = frozenset({"thread/start", "thread/resume", "thread/fork"})
+"""Methods whose result has the thread and its settings: whether Codex will ask at all."""
+
+MAX_OPENED: Final = 10_000
+"""Threads that are remembered, the last opened ones."""
 
 NOT_CONNECTED: Final = "the client is not connected; use it with `async with`"
 
@@ -73,8 +83,9 @@ class AppServerConnection(NotificationApi, CodexCalls):
         self._hello = hello or Hello(client_info, capabilities, opt_out_notifications)
         if not self._hello.said:
             self._hello.say_early(link)  # before the next lines load an event loop
+        from codex_acp._last_ones import LastOnes
+        from codex_acp.codex.connection.continuations import Continuations
         from codex_acp.codex.connection.notification_router import NotificationRouter
-        from codex_acp.codex.connection.opened_threads import OpenedThreads
         from codex_acp.codex.connection.server_requests import ServerRequests
         from codex_acp.codex.connection.unknown_parts import UnknownParts
         from codex_acp.transport.connection import Connection
@@ -85,12 +96,15 @@ class AppServerConnection(NotificationApi, CodexCalls):
         )
         self._link = link
         self._router = NotificationRouter()
+        self.continuations = Continuations(self._connection, self._router)
+        """Of what its notifications say."""
         self._on_refused = on_refused
         self._unknown = UnknownParts()
         self._requests = ServerRequests(on_refused, self._unknown)
         self._gate = ReadingGate(self._connection.pause_reading, self._connection.resume_reading)
-        self.opened_threads = OpenedThreads()
-        """Those that this side has opened: none of them is another's sub-agent."""
+        self.opened_threads: LastOnes[str, None] = LastOnes(MAX_OPENED)
+        """Those that this side has opened: each stands by itself, whatever is said of it elsewhere.
+        A model may name any thread that it has heard of as an agent that it talks to."""
         self._started = False
         self._shaken = False
         self._answer: JsonValue = None
@@ -218,15 +232,18 @@ class AppServerConnection(NotificationApi, CodexCalls):
         if not self._started and not self.closed:
             raise MisuseError(NOT_CONNECTED)
         result = await self._answered(method, params, written=written)
-        self.opened_threads.answered(method, result)
+        thread_id = text_at(result, "thread", "id")
+        if method in OPEN_A_THREAD and thread_id is not None:
+            self.opened_threads[thread_id] = None
         return result
 
     async def _answered(
         self, method: str, params: EncodedJson | None, *, written: bool
     ) -> JsonValue:
+        late = self._let_go if method in NEW_THREAD else None
         with self._gate:
             try:
-                return await self._connection.call(method, params, written=written)
+                return await self._connection.call(method, params, written=written, late=late)
             except ErrorReply as error:
                 from codex_acp.jsonrpc.message import OVERLOADED
 
@@ -234,7 +251,19 @@ class AppServerConnection(NotificationApi, CodexCalls):
                     raise
                 from codex_acp.codex.connection.overload import call_again
 
-                return await call_again(lambda: self._connection.call(method, params), error)
+                return await call_again(
+                    lambda: self._connection.call(method, params, late=late), error
+                )
+
+    def _let_go(self, result: JsonValue) -> None:
+        """A thread was opened for somebody who has given it up: it would stay for ever."""
+        import asyncio
+
+        from codex_acp.jsonrpc.encode import encode_json
+
+        about = encode_json({"threadId": text_at(result, "thread", "id")})
+        leaving = asyncio.ensure_future(self._request("thread/unsubscribe", about))
+        leaving.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     # The server's requests.
 
@@ -252,25 +281,20 @@ class AppServerConnection(NotificationApi, CodexCalls):
     # What the connection calls.
 
     def on_request(self, request: Request, responder: Responder) -> None:
-        """See `Handler.on_request`."""
         self._requests.on_request(request, responder)
 
     def on_request_again(self, request: Request) -> None:
-        """See `Handler.on_request_again`."""
         self._requests.on_request_again(request)
 
     def on_notification(self, notification: Notification) -> None:
-        """See `Handler.on_notification`."""
         self._router.on_notification(notification.method, notification.params)
 
     def on_batch_end(self) -> None:
-        """See `Handler.on_batch_end`."""
         self._router.on_batch_end()
         if self._decoder is not None and self._decoder.last is not None:
             self._decoder.forget()
 
     def on_closed(self, error: TransportError | None) -> None:
-        """See `Handler.on_closed`."""
         self._requests.on_closed()
         self._router.on_closed(error)
 

@@ -88,7 +88,10 @@ def _named(given: str, source: Source, label: str, env: Mapping[str, str]) -> Co
         if path is not None:
             return CodexBinary(path, source)
     # Absolute, because the child may start in another directory.
-    path = os.path.abspath(os.path.expanduser(given))
+    try:
+        path = os.path.abspath(os.path.expanduser(given))
+    except FileNotFoundError:
+        raise _not_found([f"{label} names {given!r}, and the current directory is gone"]) from None
     if not os.path.exists(path):
         raise _not_found([f"{label} names {path!r}, which does not exist"])
     _must_be_executable(path)

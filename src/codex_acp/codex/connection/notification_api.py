@@ -24,10 +24,7 @@ class NotificationApi:
     _decoder: NotificationDecoder | None = None
 
     def subscribe(
-        self,
-        thread_id: str | None,
-        sink: NotificationSink,
-        methods: frozenset[str] | None = None,
+        self, thread_id: str | None, sink: NotificationSink, methods: frozenset[str] | None = None
     ) -> None:
         """Give ``sink`` the notifications of a thread, or only those of ``methods``.
 

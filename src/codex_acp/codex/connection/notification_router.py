@@ -9,7 +9,7 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
@@ -48,6 +48,10 @@ def thread_of(params: JsonValue) -> str | None:
         if type(thread_id) is str:
             return thread_id
     return None
+
+
+def _nothing() -> None:
+    """Nobody asks."""
 
 
 class _Subscription(NamedTuple):
@@ -90,6 +94,8 @@ class NotificationRouter:
         self._listeners: dict[str | None, _Listeners] = {}
         self._touched: dict[int, NotificationSink] = {}
         self._closed: tuple[TransportError | None] | None = None
+        self.when_changed: Callable[[], None] = _nothing
+        """Called when somebody comes or goes."""
 
     def subscribe(
         self,
@@ -108,6 +114,7 @@ class NotificationRouter:
         subscriptions = self._by_thread.get(thread_id, ())
         self._by_thread[thread_id] = (*subscriptions, _Subscription(sink, methods))
         self._listeners.pop(thread_id, None)
+        self.when_changed()
 
     def unsubscribe(self, thread_id: str | None, sink: NotificationSink) -> None:
         """Remove the sink, which hears nothing more, not even the end; none is fine."""
@@ -117,6 +124,7 @@ class NotificationRouter:
         else:
             self._by_thread.pop(thread_id, None)
         self._listeners.pop(thread_id, None)
+        self.when_changed()
         self._forget(sink)
 
     def subscribe_all(self, sink: NotificationSink, methods: frozenset[str] | None = None) -> None:
@@ -129,12 +137,19 @@ class NotificationRouter:
             return
         self._of_all = (*self._of_all, _Subscription(sink, methods))
         self._listeners = {}
+        self.when_changed()
 
     def unsubscribe_all(self, sink: NotificationSink) -> None:
         """Remove a sink of `subscribe_all`; none is fine."""
         self._of_all = tuple(s for s in self._of_all if s.sink is not sink)
         self._listeners = {}
+        self.when_changed()
         self._forget(sink)
+
+    def hears_alone(self, thread_id: str, method: str, sink: NotificationSink) -> bool:
+        """Whether this sink, and no other, gets the thread's notifications of ``method``."""
+        listeners = self._listeners_of(thread_id)
+        return [s for s, _ in listeners.by_method.get(method, listeners.others)] == [sink]
 
     def on_notification(self, method: str, params: JsonValue) -> None:
         """Deliver one notification."""

@@ -16,13 +16,12 @@ from codex_acp.codex._generated.version import SCHEMA_VERSION
 from codex_acp.codex.connection.notification_router import thread_of
 from codex_acp.codex.connection.unknown_parts import MAX_NAME, UnknownParts
 from codex_acp.errors import InvalidPayload, MisuseError, RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS
+from codex_acp.jsonrpc.message import INVALID_PARAMS, EncodedJson, JsonValue, Request, RequestId
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from codex_acp.codex._generated.server_requests import RequestHandlers, ServerRequest
-    from codex_acp.jsonrpc.message import EncodedJson, JsonValue, Request, RequestId
     from codex_acp.transport.responder import Responder
     from codex_acp.wire.model import WireModel
 
@@ -48,6 +47,17 @@ class RefusedRequest(NamedTuple):
     reason: str
 
 
+def tell_refused(
+    on_refused: Callable[[RefusedRequest], None] | None, request: RefusedRequest
+) -> None:
+    """Tell the program, if it wants to hear of it; what that raises is logged."""
+    if on_refused is not None:
+        try:
+            on_refused(request)
+        except Exception:
+            logger.exception("on_refused failed at %s", request.method)
+
+
 class OpenRequest(NamedTuple):
     """A server request that is not answered yet."""
 
@@ -55,6 +65,11 @@ class OpenRequest(NamedTuple):
     method: str
     thread_id: str | None
     """The thread that asks, if its params say so."""
+
+
+def in_words(requests: tuple[OpenRequest, ...]) -> str:
+    """The requests for a message: their methods and ids."""
+    return ", ".join(f"{r.method} (id {r.id!r})" for r in requests) or "none"
 
 
 class _Pending(NamedTuple):
@@ -230,7 +245,8 @@ class ServerRequests:
 
         reason = sendable(reason)
         logger.warning("refused %s (id %r): %s", request.method, request.id, reason, exc_info=error)
-        self._tell(request, reason)
+        told = RefusedRequest(request.id, request.method, request.params, reason)
+        tell_refused(self._on_refused, told)
         reply = refusal(request.method, request.params, reason)
         if isinstance(reply, RpcError):
             responder.error(reply.code if code is None else code, reply.message)
@@ -244,14 +260,6 @@ class ServerRequests:
             f"{SCHEMA_VERSION}, and the app-server is {self.peer_version}"
         )
         self._refuse(request, responder, reason)
-
-    def _tell(self, request: Request, reason: str) -> None:
-        if self._on_refused is None:
-            return
-        try:
-            self._on_refused(RefusedRequest(request.id, request.method, request.params, reason))
-        except Exception:
-            logger.exception("on_refused failed at %s", request.method)
 
 
 def _encoded(method: str, result: object) -> EncodedJson:

@@ -11,7 +11,7 @@ for the one of the same name there. Owns the waiting, and what Ctrl-C does to it
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, overload
 
 from codex_acp.codex.client import CodexClient
 from codex_acp.codex.sync.loop_calls import LoopCalls
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.client import ClientSettings
     from codex_acp.codex.connection.launch import LaunchOptions
     from codex_acp.codex.threads import thread as one_thread
-    from codex_acp.codex.threads import turn as one_turn
     from codex_acp.codex.threads.inputs import Input
     from codex_acp.codex.threads.options import (
         ForkOptions,
@@ -37,13 +36,11 @@ if TYPE_CHECKING:
         TurnOptions,
     )
     from codex_acp.codex.threads.results import RunResult
-    from codex_acp.codex.threads.thread import Settings
+    from codex_acp.codex.threads.thread import Settings, T
     from codex_acp.codex.threads.tools import Tool
     from codex_acp.transport.remote_address import Token
 
 __all__ = ["Codex", "Thread", "Threads", "Turn"]
-
-T = TypeVar("T")
 
 
 class Codex(LoopCalls):
@@ -229,45 +226,28 @@ class Thread:
         self,
         prompt: Input,
         *,
-        output_type: Any = None,
+        output_type: type[T] | None = None,
         silent_after: float | None = None,
         **options: Unpack[TurnOptions],
-    ) -> Any:
+    ) -> RunResult[T]:
         """See `codex_acp.codex.Thread.run`. Ctrl-C interrupts the turn."""
-        run: Callable[..., Awaitable[Any]] = self.thread.run
-        given = {"output_type": output_type, "silent_after": silent_after, **options}
-        return self._codex.call(partial(run, prompt, **given))
+        run: Callable[..., Awaitable[RunResult[T]]] = self.thread.run
+        given = partial(run, prompt, output_type=output_type, silent_after=silent_after)
+        return self._codex.call(partial(given, **options))
 
-    @overload
     def turn(
         self,
         prompt: Input,
         *,
-        output_type: type[T],
+        output_type: type[T] | None = None,
         silent_after: float | None = None,
         **options: Unpack[TurnOptions],
-    ) -> Turn[T]: ...
-    @overload
-    def turn(
-        self,
-        prompt: Input,
-        *,
-        output_type: None = None,
-        silent_after: float | None = None,
-        **options: Unpack[TurnOptions],
-    ) -> Turn[None]: ...
-    def turn(
-        self,
-        prompt: Input,
-        *,
-        output_type: Any = None,
-        silent_after: float | None = None,
-        **options: Unpack[TurnOptions],
-    ) -> Any:
+    ) -> Turn[T]:
         """See `codex_acp.codex.Thread.turn`."""
-        make: Callable[..., one_turn.Turn[Any]] = self.thread.turn
-        given = {"output_type": output_type, "silent_after": silent_after, **options}
-        return Turn(self._codex, make(prompt, **given))
+        turn = self.thread.turn(
+            prompt, output_type=output_type, silent_after=silent_after, **options
+        )
+        return Turn(self._codex, turn)
 
     def resume(
         self,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Self
 
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex.sync.loop_calls import LoopCalls

@@ -7,18 +7,15 @@ events mean.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import anyio
 
-from codex_acp.errors import MisuseError
+from codex_acp.errors import MisuseError, TransportError
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from codex_acp.codex._generated.notifications import ServerNotification
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
 DEFAULT_LIMIT = 1024
@@ -100,17 +97,14 @@ class NotificationStream:
     # What the client calls.
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink.on_notification`."""
         self._waiting.append((method, params))
         if len(self._waiting) >= self._limit:
             self._client.pause_reading(self)
 
     def on_batch_end(self) -> None:
-        """See `NotificationSink.on_batch_end`."""
         self._wake()
 
     def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink.on_closed`."""
         self._error = error
         self._end()
 

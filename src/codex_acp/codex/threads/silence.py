@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.codex.threads.watchdog import ROUNDS, TurnWatchdog
+from codex_acp.codex.threads.watchdog import ROUNDS, SilentTurn, TurnWatchdog
 
 if TYPE_CHECKING:
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.codex.threads.watchdog import SilentTurn
 
 WARN_AFTER_SECONDS: Final = 120.0
 """After this a silent turn is a warning in the log, unless the program set a time of its own."""

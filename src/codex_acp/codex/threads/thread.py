@@ -6,15 +6,16 @@ it is asked for: a thread starts without waiting for a model to load.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, cast, overload
+from typing import TYPE_CHECKING, TypeAlias, Unpack, cast, overload
 
 from codex_acp.codex._generated.methods import MODELS
-from codex_acp.codex.threads.options import TurnOptions, params_of
+from codex_acp.codex.threads.options import ForkOptions, ResumeOptions, TurnOptions, params_of
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any, TypeAlias, Unpack
+
+    from typing_extensions import TypeVar
 
     from codex_acp.codex._generated.models import Thread as ThreadInfo
     from codex_acp.codex._generated.models import (
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
         TurnStartResponse,
     )
     from codex_acp.codex.threads.inputs import Input
-    from codex_acp.codex.threads.options import ForkOptions, ResumeOptions
     from codex_acp.codex.threads.output_schema import OutputType
     from codex_acp.codex.threads.results import RunResult
     from codex_acp.codex.threads.thread_services import ThreadServices
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
     Settings: TypeAlias = ThreadStartResponse | ThreadResumeResponse | ThreadForkResponse
 
-T = TypeVar("T")
+    T = TypeVar("T", default=None)
+    """What an answer is read as: nothing, where no type is asked for."""
 
 
 class Thread:
@@ -110,10 +111,10 @@ class Thread:
         self,
         prompt: Input,
         *,
-        output_type: Any = None,
+        output_type: type[T] | None = None,
         silent_after: float | None = None,
         **options: Unpack[TurnOptions],
-    ) -> Any:
+    ) -> RunResult[T]:
         """Run a turn to its end, and give what it said and did.
 
         ``prompt`` is a text, or a list of texts and images (`codex_acp.codex.image`). With an
@@ -132,32 +133,14 @@ class Thread:
         ) as turn:
             return await turn.result()
 
-    @overload
     def turn(
         self,
         prompt: Input,
         *,
-        output_type: type[T],
+        output_type: type[T] | None = None,
         silent_after: float | None = None,
         **options: Unpack[TurnOptions],
-    ) -> Turn[T]: ...
-    @overload
-    def turn(
-        self,
-        prompt: Input,
-        *,
-        output_type: None = None,
-        silent_after: float | None = None,
-        **options: Unpack[TurnOptions],
-    ) -> Turn[None]: ...
-    def turn(
-        self,
-        prompt: Input,
-        *,
-        output_type: Any = None,
-        silent_after: float | None = None,
-        **options: Unpack[TurnOptions],
-    ) -> Any:
+    ) -> Turn[T]:
         """A turn that ``async with`` starts, to be iterated; the arguments are those of `run`.
 
         If a turn of the thread runs already, Codex adds the prompt to that one, and this follows
@@ -170,7 +153,7 @@ class Thread:
         params = params_of(options, TurnOptions)
         params["threadId"] = self.id
         params["input"] = cast("JsonValue", plain(user_input(prompt)))
-        output: OutputType[Any] | None = None
+        output: OutputType[T] | None = None
         if output_type is not None:
             from codex_acp.codex.threads.output_schema import OutputType
 

@@ -16,7 +16,7 @@ from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.codex.threads.opening import trusting, with_settings
 from codex_acp.codex.threads.options import ForkOptions, ResumeOptions, params_of
 from codex_acp.codex.threads.trust import trust_root
-from codex_acp.errors import CodexAcpError, InvalidPayload, MisuseError
+from codex_acp.errors import CodexAcpError, InvalidPayload, MisuseError, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from codex_acp.codex.request_api import RequestApi
     from codex_acp.codex.threads.silence import Watches
     from codex_acp.codex.threads.tools import Tool
-    from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
 REPORT_SECONDS: Final = 1.0
@@ -138,7 +137,6 @@ class _Report(NotificationSink):
         self.settings: JsonValue = None
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`."""
         if method == "thread/settings/updated" and isinstance(params, dict):
             self.settings = params.get("threadSettings")
             self.came.set()

@@ -6,25 +6,25 @@ Owns how a new thread's settings go to the wire, and the list of those that are 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
-from codex_acp.codex.threads.opening import (
-    needs_no_configuration,
-    opening,
-    read_params,
+from codex_acp.codex.threads.opening import needs_no_configuration, opening, read_params
+from codex_acp.codex.threads.options import (
+    ForkOptions,
+    ListOptions,
+    ResumeOptions,
+    StartOptions,
+    params_of,
 )
-from codex_acp.codex.threads.options import ListOptions, StartOptions, params_of
 from codex_acp.codex.threads.thread import Thread
 from codex_acp.codex.threads.thread_services import ThreadServices, trusted
 from codex_acp.codex.threads.trust import left_out_here, undecided_root
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
-    from typing import Unpack
 
     from codex_acp.codex._generated.models import ThreadListResponse
     from codex_acp.codex.request_api import RequestApi
-    from codex_acp.codex.threads.options import ForkOptions, ResumeOptions
     from codex_acp.codex.threads.tools import Tool
     from codex_acp.jsonrpc.message import JsonValue
 
@@ -131,13 +131,15 @@ class Threads:
         return self._pages(params_of(options, ListOptions))
 
     async def _pages(self, params: dict[str, JsonValue]) -> AsyncIterator[Thread]:
+        seen: set[str] = set()
         while True:
             answer = await self._client.call_raw("thread/list", params)
             page: ThreadListResponse = self._client.decode_result("thread/list", answer)
             for info in page.data:
                 yield Thread(self._services, info.id, info)
-            if page.next_cursor is None:
+            if page.next_cursor is None or page.next_cursor in seen:  # Codex goes in circles
                 return
+            seen.add(page.next_cursor)
             params["cursor"] = page.next_cursor
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codex_acp._json import text_at, value_at
 from codex_acp.codex.connection.notification_router import NotificationSink
-from codex_acp.codex.threads.tools import failure, tool
+from codex_acp.codex.threads.tools import Tool, failure, tool
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from codex_acp.codex._generated.models import DynamicToolCallResponse
     from codex_acp.codex._generated.server_requests import ItemToolCall
-    from codex_acp.codex.threads.tools import Tool
     from codex_acp.jsonrpc.message import JsonValue, RequestId
 
 EVERY_THREAD = None

@@ -19,6 +19,7 @@ from pydantic_core import ArgsKwargs, to_json
 
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals.callbacks import called, is_async
+from codex_acp.codex.connection.server_requests import sendable
 from codex_acp.codex.threads.inputs import data_url
 from codex_acp.errors import MisuseError
 
@@ -38,9 +39,6 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 MAX_PROBLEMS: Final = 8
 """More than this many wrong arguments help nobody."""
-
-MAX_FAILURE_LENGTH: Final = 2000
-"""Characters that the model gets to read of an exception."""
 
 
 class Tool:
@@ -129,6 +127,8 @@ def tool(
     """
     if isinstance(function, Tool):
         return function
+    if not callable(function):
+        raise MisuseError(f"a tool is made of a function; {function!r} is none")
     return Tool(function, name=name, description=description, timeout=timeout)
 
 
@@ -204,8 +204,5 @@ def _problems(error: ValidationError) -> str:
 
 def failure(text: str) -> DynamicToolCallResponse:
     """The result of a call that did not work out; the model reads the text."""
-    if len(text) > MAX_FAILURE_LENGTH:
-        text = f"{text[:MAX_FAILURE_LENGTH]}… ({len(text)} characters in all)"
-    text = text.encode("utf-8", "replace").decode()
-    part = models.InputTextDynamicToolCallOutputContentItem(text=text)
+    part = models.InputTextDynamicToolCallOutputContentItem(text=sendable(text))
     return models.DynamicToolCallResponse(success=False, content_items=[part])

@@ -8,28 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
 import anyio
 
 from codex_acp.codex._generated.models import TurnInterruptParams, TurnSteerParams
 from codex_acp.codex._generated.notifications import ErrorEvent
-from codex_acp.codex.threads.inputs import user_input
+from codex_acp.codex.threads.inputs import Input, user_input
 from codex_acp.codex.threads.notification_stream import NotificationStream
 from codex_acp.codex.threads.results import RunResult, TurnRecord, turn_of
-from codex_acp.codex.threads.silence import WARN_AFTER_SECONDS
+from codex_acp.codex.threads.silence import WARN_AFTER_SECONDS, SilenceWatch
 from codex_acp.codex.threads.turn_errors import TurnFailed, TurnInterrupted, TurnSilent
 from codex_acp.codex.threads.turn_marks import TurnMarks
 from codex_acp.errors import CodexAcpError, ConnectionClosed, ErrorReply, MisuseError
+from codex_acp.transport.shielding import shielded
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from typing import Self
 
     from codex_acp.codex._generated.notifications import ServerNotification
-    from codex_acp.codex.threads.inputs import Input
     from codex_acp.codex.threads.output_schema import OutputType
-    from codex_acp.codex.threads.silence import SilenceWatch
     from codex_acp.codex.threads.thread_services import ThreadServices
 
 logger = logging.getLogger(__name__)
@@ -150,7 +149,8 @@ class Turn(Generic[T]):
             raise TurnInterrupted(result)
         if self._output is None:
             return cast("RunResult[T]", result)
-        return _with_output(result, self._output.read(result))
+        read: RunResult[Any] = replace(result, output=self._output.read(result))  # type: ignore[arg-type]
+        return read
 
     async def steer(self, more: Input) -> None:
         """Say something to the turn while it runs. Raises ErrorReply if it has ended."""
@@ -226,7 +226,7 @@ class Turn(Generic[T]):
         """The id of the turn that begins. Cancelled, it still learns what it must interrupt."""
         task = asyncio.ensure_future(self._start())
         try:
-            return await asyncio.shield(task)
+            return await shielded(task)
         except asyncio.CancelledError:
             with anyio.move_on_after(CLOSE_SECONDS, shield=True):
                 try:
@@ -264,17 +264,3 @@ class Turn(Generic[T]):
             silent = watch.check()
             if silent is not None and self._silent_after is not None:
                 raise TurnSilent(silent.seconds, silent.open_requests, self.so_far)
-
-
-def _with_output(result: RunResult[None], output: T) -> RunResult[T]:
-    return RunResult(
-        thread_id=result.thread_id,
-        turn_id=result.turn_id,
-        status=result.status,
-        text=result.text,
-        output=output,
-        items=result.items,
-        usage=result.usage,
-        error=result.error,
-        turn=result.turn,
-    )

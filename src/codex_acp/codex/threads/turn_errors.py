@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from codex_acp.codex.connection.server_requests import OpenRequest, in_words
 from codex_acp.errors import CodexAcpError
 
 if TYPE_CHECKING:
-    from codex_acp.codex.connection.server_requests import OpenRequest
     from codex_acp.codex.threads.results import RunResult
 
 
@@ -52,10 +52,9 @@ class TurnSilent(TurnUnfinished):
     def __init__(
         self, seconds: float, open_requests: tuple[OpenRequest, ...], result: RunResult[None]
     ) -> None:
-        asked = ", ".join(f"{r.method} (id {r.id!r})" for r in open_requests) or "none"
         super().__init__(
             f"turn {result.turn_id} of thread {result.thread_id} is silent for {seconds:.1f} s; "
-            f"open server requests: {asked}",
+            f"open server requests: {in_words(open_requests)}",
             result,
         )
         self.thread_id = result.thread_id

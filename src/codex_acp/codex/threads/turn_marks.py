@@ -47,7 +47,6 @@ class TurnMarks(NotificationSink):
     # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`."""
         turn_id = text_at(params, "turn", "id")
         if method not in ("turn/started", "turn/completed") or turn_id is None:
             return
@@ -58,7 +57,6 @@ class TurnMarks(NotificationSink):
         self._wake()
 
     def on_closed(self, error: TransportError | None) -> None:
-        """See `NotificationSink`."""
         del error
         self.lost = True
         self._wake()

@@ -20,14 +20,13 @@ from codex_acp.codex._generated.notifications import (
 )
 from codex_acp.codex.approvals.running_items import FOLLOWED, Items
 from codex_acp.codex.connection.notification_router import NotificationSink, thread_of
-from codex_acp.errors import MisuseError
+from codex_acp.codex.connection.server_requests import OpenRequest, in_words
+from codex_acp.errors import MisuseError, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.codex.connection.app_server_connection import AppServerConnection
-    from codex_acp.codex.connection.server_requests import OpenRequest
-    from codex_acp.errors import TransportError
     from codex_acp.jsonrpc.message import JsonValue
 
 logger = logging.getLogger(__name__)
@@ -117,13 +116,12 @@ class TurnWatchdog(NotificationSink):
         return silent
 
     def _tell(self, found: SilentTurn) -> None:
-        asked = ", ".join(f"{r.method} (id {r.id!r})" for r in found.open_requests) or "none"
         logger.warning(
             "turn %s of thread %s is silent for %.1f s; open server requests: %s",
             found.turn_id,
             found.thread_id,
             found.seconds,
-            asked,
+            in_words(found.open_requests),
         )
         try:
             self._report(found)
@@ -133,7 +131,6 @@ class TurnWatchdog(NotificationSink):
     # NotificationSink
 
     def on_notification(self, method: str, params: JsonValue) -> None:
-        """See `NotificationSink`."""
         thread_id = thread_of(params)
         if thread_id is None:
             return

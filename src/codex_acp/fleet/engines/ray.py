@@ -16,14 +16,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.errors import MisuseError
-from codex_acp.fleet.engines.ray_worker import RayWorker, for_a_worker
+from codex_acp.fleet.engines.ray_worker import Message, RayWorker, for_a_worker
 from codex_acp.fleet.errors import EngineError, EngineNotInstalled, WorkerLost
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from codex_acp.fleet.engines.ray_worker import Message
     from codex_acp.fleet.jobs import Event, Job, Post, Report
 
 logger = logging.getLogger(__name__)

@@ -8,399 +8,117 @@ session's events, or ``Ignored`` with the reason.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypeAlias, TypedDict, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codex_acp.codex._generated.models import (
-        AccountLoginCompletedNotification,
-        AccountRateLimitsUpdatedNotification,
-        AccountUpdatedNotification,
-        AgentMessageDeltaNotification,
-        AppListUpdatedNotification,
-        AuthRecoveryNotification,
-        CommandExecOutputDeltaNotification,
-        CommandExecutionOutputDeltaNotification,
-        ConfigWarningNotification,
-        ContextCompactedNotification,
-        DeprecationNoticeNotification,
-        EnvironmentConnectionNotification,
-        ErrorNotification,
-        ExternalAgentConfigImportCompletedNotification,
-        ExternalAgentConfigImportProgressNotification,
-        FileChangeOutputDeltaNotification,
-        FileChangePatchUpdatedNotification,
-        FsChangedNotification,
-        FuzzyFileSearchSessionCompletedNotification,
-        FuzzyFileSearchSessionUpdatedNotification,
-        GatewayOAuthChangedNotification,
-        GuardianWarningNotification,
-        HookCompletedNotification,
-        HookStartedNotification,
-        ItemCompletedNotification,
-        ItemGuardianApprovalReviewCompletedNotification,
-        ItemGuardianApprovalReviewStartedNotification,
-        ItemStartedNotification,
-        McpServerEventStreamNotification,
-        McpServerOauthLoginCompletedNotification,
-        McpServerStatusUpdatedNotification,
-        McpToolCallProgressNotification,
-        ModelReroutedNotification,
-        ModelSafetyBufferingUpdatedNotification,
-        ModelVerificationNotification,
-        PlanDeltaNotification,
-        ProcessExitedNotification,
-        ProcessOutputDeltaNotification,
-        ProjectChangedNotification,
-        ReasoningSummaryPartAddedNotification,
-        ReasoningSummaryTextDeltaNotification,
-        ReasoningTextDeltaNotification,
-        RemoteControlStatusChangedNotification,
-        ServerRequestResolvedNotification,
-        SkillsChangedNotification,
-        StrictReviewRequiredNotification,
-        TerminalInteractionNotification,
-        ThreadArchivedNotification,
-        ThreadAttachmentUpdatedNotification,
-        ThreadClosedNotification,
-        ThreadDeletedNotification,
-        ThreadGoalClearedNotification,
-        ThreadGoalUpdatedNotification,
-        ThreadNameUpdatedNotification,
-        ThreadPredictionUpdatedNotification,
-        ThreadProjectUpdatedNotification,
-        ThreadQueueChangedNotification,
-        ThreadReadStateChangedNotification,
-        ThreadRealtimeClosedNotification,
-        ThreadRealtimeErrorNotification,
-        ThreadRealtimeItemAddedNotification,
-        ThreadRealtimeItemCompletedNotification,
-        ThreadRealtimeItemStartedNotification,
-        ThreadRealtimeItemTranscriptDeltaNotification,
-        ThreadRealtimeOutputAudioDeltaNotification,
-        ThreadRealtimeSdpNotification,
-        ThreadRealtimeStartedNotification,
-        ThreadRealtimeTranscriptDeltaNotification,
-        ThreadRealtimeTranscriptDoneNotification,
-        ThreadRevertedNotification,
-        ThreadSectionChangedNotification,
-        ThreadSettingsUpdatedNotification,
-        ThreadStartedNotification,
-        ThreadStatusChangedNotification,
-        ThreadTokenUsageUpdatedNotification,
-        ThreadUnarchivedNotification,
-        TurnCompletedNotification,
-        TurnDiffUpdatedNotification,
-        TurnModerationMetadataNotification,
-        TurnPlanUpdatedNotification,
-        TurnStartedNotification,
-        WarningNotification,
-        WindowsSandboxSetupCompletedNotification,
-        WindowsWorldWritableWarningNotification,
-    )
+    from codex_acp.codex._generated.models import *
     from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
     from codex_acp.mapping.step import Ignored
 
+    Params = TypeVar("Params")
+
+    Row: TypeAlias = Callable[[SessionState, Params], SessionEvents] | Ignored
+
     NotificationHandlers = TypedDict(
         "NotificationHandlers",
         {
-            "error": Callable[[SessionState, ErrorNotification], SessionEvents] | Ignored,
-            "thread/started": Callable[[SessionState, ThreadStartedNotification], SessionEvents]
-            | Ignored,
-            "thread/status/changed": Callable[
-                [SessionState, ThreadStatusChangedNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/readState/changed": Callable[
-                [SessionState, ThreadReadStateChangedNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/archived": Callable[[SessionState, ThreadArchivedNotification], SessionEvents]
-            | Ignored,
-            "thread/deleted": Callable[[SessionState, ThreadDeletedNotification], SessionEvents]
-            | Ignored,
-            "thread/unarchived": Callable[
-                [SessionState, ThreadUnarchivedNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/closed": Callable[[SessionState, ThreadClosedNotification], SessionEvents]
-            | Ignored,
-            "thread/reverted": Callable[[SessionState, ThreadRevertedNotification], SessionEvents]
-            | Ignored,
-            "skills/changed": Callable[[SessionState, SkillsChangedNotification], SessionEvents]
-            | Ignored,
-            "thread/name/updated": Callable[
-                [SessionState, ThreadNameUpdatedNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/section/changed": Callable[
-                [SessionState, ThreadSectionChangedNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/attachment/updated": Callable[
-                [SessionState, ThreadAttachmentUpdatedNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/goal/updated": Callable[
-                [SessionState, ThreadGoalUpdatedNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/prediction/updated": Callable[
-                [SessionState, ThreadPredictionUpdatedNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/goal/cleared": Callable[
-                [SessionState, ThreadGoalClearedNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/queue/changed": Callable[
-                [SessionState, ThreadQueueChangedNotification], SessionEvents
-            ]
-            | Ignored,
-            "project/changed": Callable[[SessionState, ProjectChangedNotification], SessionEvents]
-            | Ignored,
-            "thread/project/updated": Callable[
-                [SessionState, ThreadProjectUpdatedNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/environment/connected": Callable[
-                [SessionState, EnvironmentConnectionNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/environment/disconnected": Callable[
-                [SessionState, EnvironmentConnectionNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/settings/updated": Callable[
-                [SessionState, ThreadSettingsUpdatedNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/tokenUsage/updated": Callable[
-                [SessionState, ThreadTokenUsageUpdatedNotification], SessionEvents
-            ]
-            | Ignored,
-            "turn/started": Callable[[SessionState, TurnStartedNotification], SessionEvents]
-            | Ignored,
-            "hook/started": Callable[[SessionState, HookStartedNotification], SessionEvents]
-            | Ignored,
-            "turn/completed": Callable[[SessionState, TurnCompletedNotification], SessionEvents]
-            | Ignored,
-            "hook/completed": Callable[[SessionState, HookCompletedNotification], SessionEvents]
-            | Ignored,
-            "turn/diff/updated": Callable[
-                [SessionState, TurnDiffUpdatedNotification], SessionEvents
-            ]
-            | Ignored,
-            "turn/plan/updated": Callable[
-                [SessionState, TurnPlanUpdatedNotification], SessionEvents
-            ]
-            | Ignored,
-            "item/started": Callable[[SessionState, ItemStartedNotification], SessionEvents]
-            | Ignored,
-            "item/autoApprovalReview/started": Callable[
-                [SessionState, ItemGuardianApprovalReviewStartedNotification], SessionEvents
-            ]
-            | Ignored,
-            "item/autoApprovalReview/completed": Callable[
-                [SessionState, ItemGuardianApprovalReviewCompletedNotification], SessionEvents
-            ]
-            | Ignored,
-            "autoApprovalReview/strictReviewRequired": Callable[
-                [SessionState, StrictReviewRequiredNotification], SessionEvents
-            ]
-            | Ignored,
-            "item/completed": Callable[[SessionState, ItemCompletedNotification], SessionEvents]
-            | Ignored,
-            "item/agentMessage/delta": Callable[
-                [SessionState, AgentMessageDeltaNotification], SessionEvents
-            ]
-            | Ignored,
-            "item/plan/delta": Callable[[SessionState, PlanDeltaNotification], SessionEvents]
-            | Ignored,
-            "command/exec/outputDelta": Callable[
-                [SessionState, CommandExecOutputDeltaNotification], SessionEvents
-            ]
-            | Ignored,
-            "process/outputDelta": Callable[
-                [SessionState, ProcessOutputDeltaNotification], SessionEvents
-            ]
-            | Ignored,
-            "process/exited": Callable[[SessionState, ProcessExitedNotification], SessionEvents]
-            | Ignored,
-            "item/commandExecution/outputDelta": Callable[
-                [SessionState, CommandExecutionOutputDeltaNotification], SessionEvents
-            ]
-            | Ignored,
-            "item/commandExecution/terminalInteraction": Callable[
-                [SessionState, TerminalInteractionNotification], SessionEvents
-            ]
-            | Ignored,
-            "item/fileChange/outputDelta": Callable[
-                [SessionState, FileChangeOutputDeltaNotification], SessionEvents
-            ]
-            | Ignored,
-            "item/fileChange/patchUpdated": Callable[
-                [SessionState, FileChangePatchUpdatedNotification], SessionEvents
-            ]
-            | Ignored,
-            "serverRequest/resolved": Callable[
-                [SessionState, ServerRequestResolvedNotification], SessionEvents
-            ]
-            | Ignored,
-            "item/mcpToolCall/progress": Callable[
-                [SessionState, McpToolCallProgressNotification], SessionEvents
-            ]
-            | Ignored,
-            "mcpServer/oauthLogin/completed": Callable[
-                [SessionState, McpServerOauthLoginCompletedNotification], SessionEvents
-            ]
-            | Ignored,
-            "mcpServer/startupStatus/updated": Callable[
-                [SessionState, McpServerStatusUpdatedNotification], SessionEvents
-            ]
-            | Ignored,
-            "mcpServer/event/stream/notification": Callable[
-                [SessionState, McpServerEventStreamNotification], SessionEvents
-            ]
-            | Ignored,
-            "account/updated": Callable[[SessionState, AccountUpdatedNotification], SessionEvents]
-            | Ignored,
-            "account/gatewayOAuth/changed": Callable[
-                [SessionState, GatewayOAuthChangedNotification], SessionEvents
-            ]
-            | Ignored,
-            "account/rateLimits/updated": Callable[
-                [SessionState, AccountRateLimitsUpdatedNotification], SessionEvents
-            ]
-            | Ignored,
-            "app/list/updated": Callable[[SessionState, AppListUpdatedNotification], SessionEvents]
-            | Ignored,
-            "remoteControl/status/changed": Callable[
-                [SessionState, RemoteControlStatusChangedNotification], SessionEvents
-            ]
-            | Ignored,
-            "externalAgentConfig/import/progress": Callable[
-                [SessionState, ExternalAgentConfigImportProgressNotification], SessionEvents
-            ]
-            | Ignored,
-            "externalAgentConfig/import/completed": Callable[
-                [SessionState, ExternalAgentConfigImportCompletedNotification], SessionEvents
-            ]
-            | Ignored,
-            "fs/changed": Callable[[SessionState, FsChangedNotification], SessionEvents] | Ignored,
-            "item/reasoning/summaryTextDelta": Callable[
-                [SessionState, ReasoningSummaryTextDeltaNotification], SessionEvents
-            ]
-            | Ignored,
-            "item/reasoning/summaryPartAdded": Callable[
-                [SessionState, ReasoningSummaryPartAddedNotification], SessionEvents
-            ]
-            | Ignored,
-            "item/reasoning/textDelta": Callable[
-                [SessionState, ReasoningTextDeltaNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/compacted": Callable[
-                [SessionState, ContextCompactedNotification], SessionEvents
-            ]
-            | Ignored,
-            "model/rerouted": Callable[[SessionState, ModelReroutedNotification], SessionEvents]
-            | Ignored,
-            "model/verification": Callable[
-                [SessionState, ModelVerificationNotification], SessionEvents
-            ]
-            | Ignored,
-            "modelProvider/authRecoveryStarted": Callable[
-                [SessionState, AuthRecoveryNotification], SessionEvents
-            ]
-            | Ignored,
-            "modelProvider/authRecoveryCompleted": Callable[
-                [SessionState, AuthRecoveryNotification], SessionEvents
-            ]
-            | Ignored,
-            "turn/moderationMetadata": Callable[
-                [SessionState, TurnModerationMetadataNotification], SessionEvents
-            ]
-            | Ignored,
-            "model/safetyBuffering/updated": Callable[
-                [SessionState, ModelSafetyBufferingUpdatedNotification], SessionEvents
-            ]
-            | Ignored,
-            "warning": Callable[[SessionState, WarningNotification], SessionEvents] | Ignored,
-            "guardianWarning": Callable[[SessionState, GuardianWarningNotification], SessionEvents]
-            | Ignored,
-            "deprecationNotice": Callable[
-                [SessionState, DeprecationNoticeNotification], SessionEvents
-            ]
-            | Ignored,
-            "configWarning": Callable[[SessionState, ConfigWarningNotification], SessionEvents]
-            | Ignored,
-            "fuzzyFileSearch/sessionUpdated": Callable[
-                [SessionState, FuzzyFileSearchSessionUpdatedNotification], SessionEvents
-            ]
-            | Ignored,
-            "fuzzyFileSearch/sessionCompleted": Callable[
-                [SessionState, FuzzyFileSearchSessionCompletedNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/realtime/started": Callable[
-                [SessionState, ThreadRealtimeStartedNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/realtime/itemAdded": Callable[
-                [SessionState, ThreadRealtimeItemAddedNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/realtime/item/started": Callable[
-                [SessionState, ThreadRealtimeItemStartedNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/realtime/item/transcript/delta": Callable[
-                [SessionState, ThreadRealtimeItemTranscriptDeltaNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/realtime/item/completed": Callable[
-                [SessionState, ThreadRealtimeItemCompletedNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/realtime/transcript/delta": Callable[
-                [SessionState, ThreadRealtimeTranscriptDeltaNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/realtime/transcript/done": Callable[
-                [SessionState, ThreadRealtimeTranscriptDoneNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/realtime/outputAudio/delta": Callable[
-                [SessionState, ThreadRealtimeOutputAudioDeltaNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/realtime/sdp": Callable[
-                [SessionState, ThreadRealtimeSdpNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/realtime/error": Callable[
-                [SessionState, ThreadRealtimeErrorNotification], SessionEvents
-            ]
-            | Ignored,
-            "thread/realtime/closed": Callable[
-                [SessionState, ThreadRealtimeClosedNotification], SessionEvents
-            ]
-            | Ignored,
-            "windows/worldWritableWarning": Callable[
-                [SessionState, WindowsWorldWritableWarningNotification], SessionEvents
-            ]
-            | Ignored,
-            "windowsSandbox/setupCompleted": Callable[
-                [SessionState, WindowsSandboxSetupCompletedNotification], SessionEvents
-            ]
-            | Ignored,
-            "account/login/completed": Callable[
-                [SessionState, AccountLoginCompletedNotification], SessionEvents
-            ]
-            | Ignored,
+            "error": Row[ErrorNotification],
+            "thread/started": Row[ThreadStartedNotification],
+            "thread/status/changed": Row[ThreadStatusChangedNotification],
+            "thread/readState/changed": Row[ThreadReadStateChangedNotification],
+            "thread/archived": Row[ThreadArchivedNotification],
+            "thread/deleted": Row[ThreadDeletedNotification],
+            "thread/unarchived": Row[ThreadUnarchivedNotification],
+            "thread/closed": Row[ThreadClosedNotification],
+            "thread/reverted": Row[ThreadRevertedNotification],
+            "skills/changed": Row[SkillsChangedNotification],
+            "thread/name/updated": Row[ThreadNameUpdatedNotification],
+            "thread/section/changed": Row[ThreadSectionChangedNotification],
+            "thread/attachment/updated": Row[ThreadAttachmentUpdatedNotification],
+            "thread/goal/updated": Row[ThreadGoalUpdatedNotification],
+            "thread/prediction/updated": Row[ThreadPredictionUpdatedNotification],
+            "thread/goal/cleared": Row[ThreadGoalClearedNotification],
+            "thread/queue/changed": Row[ThreadQueueChangedNotification],
+            "project/changed": Row[ProjectChangedNotification],
+            "thread/project/updated": Row[ThreadProjectUpdatedNotification],
+            "thread/environment/connected": Row[EnvironmentConnectionNotification],
+            "thread/environment/disconnected": Row[EnvironmentConnectionNotification],
+            "thread/settings/updated": Row[ThreadSettingsUpdatedNotification],
+            "thread/tokenUsage/updated": Row[ThreadTokenUsageUpdatedNotification],
+            "turn/started": Row[TurnStartedNotification],
+            "hook/started": Row[HookStartedNotification],
+            "turn/completed": Row[TurnCompletedNotification],
+            "hook/completed": Row[HookCompletedNotification],
+            "turn/diff/updated": Row[TurnDiffUpdatedNotification],
+            "turn/plan/updated": Row[TurnPlanUpdatedNotification],
+            "item/started": Row[ItemStartedNotification],
+            "item/autoApprovalReview/started": Row[ItemGuardianApprovalReviewStartedNotification],
+            "item/autoApprovalReview/completed": Row[
+                ItemGuardianApprovalReviewCompletedNotification
+            ],
+            "autoApprovalReview/strictReviewRequired": Row[StrictReviewRequiredNotification],
+            "item/completed": Row[ItemCompletedNotification],
+            "item/agentMessage/delta": Row[AgentMessageDeltaNotification],
+            "item/plan/delta": Row[PlanDeltaNotification],
+            "command/exec/outputDelta": Row[CommandExecOutputDeltaNotification],
+            "process/outputDelta": Row[ProcessOutputDeltaNotification],
+            "process/exited": Row[ProcessExitedNotification],
+            "item/commandExecution/outputDelta": Row[CommandExecutionOutputDeltaNotification],
+            "item/commandExecution/terminalInteraction": Row[TerminalInteractionNotification],
+            "item/fileChange/outputDelta": Row[FileChangeOutputDeltaNotification],
+            "item/fileChange/patchUpdated": Row[FileChangePatchUpdatedNotification],
+            "serverRequest/resolved": Row[ServerRequestResolvedNotification],
+            "item/mcpToolCall/progress": Row[McpToolCallProgressNotification],
+            "mcpServer/oauthLogin/completed": Row[McpServerOauthLoginCompletedNotification],
+            "mcpServer/startupStatus/updated": Row[McpServerStatusUpdatedNotification],
+            "mcpServer/event/stream/notification": Row[McpServerEventStreamNotification],
+            "account/updated": Row[AccountUpdatedNotification],
+            "account/gatewayOAuth/changed": Row[GatewayOAuthChangedNotification],
+            "account/rateLimits/updated": Row[AccountRateLimitsUpdatedNotification],
+            "app/list/updated": Row[AppListUpdatedNotification],
+            "remoteControl/status/changed": Row[RemoteControlStatusChangedNotification],
+            "externalAgentConfig/import/progress": Row[
+                ExternalAgentConfigImportProgressNotification
+            ],
+            "externalAgentConfig/import/completed": Row[
+                ExternalAgentConfigImportCompletedNotification
+            ],
+            "fs/changed": Row[FsChangedNotification],
+            "item/reasoning/summaryTextDelta": Row[ReasoningSummaryTextDeltaNotification],
+            "item/reasoning/summaryPartAdded": Row[ReasoningSummaryPartAddedNotification],
+            "item/reasoning/textDelta": Row[ReasoningTextDeltaNotification],
+            "thread/compacted": Row[ContextCompactedNotification],
+            "model/rerouted": Row[ModelReroutedNotification],
+            "model/verification": Row[ModelVerificationNotification],
+            "modelProvider/authRecoveryStarted": Row[AuthRecoveryNotification],
+            "modelProvider/authRecoveryCompleted": Row[AuthRecoveryNotification],
+            "turn/moderationMetadata": Row[TurnModerationMetadataNotification],
+            "model/safetyBuffering/updated": Row[ModelSafetyBufferingUpdatedNotification],
+            "warning": Row[WarningNotification],
+            "guardianWarning": Row[GuardianWarningNotification],
+            "deprecationNotice": Row[DeprecationNoticeNotification],
+            "configWarning": Row[ConfigWarningNotification],
+            "fuzzyFileSearch/sessionUpdated": Row[FuzzyFileSearchSessionUpdatedNotification],
+            "fuzzyFileSearch/sessionCompleted": Row[FuzzyFileSearchSessionCompletedNotification],
+            "thread/realtime/started": Row[ThreadRealtimeStartedNotification],
+            "thread/realtime/itemAdded": Row[ThreadRealtimeItemAddedNotification],
+            "thread/realtime/item/started": Row[ThreadRealtimeItemStartedNotification],
+            "thread/realtime/item/transcript/delta": Row[
+                ThreadRealtimeItemTranscriptDeltaNotification
+            ],
+            "thread/realtime/item/completed": Row[ThreadRealtimeItemCompletedNotification],
+            "thread/realtime/transcript/delta": Row[ThreadRealtimeTranscriptDeltaNotification],
+            "thread/realtime/transcript/done": Row[ThreadRealtimeTranscriptDoneNotification],
+            "thread/realtime/outputAudio/delta": Row[ThreadRealtimeOutputAudioDeltaNotification],
+            "thread/realtime/sdp": Row[ThreadRealtimeSdpNotification],
+            "thread/realtime/error": Row[ThreadRealtimeErrorNotification],
+            "thread/realtime/closed": Row[ThreadRealtimeClosedNotification],
+            "windows/worldWritableWarning": Row[WindowsWorldWritableWarningNotification],
+            "windowsSandbox/setupCompleted": Row[WindowsSandboxSetupCompletedNotification],
+            "account/login/completed": Row[AccountLoginCompletedNotification],
         },
     )
     """Method → what the mapping does with it."""

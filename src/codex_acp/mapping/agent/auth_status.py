@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from codex_acp.codex._generated.models import ApiKeyAccount, ChatgptAccount
+from codex_acp.codex._generated import models
 from codex_acp.routing.display import visible
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import GetAccountResponse
     from codex_acp.jsonrpc.message import JsonValue
 
 
@@ -44,18 +43,18 @@ NOT_REQUIRED: Final = AuthStatus("not_required")
 _KINDS: Final = {"amazonBedrock": "Amazon Bedrock", "gcp": "Google Cloud"}
 
 
-def auth_status(account: GetAccountResponse) -> AuthStatus:
+def auth_status(account: models.GetAccountResponse) -> AuthStatus:
     """How the login stands, from ``account/read``."""
     who, needed = account.account, account.requires_openai_auth
     if who is None:
         return AuthStatus("unauthenticated" if needed else "not_required")
     state = "authenticated" if needed else "not_required"
-    if isinstance(who, ChatgptAccount):
+    if isinstance(who, models.ChatgptAccount):
         plan = str(who.plan_type)
         label = "ChatGPT" if plan == "unknown" else f"ChatGPT {plan[:1].upper()}{plan[1:]}"
         email = None if who.email is None else visible(who.email)
         return AuthStatus(state, visible(label), email, active=needed)
-    if isinstance(who, ApiKeyAccount):
+    if isinstance(who, models.ApiKeyAccount):
         return AuthStatus(state, "OpenAI API key", active=needed)
     kind = str(getattr(who, "type", "another account"))
     return AuthStatus(state, visible(_KINDS.get(kind, kind)), active=True)

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import object_at
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from codex_acp.jsonrpc.message import JsonValue
+    from codex_acp.mapping.agent.auth_methods import LoginWays
 
 META_KEY: Final = "codex-acp-sdk"
 """What is below this key of a ``_meta`` is this agent's own."""
@@ -47,6 +52,19 @@ EXTENSIONS: Final[dict[str, JsonValue]] = {"steering": {"supported": True}}
 """``_meta`` of the answer to ``initialize``: ``_session/steering`` is offered, in the words of the
 agent that had it first.
 """
+
+
+def capabilities_of(
+    all_of_them: Mapping[str, JsonValue], ways: LoginWays, about: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """Those of either version for one client: logins and providers are of the process, which is
+    not every client's own. ``about`` is what more stands below `META_KEY`.
+    """
+    capabilities = dict(all_of_them)
+    if not ways.offered:
+        del capabilities["auth"], capabilities["providers"]
+    own = {**object_at(all_of_them, "_meta", META_KEY), **about}
+    return {**capabilities, "_meta": {META_KEY: own}}
 
 
 def agent_info(version: str) -> dict[str, JsonValue]:

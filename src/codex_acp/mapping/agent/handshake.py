@@ -11,17 +11,22 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from codex_acp._json import object_at, text_at
 from codex_acp._version import __version__
 from codex_acp.acp.capabilities import negotiated_version
 from codex_acp.acp.negotiation import is_implementation, version_of
-from codex_acp.mapping.agent.auth_methods import auth_methods
-from codex_acp.mapping.agent.capabilities import AGENT_CAPABILITIES, EXTENSIONS, agent_info
+from codex_acp.mapping.agent.auth_methods import LoginWays, auth_methods
+from codex_acp.mapping.agent.capabilities import (
+    AGENT_CAPABILITIES,
+    EXTENSIONS,
+    agent_info,
+    capabilities_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.agent.auth_methods import LoginWays
 
 _HEADER_SAFE: Final = "[A-Za-z0-9._/-]{1,64}"
 """Codex puts the name into an HTTP header of its requests to the model."""
@@ -37,12 +42,14 @@ def is_simple(params: JsonValue) -> bool:
     return info is None or is_implementation(info)
 
 
-def initialize_result(params: Mapping[str, JsonValue], ways: LoginWays) -> dict[str, JsonValue]:
+def initialize_result(
+    params: Mapping[str, JsonValue], ways: LoginWays, about: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
     """The answer to ``initialize``."""
     version = params.get("protocolVersion")
     return {
         "protocolVersion": negotiated_version(version if isinstance(version, int) else 0),
-        "agentCapabilities": dict(AGENT_CAPABILITIES),
+        "agentCapabilities": capabilities_of(AGENT_CAPABILITIES, ways, about),
         "authMethods": auth_methods(params.get("clientCapabilities"), ways),
         "agentInfo": agent_info(__version__),
         "_meta": dict(EXTENSIONS),
@@ -54,11 +61,9 @@ def codex_client_info(params: Mapping[str, JsonValue]) -> dict[str, JsonValue] |
 
     A name that does not fit a header is not changed into another one: Codex then hears ours.
     """
-    info = params.get("clientInfo")
-    if not isinstance(info, dict):
+    info = object_at(params, "clientInfo")
+    name, title = text_at(info, "name"), text_at(info, "title")
+    if name is None or not re.fullmatch(_HEADER_SAFE, name):
         return None
-    name, version, title = info.get("name"), info.get("version"), info.get("title")
-    if not isinstance(name, str) or not re.fullmatch(_HEADER_SAFE, name):
-        return None
-    known: dict[str, JsonValue] = {"name": name, "version": version}
-    return known | {"title": title} if isinstance(title, str) else known
+    known: dict[str, JsonValue] = {"name": name, "version": info.get("version")}
+    return known if title is None else known | {"title": title}

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.codex._generated.models import SubAgentActivityThreadItem
-from codex_acp.mapping.calls.call import Call, ending
+from codex_acp.codex._generated import models
+from codex_acp.mapping.calls.call import Call, Phase, ending, structured
 from codex_acp.routing.content import code_content, text_content
 from codex_acp.routing.display import inline
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import (
-        CollabAgentToolCallThreadItem,
-    )
-    from codex_acp.mapping.calls.call import Phase
     from codex_acp.mapping.events.content import CallContent
 
 _TOOLS: Final = {
@@ -55,15 +51,15 @@ _ACTIVITIES: Final = {
 
 
 def agent_call(
-    item: CollabAgentToolCallThreadItem | SubAgentActivityThreadItem, phase: Phase
+    item: models.CollabAgentToolCallThreadItem | models.SubAgentActivityThreadItem, phase: Phase
 ) -> Call:
     """The tool call of an item that is about sub-agents."""
-    if isinstance(item, SubAgentActivityThreadItem):
+    if isinstance(item, models.SubAgentActivityThreadItem):
         return _activity(item, phase)
     return _collab(item, phase)
 
 
-def _collab(item: CollabAgentToolCallThreadItem, phase: Phase) -> Call:
+def _collab(item: models.CollabAgentToolCallThreadItem, phase: Phase) -> Call:
     """A sub-agent is started, written to, waited for: the prompt, and how all of them are."""
     end = ending(item.status, phase)
     content: list[CallContent] = []
@@ -76,47 +72,45 @@ def _collab(item: CollabAgentToolCallThreadItem, phase: Phase) -> Call:
     ]
     if states:
         content.append(text_content("\n".join(["Sub-agents:", *states])))
-    raw_input = {
-        "tool": item.tool,
-        "receiverThreadIds": item.receiver_thread_ids,
-        "prompt": item.prompt,
-        "model": item.model,
-        "reasoningEffort": item.reasoning_effort,
-    }
     return Call(
         id=item.id,
         title=_title(item),
         kind="other",
         status=end.status,
         content=[*content, *end.content],
-        raw_input={key: value for key, value in raw_input.items() if value is not None},
+        raw_input=structured(
+            tool=item.tool,
+            receiverThreadIds=item.receiver_thread_ids,
+            prompt=item.prompt,
+            model=item.model,
+            reasoningEffort=item.reasoning_effort,
+        ),
         raw_output={"agentsStates": plain(item.agents_states)} if item.agents_states else None,
         name=str(item.tool),
     )
 
 
-def _activity(item: SubAgentActivityThreadItem, phase: Phase) -> Call:
+def _activity(item: models.SubAgentActivityThreadItem, phase: Phase) -> Call:
     """Something happened to a sub-agent."""
     activity = _ACTIVITIES.get(item.kind) or inline(item.kind)
     end = ending(None, phase)
-    raw_input = {
-        "kind": item.kind,
-        "agentPath": item.agent_path,
-        "agentThreadId": item.agent_thread_id,
-        "model": item.model,
-        "reasoningEffort": item.reasoning_effort,
-    }
     return Call(
         id=item.id,
         title=f"Sub-agent {inline(item.agent_path)} {activity}",
         kind="other",
         status=end.status,
         content=end.content,
-        raw_input={key: value for key, value in raw_input.items() if value is not None},
+        raw_input=structured(
+            kind=item.kind,
+            agentPath=item.agent_path,
+            agentThreadId=item.agent_thread_id,
+            model=item.model,
+            reasoningEffort=item.reasoning_effort,
+        ),
     )
 
 
-def _title(item: CollabAgentToolCallThreadItem) -> str:
+def _title(item: models.CollabAgentToolCallThreadItem) -> str:
     words = _TOOLS.get(item.tool)
     if words is None:
         return f"Sub-agents: {inline(item.tool)}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from codex_acp._record import record
+from codex_acp._record import names_of, record
 from codex_acp.mapping.events.session_events import ToolCallAnnounced, ToolCallChanged
 from codex_acp.routing.content import text_content
 from codex_acp.routing.display import inline
@@ -86,23 +86,12 @@ def as_update(
 
 
 def _fields(call: Call, terminal: TerminalState | None, stoppable: bool | None) -> dict[str, Any]:
-    return {
-        "id": call.id,
-        "title": call.title,
-        "kind": call.kind,
-        "status": call.status,
-        "content": call.content,
-        "locations": call.locations,
-        "raw_input": call.raw_input,
-        "raw_output": call.raw_output,
-        "name": call.name,
-        "terminal": terminal,
-        "stoppable": stoppable,
-    }
+    fields = {name: getattr(call, name) for name in names_of(Call)}
+    return {**fields, "terminal": terminal, "stoppable": stoppable}
 
 
 def structured(**fields: object) -> dict[str, object] | None:
-    """Raw output of the fields that are known; None if none is."""
+    """Raw input or output of the fields that are known; None if none is."""
     return {name: value for name, value in fields.items() if value is not None} or None
 
 

@@ -10,15 +10,10 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.codex._generated.models import (
-    ListFilesCommandAction,
-    ReadCommandAction,
-    SearchCommandAction,
-    UnknownCommandAction,
-)
-from codex_acp.mapping.calls.call import UNFINISHED, Call, Ending, ending, named, structured
-from codex_acp.mapping.events.content import Location, TerminalContent
-from codex_acp.mapping.events.session_events import TerminalExit, TerminalState
+from codex_acp.codex._generated import models
+from codex_acp.mapping.calls.call import UNFINISHED, Call, Ending, Phase, ending, named, structured
+from codex_acp.mapping.events.content import CallContent, Location, TerminalContent
+from codex_acp.mapping.events.session_events import CallKind, Severity, TerminalExit, TerminalState
 from codex_acp.mapping.prompt.content_blocks import output_block
 from codex_acp.routing.content import CONTENT_LIMIT, code_content, text_content
 from codex_acp.routing.display import TITLE_LIMIT, inline, listed, visible
@@ -27,10 +22,6 @@ from codex_acp.wire.model import UnknownVariant
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.codex._generated.models import CommandAction, CommandExecutionThreadItem
-    from codex_acp.mapping.calls.call import Phase
-    from codex_acp.mapping.events.content import CallContent
-    from codex_acp.mapping.events.session_events import CallKind, Severity
 
 _IN_A_SHELL: Final = re.compile(r"(?:/[\w./+-]*/)?(?:ba|da|fi|k|z)?sh -(?:l|i|li)?c ", re.ASCII)
 """How a command begins that Codex runs in a shell."""
@@ -40,7 +31,7 @@ _UNQUOTED_LIMIT: Final = 16 * 1024
 
 
 def command_call(
-    item: CommandExecutionThreadItem,
+    item: models.CommandExecutionThreadItem,
     phase: Phase,
     *,
     terminal: bool = False,
@@ -73,7 +64,7 @@ def command_call(
 
 
 def command_content(
-    item: CommandExecutionThreadItem, *, terminal: bool = False, limit: int = CONTENT_LIMIT
+    item: models.CommandExecutionThreadItem, *, terminal: bool = False, limit: int = CONTENT_LIMIT
 ) -> list[CallContent]:
     """What stands before the output: the command, unless the title is just that.
 
@@ -106,7 +97,7 @@ def script_of(command: str) -> str:
 
 
 def terminal_state(
-    item: CommandExecutionThreadItem,
+    item: models.CommandExecutionThreadItem,
     *,
     begins: bool = False,
     output: str | None = None,
@@ -124,31 +115,30 @@ def terminal_state(
     )
 
 
-def runs_on(item: CommandExecutionThreadItem) -> str:
+def runs_on(item: models.CommandExecutionThreadItem) -> str:
     """That the command goes on although its turn has ended, and what can be done about it."""
     process = inline(item.process_id or "")
     return f"Runs on in the background. `/ps` lists what does, `/stop {process}` ends it."
 
 
-def ended_in_background(item: CommandExecutionThreadItem) -> tuple[str, Severity, str]:
+def ended_in_background(item: models.CommandExecutionThreadItem) -> tuple[str, Severity, str]:
     """That it has ended: a title, how much it matters, and the command."""
     how = "" if item.exit_code is None else f" with exit code {item.exit_code}"
     return f"A command in the background has ended{how}", "info", script_of(item.command)
 
 
-def _ending(item: CommandExecutionThreadItem, phase: Phase) -> Ending:
+def _ending(item: models.CommandExecutionThreadItem, phase: Phase) -> Ending:
     end = ending(item.status, phase)
     if end.line != UNFINISHED:
         return end
     # Codex lets the process of an interrupted command live on.
     process = "" if item.process_id is None else f" (process {inline(item.process_id)})"
     return Ending(
-        end.status,
-        f"{UNFINISHED} Its process may still run as a background terminal{process}.",
+        end.status, f"{UNFINISHED} Its process may still run as a background terminal{process}."
     )
 
 
-def _exit_line(item: CommandExecutionThreadItem) -> list[CallContent]:
+def _exit_line(item: models.CommandExecutionThreadItem) -> list[CallContent]:
     return [] if item.exit_code is None else [text_content(f"Exit code: {item.exit_code}")]
 
 
@@ -156,41 +146,42 @@ def _shown(script: str) -> str:
     return inline(script) or "(no command given)"
 
 
-def _kind(actions: Sequence[CommandAction]) -> CallKind:
-    if actions and all(isinstance(action, ReadCommandAction) for action in actions):
+def _kind(actions: Sequence[models.CommandAction]) -> CallKind:
+    if actions and all(isinstance(action, models.ReadCommandAction) for action in actions):
         return "read"
     if actions and all(
-        isinstance(action, SearchCommandAction | ListFilesCommandAction) for action in actions
+        isinstance(action, models.SearchCommandAction | models.ListFilesCommandAction)
+        for action in actions
     ):
         return "search"
     return "execute"
 
 
-def _wording(item: CommandExecutionThreadItem) -> str | None:
+def _wording(item: models.CommandExecutionThreadItem) -> str | None:
     """What a command does in words, if it only reads or only searches."""
     actions = item.command_actions
     if _kind(actions) == "execute":
         return None
-    reads = [action.name for action in actions if isinstance(action, ReadCommandAction)]
+    reads = [action.name for action in actions if isinstance(action, models.ReadCommandAction)]
     if reads:
         return named("Read", list(dict.fromkeys(reads)), "files")
     return listed(list(dict.fromkeys(_searched(action) for action in actions)))
 
 
-def _searched(action: CommandAction) -> str:
+def _searched(action: models.CommandAction) -> str:
     where = getattr(action, "path", None)
     place = f" in {inline(where)}" if where else ""
-    if isinstance(action, SearchCommandAction):
+    if isinstance(action, models.SearchCommandAction):
         what = f" for {inline(action.query)}" if action.query else ""
         return f"Search{what}{place}"
     return f"List files{place}"
 
 
-def _paths(item: CommandExecutionThreadItem) -> list[str]:
+def _paths(item: models.CommandExecutionThreadItem) -> list[str]:
     """Absolute paths that the command reads or searches."""
     paths: list[str] = []
     for action in item.command_actions:
-        if isinstance(action, UnknownCommandAction | UnknownVariant) or not action.path:
+        if isinstance(action, models.UnknownCommandAction | UnknownVariant) or not action.path:
             continue
         path = action.path
         paths.append(path if path.startswith("/") else f"{item.cwd.rstrip('/')}/{path}")

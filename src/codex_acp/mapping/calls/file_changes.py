@@ -9,35 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from codex_acp.codex._generated.models import (
-    AddPatchChangeKind,
-    DeletePatchChangeKind,
-    FileChangePatchUpdatedNotification,
-    FileChangeThreadItem,
-    ItemCompletedNotification,
-    ItemStartedNotification,
-    UpdatePatchChangeKind,
-)
-from codex_acp.mapping.calls.call import Call, ending, named
-from codex_acp.mapping.events.content import Location
-from codex_acp.mapping.events.session_events import ToolCallChanged
+from codex_acp.codex._generated import models
+from codex_acp.mapping.calls.call import Call, Phase, ending, named
+from codex_acp.mapping.events.content import CallContent, Location
+from codex_acp.mapping.events.session_events import CallKind, ToolCallChanged
 from codex_acp.routing.changes import change_content, edit, move_target, patch_of, unseen
 from codex_acp.routing.display import inline
-from codex_acp.routing.hunks import (
-    applied,
-    first_changed_line,
-    parse_hunks,
-    reversed_hunks,
-)
+from codex_acp.routing.hunks import applied, first_changed_line, parse_hunks, reversed_hunks
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codex_acp.codex._generated.models import FileUpdateChange
-    from codex_acp.mapping.calls.call import Phase
-    from codex_acp.mapping.events.content import CallContent
-    from codex_acp.mapping.events.session_events import CallKind
 
 WHOLE_TEXT_LIMIT: Final = 1_000_000
 """Characters of a file beyond which only its patch is shown."""
@@ -51,7 +34,9 @@ class _Texts(NamedTuple):
     after: str
 
 
-def file_change_call(item: FileChangeThreadItem, phase: Phase, files: Mapping[str, str]) -> Call:
+def file_change_call(
+    item: models.FileChangeThreadItem, phase: Phase, files: Mapping[str, str]
+) -> Call:
     """The tool call of a file change. ``files``: path → text of the files that could be read."""
     end = ending(item.status, phase)
     undone = item.status in _UNDONE
@@ -68,7 +53,7 @@ def file_change_call(item: FileChangeThreadItem, phase: Phase, files: Mapping[st
 
 
 def changes_update(
-    call_id: str, item: FileChangeThreadItem, content: Sequence[CallContent]
+    call_id: str, item: models.FileChangeThreadItem, content: Sequence[CallContent]
 ) -> ToolCallChanged:
     """The diffs of a file change that is being written, and nothing else of it."""
     return ToolCallChanged(
@@ -84,24 +69,24 @@ def wanted_files(told: object) -> Sequence[str]:
     ``told`` is an item, or the params of a notification; of most it is none.
     """
     match told:
-        case ItemStartedNotification() | ItemCompletedNotification():
+        case models.ItemStartedNotification() | models.ItemCompletedNotification():
             return wanted_files(told.item)
-        case FileChangeThreadItem() | FileChangePatchUpdatedNotification():
+        case models.FileChangeThreadItem() | models.FileChangePatchUpdatedNotification():
             wanted = [path for change in told.changes for path in _wanted(change)]
             return list(dict.fromkeys(wanted))
     return ()
 
 
-def _wanted(change: FileUpdateChange) -> list[str]:
+def _wanted(change: models.FileUpdateChange) -> list[str]:
     """Added and deleted files come with their text; a moved one is at its old or its new place."""
-    if not isinstance(change.kind, UpdatePatchChangeKind):
+    if not isinstance(change.kind, models.UpdatePatchChangeKind):
         return []
     target = change.kind.move_path
     return [change.path] if target is None else [change.path, target]
 
 
 def _content(
-    change: FileUpdateChange, files: Mapping[str, str], *, undone: bool
+    change: models.FileUpdateChange, files: Mapping[str, str], *, undone: bool
 ) -> list[CallContent]:
     texts = _texts(change, files, undone=undone)
     if texts is None:
@@ -109,10 +94,12 @@ def _content(
     return [edit(change, texts.before, texts.after), *unseen(change)]
 
 
-def _texts(change: FileUpdateChange, files: Mapping[str, str], *, undone: bool) -> _Texts | None:
+def _texts(
+    change: models.FileUpdateChange, files: Mapping[str, str], *, undone: bool
+) -> _Texts | None:
     """The file before and after; None if that is not certain."""
     kind = change.kind
-    if not isinstance(kind, UpdatePatchChangeKind):
+    if not isinstance(kind, models.UpdatePatchChangeKind):
         return None
     old = files.get(change.path)
     new = old if kind.move_path is None else files.get(kind.move_path)
@@ -137,11 +124,13 @@ def _texts(change: FileUpdateChange, files: Mapping[str, str], *, undone: bool) 
     return texts if max(map(len, texts)) <= WHOLE_TEXT_LIMIT else None
 
 
-def _locations(change: FileUpdateChange) -> list[Location]:
-    if isinstance(change.kind, AddPatchChangeKind):
+def _locations(change: models.FileUpdateChange) -> list[Location]:
+    if isinstance(change.kind, models.AddPatchChangeKind):
         return [Location(change.path, 1)]
     hunks = (
-        parse_hunks(patch_of(change)) if isinstance(change.kind, UpdatePatchChangeKind) else None
+        parse_hunks(patch_of(change))
+        if isinstance(change.kind, models.UpdatePatchChangeKind)
+        else None
     )
     line = None if hunks is None else first_changed_line(hunks)
     target = move_target(change)
@@ -151,7 +140,7 @@ def _locations(change: FileUpdateChange) -> list[Location]:
     return [Location(path, line) for path in paths]
 
 
-def _summary(change: FileUpdateChange) -> dict[str, object]:
+def _summary(change: models.FileUpdateChange) -> dict[str, object]:
     kind = change.kind
     word = kind.wire().get("type") if isinstance(kind, UnknownVariant) else kind.type
     target = move_target(change)
@@ -159,15 +148,15 @@ def _summary(change: FileUpdateChange) -> dict[str, object]:
     return {"path": change.path, "kind": word, **moved}
 
 
-def _kind(changes: Sequence[FileUpdateChange]) -> CallKind:
-    if changes and all(isinstance(change.kind, DeletePatchChangeKind) for change in changes):
+def _kind(changes: Sequence[models.FileUpdateChange]) -> CallKind:
+    if changes and all(isinstance(change.kind, models.DeletePatchChangeKind) for change in changes):
         return "delete"
     if changes and all(move_target(change) and not patch_of(change) for change in changes):
         return "move"
     return "edit"
 
 
-def _title(changes: Sequence[FileUpdateChange]) -> str:
+def _title(changes: Sequence[models.FileUpdateChange]) -> str:
     """What is done to which files; the locations hold their whole paths."""
     if len(changes) == 1:
         (change,) = changes
@@ -175,7 +164,7 @@ def _title(changes: Sequence[FileUpdateChange]) -> str:
         if target is not None:
             verb = "Edit and move" if patch_of(change) else "Move"
             return f"{verb} {inline(_base(change.path))} to {inline(target)}"
-        if isinstance(change.kind, AddPatchChangeKind):
+        if isinstance(change.kind, models.AddPatchChangeKind):
             return f"Create {inline(_base(change.path))}"
     kind = _kind(changes)
     verb = {"delete": "Delete", "move": "Move"}.get(kind, "Edit")

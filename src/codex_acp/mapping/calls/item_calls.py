@@ -9,20 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from codex_acp._record import replace
-from codex_acp.codex._generated.models import (
-    CollabAgentToolCallThreadItem,
-    CommandExecutionThreadItem,
-    DynamicToolCallThreadItem,
-    FileChangeThreadItem,
-    FileIdImageGenerationThreadItem,
-    FunctionCallOutputThreadItem,
-    ImageGenerationThreadItem,
-    ImageViewThreadItem,
-    McpToolCallThreadItem,
-    SleepThreadItem,
-    SubAgentActivityThreadItem,
-    WebSearchThreadItem,
-)
+from codex_acp.codex._generated import models
 from codex_acp.mapping.calls.agent_calls import agent_call
 from codex_acp.mapping.calls.command_calls import command_call
 from codex_acp.mapping.calls.file_changes import file_change_call
@@ -39,7 +26,7 @@ from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
     from codex_acp.mapping.calls.call import Call, Phase
-    from codex_acp.mapping.calls.tool_items import ToolItem
+    from codex_acp.mapping.calls.open_calls import ToolItem
     from codex_acp.mapping.state import SessionState
 
 
@@ -54,31 +41,31 @@ def call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | N
 
 def last_phase(item: ToolItem) -> Phase:
     """Where an item stands of which nothing more is told."""
-    return "cut_off" if _status_of(item) == "inProgress" else "over"
+    return "cut_off" if status_of(item) == "inProgress" else "over"
 
 
 def _call_of(state: SessionState, item: ToolItem, phase: Phase, streamed: str | None) -> Call:
     match item:
-        case CommandExecutionThreadItem():
+        case models.CommandExecutionThreadItem():
             terminal = state.client.shows_terminals
             return command_call(item, phase, terminal=terminal, streamed=streamed)
-        case FileChangeThreadItem():
+        case models.FileChangeThreadItem():
             return file_change_call(item, phase, state.files)
-        case McpToolCallThreadItem():
+        case models.McpToolCallThreadItem():
             return mcp_call(item, phase)
-        case DynamicToolCallThreadItem():
+        case models.DynamicToolCallThreadItem():
             return dynamic_call(item, phase)
-        case FunctionCallOutputThreadItem():
+        case models.FunctionCallOutputThreadItem():
             return function_output_call(item, phase)
-        case CollabAgentToolCallThreadItem() | SubAgentActivityThreadItem():
+        case models.CollabAgentToolCallThreadItem() | models.SubAgentActivityThreadItem():
             return agent_call(item, phase)
-        case WebSearchThreadItem():
+        case models.WebSearchThreadItem():
             return web_search_call(item, phase)
-        case ImageViewThreadItem():
+        case models.ImageViewThreadItem():
             return image_view_call(item, phase)
-        case ImageGenerationThreadItem() | FileIdImageGenerationThreadItem():
+        case models.ImageGenerationThreadItem() | models.FileIdImageGenerationThreadItem():
             return image_generation_call(item, phase)
-        case SleepThreadItem():
+        case models.SleepThreadItem():
             return sleep_call(item, phase)
         case UnknownVariant():
             return unknown_call(item, phase)
@@ -91,7 +78,8 @@ def id_of(item: ToolItem) -> str:
     return unknown_item_id(item) if isinstance(item, UnknownVariant) else item.id
 
 
-def _status_of(item: ToolItem) -> str | None:
+def status_of(item: models.ThreadItem) -> str | None:
+    """How an item stands by its own word; None of one whose type has none."""
     status = item.wire().get("status") if isinstance(item, UnknownVariant) else None
     status = getattr(item, "status", status)
     return status if isinstance(status, str) else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codex_acp.mapping.calls.call import Call, Ending, ending, structured
+from codex_acp.mapping.calls.call import Call, Ending, Phase, ending, structured
 from codex_acp.mapping.prompt.content_blocks import (
     json_content,
     mcp_content,
@@ -23,7 +23,6 @@ from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated import models
-    from codex_acp.mapping.calls.call import Phase
     from codex_acp.mapping.events.content import CallContent
 
 
@@ -45,11 +44,7 @@ def mcp_call(item: models.McpToolCallThreadItem, phase: Phase) -> Call:
         kind="read" if item.read_only_hint else "other",
         status=end.status,
         content=[*content, *end.content],
-        raw_input={
-            "server": item.server,
-            "tool": item.tool,
-            "arguments": plain(item.arguments),
-        },
+        raw_input={"server": item.server, "tool": item.tool, "arguments": plain(item.arguments)},
         raw_output=structured(structuredContent=result, durationMs=item.duration_ms),
         name=item.tool,
     )

@@ -1,18 +1,37 @@
-"""What is remembered of a tool call between its announcement and its end."""
+"""Which items are tool calls, and what is remembered of one until its end."""
 
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from codex_acp._record import record
+from codex_acp.codex._generated import models
 from codex_acp.mapping.calls.output import Budget, RollingOutput
+from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.mapping.calls.tool_items import ToolItem
     from codex_acp.mapping.events.content import CallContent
+
+
+ToolItem: TypeAlias = (
+    models.CommandExecutionThreadItem
+    | models.FileChangeThreadItem
+    | models.McpToolCallThreadItem
+    | models.DynamicToolCallThreadItem
+    | models.FunctionCallOutputThreadItem
+    | models.CollabAgentToolCallThreadItem
+    | models.SubAgentActivityThreadItem
+    | models.WebSearchThreadItem
+    | models.ImageViewThreadItem
+    | models.ImageGenerationThreadItem
+    | models.FileIdImageGenerationThreadItem
+    | models.SleepThreadItem
+    | UnknownVariant
+)
+"""The members of ``ThreadItem`` that are shown as tool calls."""
 
 
 @record

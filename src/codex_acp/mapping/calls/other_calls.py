@@ -9,16 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from codex_acp._json import text_at
-from codex_acp.codex._generated.models import (
-    FileIdImageGenerationThreadItem,
-    FindInPageWebSearchAction,
-    OpenPageWebSearchAction,
-    OtherWebSearchAction,
-    SearchWebSearchAction,
-    UsageLimitExceededImageGenerationFailure,
-)
-from codex_acp.mapping.calls.call import Call, Ending, ending, structured
-from codex_acp.mapping.events.content import ImageBlock, Location
+from codex_acp.codex._generated import models
+from codex_acp.mapping.calls.call import Call, Ending, Phase, ending, structured
+from codex_acp.mapping.events.content import CallContent, ImageBlock, Location
 from codex_acp.mapping.prompt.content_blocks import block_content, file_link, json_content, link
 from codex_acp.routing.content import text_content
 from codex_acp.routing.display import inline
@@ -26,12 +19,11 @@ from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownVariant
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated import models
-    from codex_acp.mapping.calls.call import Phase
-    from codex_acp.mapping.events.content import CallContent
     from codex_acp.mapping.events.session_events import CallKind
 
-    _ImageGeneration: TypeAlias = models.ImageGenerationThreadItem | FileIdImageGenerationThreadItem
+    _ImageGeneration: TypeAlias = (
+        models.ImageGenerationThreadItem | models.FileIdImageGenerationThreadItem
+    )
 
 _IMAGE_TYPES: Final = {
     "iVBOR": "image/png",
@@ -133,16 +125,16 @@ def unknown_item_id(item: UnknownVariant) -> str:
 def _searched(item: models.WebSearchThreadItem) -> tuple[str, CallKind]:
     action = item.action
     match action:
-        case OpenPageWebSearchAction():
+        case models.OpenPageWebSearchAction():
             return f"Open {inline(action.url or item.query or 'a page')}", "fetch"
-        case FindInPageWebSearchAction():
+        case models.FindInPageWebSearchAction():
             page = inline(action.url or "the page")
             what = f"{inline(action.pattern)} in " if action.pattern else "in "
             return f"Find {what}{page}", "fetch"
-        case SearchWebSearchAction():
+        case models.SearchWebSearchAction():
             asked = [action.query] if action.query else (action.queries or [item.query])
             return _search_title(", ".join(asked)), "search"
-        case OtherWebSearchAction() | UnknownVariant() | None:
+        case models.OtherWebSearchAction() | UnknownVariant() | None:
             return _search_title(item.query), "search"
         case _:
             assert_never(action)
@@ -154,19 +146,15 @@ def _search_title(query: str) -> str:
 
 def _result(result: object) -> CallContent:
     """A result as a link, if it has an address; else as JSON."""
-    if not isinstance(result, dict) or not isinstance(result.get("url"), str):
+    url = text_at(result, "url")
+    if url is None:
         return json_content(result)
-    title, snippet = result.get("title"), result.get("snippet")
-    return link(
-        title if isinstance(title, str) and title else result["url"],
-        result["url"],
-        snippet if isinstance(snippet, str) else None,
-    )
+    return link(text_at(result, "title") or url, url, text_at(result, "snippet"))
 
 
 def _result_of(item: _ImageGeneration) -> str:
     """The image itself, or where it is; since Codex 0.169 that may be the id of a file."""
-    return item.file_id if isinstance(item, FileIdImageGenerationThreadItem) else item.result
+    return item.file_id if isinstance(item, models.FileIdImageGenerationThreadItem) else item.result
 
 
 def _image_ending(item: _ImageGeneration, phase: Phase) -> Ending:
@@ -189,7 +177,7 @@ def _image(result: str) -> CallContent:
 
 def _failure(failure: models.ImageGenerationFailure) -> str:
     match failure:
-        case UsageLimitExceededImageGenerationFailure():
+        case models.UsageLimitExceededImageGenerationFailure():
             return f"No image: the usage limit {inline(failure.limit_id)} is exceeded."
         case UnknownVariant():
             return f"No image: {inline(str(failure.wire().get('type')))}."

@@ -9,27 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.codex._generated.models import (
-    CommandExecutionThreadItem,
-    FileChangeThreadItem,
-    McpToolCallThreadItem,
-)
+from codex_acp.codex._generated import models
 from codex_acp.mapping.calls.command_calls import command_content
 from codex_acp.mapping.calls.file_changes import changes_update, file_change_call
 from codex_acp.mapping.calls.mcp_calls import arguments_content
 from codex_acp.mapping.calls.output import UPDATE_COST, WHOLE_LIMIT, size_of_text
-from codex_acp.mapping.events.session_events import TerminalOutput, ToolCallChanged
+from codex_acp.mapping.events.session_events import SessionEvents, TerminalOutput, ToolCallChanged
 from codex_acp.mapping.prompt.content_blocks import output_block, size_of
 from codex_acp.routing.display import shortened, visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.codex._generated import models
-    from codex_acp.mapping.calls.open_calls import OpenCall
-    from codex_acp.mapping.calls.tool_items import ToolItem
+    from codex_acp.mapping.calls.open_calls import OpenCall, ToolItem
     from codex_acp.mapping.events.content import CallContent
-    from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
 _REPEATED: Final = 1_000
@@ -62,7 +55,7 @@ def mcp_progress(
 ) -> SessionEvents:
     """``item/mcpToolCall/progress``: a line in the server's words."""
     open_call = state.open_calls.get(params.item_id)
-    if open_call is None or not isinstance(open_call.item, McpToolCallThreadItem):
+    if open_call is None or not isinstance(open_call.item, models.McpToolCallThreadItem):
         return ()
     open_call.output.add(f"{shortened(visible(params.message), _PROGRESS_LINE)}\n")
     return _send_if_due(state, params.item_id, open_call)
@@ -73,7 +66,7 @@ def patch_updated(
 ) -> SessionEvents:
     """``item/fileChange/patchUpdated``: the changes as far as they are written."""
     open_call = state.open_calls.get(params.item_id)
-    if open_call is None or not isinstance(open_call.item, FileChangeThreadItem):
+    if open_call is None or not isinstance(open_call.item, models.FileChangeThreadItem):
         return ()
     item = open_call.item.model_copy(update={"changes": params.changes})
     open_call.item = item
@@ -101,7 +94,7 @@ def flush_due(state: SessionState) -> SessionEvents:
 def flush_changes(state: SessionState, call_id: str, open_call: OpenCall) -> SessionEvents:
     """The diffs of a file change that wait, whatever the time."""
     item = open_call.item
-    if not open_call.changes_cost or not isinstance(item, FileChangeThreadItem):
+    if not open_call.changes_cost or not isinstance(item, models.FileChangeThreadItem):
         return ()
     open_call.changes.spend(open_call.changes_cost, state.now)
     open_call.changes_cost = 0
@@ -111,9 +104,9 @@ def flush_changes(state: SessionState, call_id: str, open_call: OpenCall) -> Ses
 def remember_item(open_call: OpenCall, item: ToolItem, content: Sequence[CallContent]) -> None:
     """An item runs that shows ``content``; what repeats it while it runs is a cut of it."""
     open_call.item, open_call.content = item, content
-    if isinstance(item, CommandExecutionThreadItem):
+    if isinstance(item, models.CommandExecutionThreadItem):
         open_call.above = command_content(item, limit=_REPEATED)
-    elif isinstance(item, McpToolCallThreadItem):
+    elif isinstance(item, models.McpToolCallThreadItem):
         open_call.above = arguments_content(item.arguments, _REPEATED)
     open_call.above_size = size_of(open_call.above)
 
@@ -132,7 +125,7 @@ def more_output(
     """A running command has said ``text``, or it was ``typed`` into it."""
     open_call = state.open_calls.get(call_id)
     item = None if open_call is None else open_call.item
-    if not text or open_call is None or not isinstance(item, CommandExecutionThreadItem):
+    if not text or open_call is None or not isinstance(item, models.CommandExecutionThreadItem):
         return ()
     in_terminal = _in_terminal(state, open_call)
     if not (typed and in_terminal):  # a terminal's output is compared with Codex's own at the end
@@ -147,7 +140,9 @@ def more_output(
 
 
 def _in_terminal(state: SessionState, open_call: OpenCall) -> bool:
-    return state.client.shows_terminals and isinstance(open_call.item, CommandExecutionThreadItem)
+    return state.client.shows_terminals and isinstance(
+        open_call.item, models.CommandExecutionThreadItem
+    )
 
 
 def _due_at(state: SessionState, open_call: OpenCall) -> float | None:

@@ -10,31 +10,26 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp._record import replace
 from codex_acp.codex._generated.models import CommandExecutionThreadItem, FileChangeThreadItem
-from codex_acp.mapping.calls.call import UNFINISHED, as_tool_call, as_update
+from codex_acp.mapping.calls.call import UNFINISHED, Call, as_tool_call, as_update
 from codex_acp.mapping.calls.command_calls import ended_in_background, runs_on, terminal_state
 from codex_acp.mapping.calls.item_calls import call_of, id_of, last_phase
-from codex_acp.mapping.calls.open_calls import OpenCall
+from codex_acp.mapping.calls.open_calls import OpenCall, ToolItem
 from codex_acp.mapping.calls.output import WHOLE_LIMIT, whole_text
 from codex_acp.mapping.calls.running_calls import content_now, flush_changes, remember_item
-from codex_acp.mapping.events.session_events import TerminalOutput, ToolCallChanged
+from codex_acp.mapping.events.session_events import (
+    CallStatus,
+    SessionEvent,
+    SessionEvents,
+    TerminalOutput,
+    TerminalState,
+    ToolCallAnnounced,
+    ToolCallChanged,
+)
 from codex_acp.mapping.messages.lines import say
 from codex_acp.routing.content import text_content
 
 if TYPE_CHECKING:
-    from codex_acp.mapping.calls.call import Call
-    from codex_acp.mapping.calls.tool_items import ToolItem
-    from codex_acp.mapping.events.session_events import (
-        CallStatus,
-        SessionEvent,
-        SessionEvents,
-        TerminalState,
-        ToolCallAnnounced,
-    )
     from codex_acp.mapping.state import SessionState
-
-_REMEMBERED: Final = 10_000
-"""Tool calls that are known to be announced; an older one that changes is announced again."""
-
 
 _WHOLE_AGAIN: Final = "\n[Some of this was not streamed. The whole output:]\n"
 
@@ -49,7 +44,7 @@ def announce(state: SessionState, call: ToolCallAnnounced) -> SessionEvents:
     was_pending, open_call.pending = open_call.pending, True
     open_call.asked = True
     if call_id not in state.announced:
-        _remember(state, call_id)
+        state.announced[call_id] = None
         return (call,)
     changes = flush_changes(state, call_id, open_call)
     return changes if was_pending else [*changes, _status(call_id, "pending")]
@@ -60,7 +55,7 @@ def call_started(state: SessionState, item: ToolItem) -> SessionEvents:
     call = call_of(state, item, "running")
     announced, is_open = call.id in state.announced, call.id in state.open_calls
     remember_item(state.open_calls.setdefault(call.id, OpenCall()), item, call.content)
-    _remember(state, call.id)
+    state.announced[call.id] = None
     terminal, stoppable = _terminal(state, item, begins=True), _stoppable(state, item, runs=True)
     if announced:
         return (as_update(call, terminal, with_status=not is_open, stoppable=stoppable),)
@@ -82,7 +77,7 @@ def call_completed(state: SessionState, item: ToolItem) -> SessionEvents:
         news = open_call is None or not _has_diffs(open_call, call)
         stoppable = _stoppable(state, item, runs=False)
         return (as_update(call, terminal, with_content=news, stoppable=stoppable),)
-    _remember(state, call.id)
+    state.announced[call.id] = None
     return _announced_whole(state, item, call, terminal)
 
 
@@ -92,7 +87,7 @@ def whole_call(state: SessionState, item: ToolItem) -> SessionEvents:
     A client of Zed's convention reads output from updates only, so it gets a second one.
     """
     call = call_of(state, item, last_phase(item))
-    _remember(state, call.id)
+    state.announced[call.id] = None
     terminal = _terminal(state, item, output=_unsent(item, None), ended=True)
     return _announced_whole(state, item, call, terminal)
 
@@ -257,12 +252,6 @@ def _lives_on(state: SessionState, item: ToolItem) -> bool:
 def _is_process(item: ToolItem) -> bool:
     """Whether it is a command that Codex can have run on behind its turn."""
     return isinstance(item, CommandExecutionThreadItem) and item.process_id is not None
-
-
-def _remember(state: SessionState, tool_call_id: str) -> None:
-    state.announced[tool_call_id] = None
-    if len(state.announced) > _REMEMBERED:
-        del state.announced[next(iter(state.announced))]
 
 
 def _status(tool_call_id: str, status: CallStatus) -> ToolCallChanged:

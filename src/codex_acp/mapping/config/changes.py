@@ -10,12 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codex_acp._json import object_at
-from codex_acp.mapping.config.values import (
-    STANDARD_TIER,
-    reviewer_of,
-    sandbox_of,
-    text_of,
-)
+from codex_acp.mapping.config.values import STANDARD_TIER, reviewer_of, sandbox_of, text_of
 
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
@@ -98,10 +93,7 @@ def difference(wanted: Settings, have: Settings) -> JsonObject:
 
 def access_patch(access: Access) -> JsonObject:
     """The patch that gives a thread this access."""
-    patch: JsonObject = {
-        "approvalPolicy": access.policy,
-        "approvalsReviewer": access.reviewer,
-    }
+    patch: JsonObject = {"approvalPolicy": access.policy, "approvalsReviewer": access.reviewer}
     if access.profile is None:
         patch["sandboxPolicy"] = access.sandbox
     else:  # Codex refuses the two together

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS
+from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
 from codex_acp.mapping.config.changes import access_patch, collaboration_patch
 from codex_acp.mapping.config.modes import CONFIGURED, CUSTOM, mode_patch
 from codex_acp.mapping.config.options import (
@@ -19,14 +19,13 @@ from codex_acp.mapping.config.options import (
     MODEL,
     MODEL_DEFAULT,
     TIER,
+    ConfigView,
+    Option,
     options_of,
 )
 from codex_acp.mapping.config.values import STANDARD_TIER
 
 if TYPE_CHECKING:
-    from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.config.options import ConfigView, Option
-
     JsonObject = dict[str, JsonValue]
 
 

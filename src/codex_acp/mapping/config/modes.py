@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from codex_acp._json import object_at
 from codex_acp.codex.threads.opening import FULL_ACCESS, sandbox_policy
 from codex_acp.mapping.config.changes import access_patch
-from codex_acp.mapping.config.values import Access, reviewer_of, sandbox_of, text_of
+from codex_acp.mapping.config.values import Access, Catalogue, reviewer_of, sandbox_of, text_of
 
 if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.config.values import Catalogue
 
     JsonObject = dict[str, JsonValue]
 

@@ -207,10 +207,10 @@ def _name(value: str) -> str:
 # Writing.
 
 
-def written(option: Option) -> JsonObject:
-    """``SessionConfigOption`` of v1."""
+def written(option: Option, id_key: str = "id", group_key: str = "group") -> JsonObject:
+    """``SessionConfigOption`` of v1; v2 has other keys for the option's id and a group's."""
     written: JsonObject = {
-        "id": option.id,
+        id_key: option.id,
         "name": option.name,
         "description": option.description,
         "category": option.category,
@@ -221,8 +221,8 @@ def written(option: Option) -> JsonObject:
     if option.grouped:
         own: list[JsonValue] = [_entry(choice, "value") for choice in option.grouped]
         entries = [
-            {"group": "modes", "name": "Modes", "options": entries},
-            {"group": "profiles", "name": "Your permission profiles", "options": own},
+            {group_key: "modes", "name": "Modes", "options": entries},
+            {group_key: "profiles", "name": "Your permission profiles", "options": own},
         ]
     return written | {"type": "select", "currentValue": option.current, "options": entries}
 

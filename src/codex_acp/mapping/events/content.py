@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from codex_acp._json import text_at
 from codex_acp._record import record
 
 FileOperation: TypeAlias = Literal["add", "delete", "modify", "move"]
@@ -105,3 +106,26 @@ class Location:
 
     path: str
     line: int | None = None
+
+
+def block_of_json(value: object) -> Block | None:
+    """A block as MCP and both versions of ACP write it.
+
+    None for a type that is not known, and for one that lacks what it needs.
+
+    What is not shown (annotations, icons, sizes) is not kept.
+    """
+    match value:
+        case {"type": "text", "text": str(text)}:
+            return TextBlock(text)
+        case {"type": "image", "data": str(data), "mimeType": str(mime_type)}:
+            return ImageBlock(data, mime_type, text_at(value, "uri"))
+        case {"type": "audio", "data": str(data), "mimeType": str(mime_type)}:
+            return AudioBlock(data, mime_type)
+        case {"type": "resource_link", "name": str(name), "uri": str(uri)}:
+            return LinkBlock(name, uri, text_at(value, "description"), text_at(value, "title"))
+        case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)} as resource}:
+            return TextResource(uri, text, text_at(resource, "mimeType"))
+        case {"type": "resource", "resource": {"uri": str(uri), "blob": str(blob)} as resource}:
+            return BlobResource(uri, blob, text_at(resource, "mimeType"))
+    return None

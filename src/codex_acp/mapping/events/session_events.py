@@ -19,16 +19,7 @@ if TYPE_CHECKING:
     from codex_acp.mapping.session.stop_reasons import PromptEnd
 
 CallKind: TypeAlias = Literal[
-    "read",
-    "edit",
-    "delete",
-    "move",
-    "search",
-    "execute",
-    "think",
-    "fetch",
-    "switch_mode",
-    "other",
+    "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"
 ]
 """What a tool call does."""
 

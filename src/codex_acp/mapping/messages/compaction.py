@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codex_acp.mapping.events.session_events import CompactionChanged
+from codex_acp.mapping.events.session_events import CompactionChanged, SessionEvents
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated.models import ContextCompactionThreadItem
-    from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
 

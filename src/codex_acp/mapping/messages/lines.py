@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.mapping.events.session_events import Notice
+from codex_acp.mapping.events.session_events import Notice, SessionEvents, Severity
 from codex_acp.routing.display import TITLE_LIMIT, shortened, still_visible
 
 if TYPE_CHECKING:
-    from codex_acp.mapping.events.session_events import SessionEvents, Severity
     from codex_acp.mapping.state import SessionState
-
-MAX_REMEMBERED: Final = 256
-"""Lines that are not repeated; a session has a handful, and a hostile server has no limit."""
 
 DETAILS_LIMIT: Final = 20_000
 """Characters of the details: what a hook or a server writes when it fails can be any length."""
@@ -24,11 +20,7 @@ _NO_TEXT: Final = "Codex sent a warning without a text"
 
 
 def said(
-    text: str,
-    severity: Severity = "warning",
-    details: str | None = None,
-    *,
-    aside: bool = False,
+    text: str, severity: Severity = "warning", details: str | None = None, *, aside: bool = False
 ) -> Notice:
     """A line for the person. ``text`` stands alone; ``details`` are what helps to act on it.
 
@@ -71,6 +63,4 @@ def say_once(
     if key in state.said:
         return ()
     state.said[key] = None
-    if len(state.said) > MAX_REMEMBERED:
-        del state.said[next(iter(state.said))]
     return say(state, text, severity, details, aside=aside)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codex_acp.mapping.events.session_events import TextChunk, UserMessage
+from codex_acp.mapping.events.session_events import SessionEvents, TextChunk, UserMessage
 from codex_acp.mapping.prompt.input_blocks import content_block
 from codex_acp.mapping.streamed_text import add_piece, left_to_send
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated import models
-    from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
 

@@ -94,3 +94,28 @@ def strict_review_required(
     """``autoApprovalReview/strictReviewRequired``: why actions are reviewed from now on."""
     text = "Codex reviews every further action of this turn before it runs"
     return say_once(state, text, "info", key=(params.turn_id, text))
+
+
+def mcp_startup_updated(
+    state: SessionState, params: models.McpServerStatusUpdatedNotification
+) -> SessionEvents:
+    """``mcpServer/startupStatus/updated`` → a line if the server failed, with its error.
+
+    A server that is ready may fail again, and that is news again.
+    """
+    key = ("mcpServer", params.name)
+    if params.status == "ready":
+        for said in [said for said in state.said if said[:2] == key]:
+            del state.said[said]
+    if params.status != "failed":
+        return ()
+    reason = params.failure_reason
+    why = (
+        ": sign in to it again"
+        if reason == "reauthenticationRequired"
+        else f": {reason}"
+        if reason
+        else ""
+    )
+    text = f'The MCP server "{params.name}" did not start{why}'
+    return say_once(state, text, "error", params.error, key=(*key, text, params.error))

@@ -8,13 +8,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from codex_acp.mapping.events.session_events import PlanChanged, PlanStep, ThoughtLine
+from codex_acp.mapping.events.session_events import (
+    PlanChanged,
+    PlanStep,
+    ThoughtLine,
+    ToolCallAnnounced,
+    ToolCallChanged,
+)
 from codex_acp.mapping.messages.message_chunks import text_completed, text_delta
 from codex_acp.wire.model import UnknownValue
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated import models
-    from codex_acp.mapping.events.session_events import SessionEvent, SessionEvents, StepStatus
+    from codex_acp.mapping.events.session_events import (
+        CallStatus,
+        SessionEvent,
+        SessionEvents,
+        StepStatus,
+    )
     from codex_acp.mapping.state import SessionState
 
 
@@ -36,7 +47,28 @@ def plan_delta(state: SessionState, params: models.PlanDeltaNotification) -> Ses
 
 def plan_completed(state: SessionState, item: models.PlanThreadItem) -> SessionEvents:
     """The plan that was proposed: what counts, whatever its deltas have said."""
+    state.proposed_plan = (item.id, item.text)
     return text_completed(state, item.id, item.text)
+
+
+def review_announced(call_id: str, title: str, plan: str) -> ToolCallAnnounced:
+    """The tool call that asks whether a plan is to be carried out."""
+    return ToolCallAnnounced(
+        id=call_id, title=title, kind="switch_mode", status="pending", raw_input={"plan": plan}
+    )
+
+
+def review_asked(call_id: str, title: str, plan: str) -> ToolCallChanged:
+    """The same for the question, which stands alone."""
+    return ToolCallChanged(
+        id=call_id, title=title, kind="switch_mode", status="pending", raw_input={"plan": plan}
+    )
+
+
+def review_ended(call_id: str, *, approved: bool | None) -> ToolCallChanged:
+    """It was decided, or withdrawn."""
+    status: CallStatus = "cancelled" if approved is None else "completed" if approved else "failed"
+    return ToolCallChanged(id=call_id, status=status)
 
 
 def _status(step: models.TurnPlanStep) -> StepStatus:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.mapping.events.session_events import ThoughtChunk
+from codex_acp.mapping.events.session_events import SessionEvents, ThoughtChunk
 from codex_acp.mapping.streamed_text import SentThought, add_piece, left_to_send
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated import models
-    from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
 _BLANK_LINE: Final = "\n\n"

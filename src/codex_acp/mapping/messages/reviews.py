@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from codex_acp.codex._generated.models import EnteredReviewModeThreadItem
+from codex_acp.codex._generated import models
 from codex_acp.mapping.calls.tool_calls import announce
 from codex_acp.mapping.events.session_events import ToolCallAnnounced, ToolCallChanged
 from codex_acp.mapping.messages.message_chunks import text_completed
@@ -19,7 +19,6 @@ from codex_acp.wire.codec import plain
 from codex_acp.wire.model import UnknownValue, UnknownVariant
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated import models
     from codex_acp.mapping.events.content import CallContent
     from codex_acp.mapping.events.session_events import CallStatus, SessionEvents
     from codex_acp.mapping.state import SessionState
@@ -57,14 +56,15 @@ def approval_review_completed(
 
 
 def review_mode(
-    state: SessionState, item: EnteredReviewModeThreadItem | models.ExitedReviewModeThreadItem
+    state: SessionState,
+    item: models.EnteredReviewModeThreadItem | models.ExitedReviewModeThreadItem,
 ) -> SessionEvents:
     """``enteredReviewMode``, ``exitedReviewMode`` → what is reviewed, and the review; each once.
 
     Codex also sends the review as a message of the agent: the one that comes second is left out
     (`messages.agent_message_completed`).
     """
-    if isinstance(item, EnteredReviewModeThreadItem):
+    if isinstance(item, models.EnteredReviewModeThreadItem):
         # Older servers give both items the turn's id.
         return text_completed(
             state, f"{item.id}:entered", f"Review started: {inline(item.review)}\n\n"
@@ -135,31 +135,20 @@ def action_words(
     def code(text: str) -> str:
         return inline(text, limit)
 
-    # Loaded when the first review comes: most sessions have none.
-    from codex_acp.codex._generated.models import (
-        ApplyPatchGuardianApprovalReviewAction,
-        CommandGuardianApprovalReviewAction,
-        ExecveGuardianApprovalReviewAction,
-        McpToolCallGuardianApprovalReviewAction,
-        NetworkAccessGuardianApprovalReviewAction,
-        RequestPermissionsGuardianApprovalReviewAction,
-        WriteStdinGuardianApprovalReviewAction,
-    )
-
     match action:
-        case CommandGuardianApprovalReviewAction():
+        case models.CommandGuardianApprovalReviewAction():
             return f"run: {code(action.command)}"
-        case ExecveGuardianApprovalReviewAction():
+        case models.ExecveGuardianApprovalReviewAction():
             return f"run: {code(' '.join([action.program, *action.argv[1:]]))}"
-        case WriteStdinGuardianApprovalReviewAction():
+        case models.WriteStdinGuardianApprovalReviewAction():
             return f"write to a running command: {code(action.stdin)}"
-        case ApplyPatchGuardianApprovalReviewAction():
+        case models.ApplyPatchGuardianApprovalReviewAction():
             return f"change {listed([code(path) for path in action.files]) or 'files'}"
-        case NetworkAccessGuardianApprovalReviewAction():
+        case models.NetworkAccessGuardianApprovalReviewAction():
             return f"connect to {code(f'{action.protocol}://{action.host}:{action.port}')}"
-        case McpToolCallGuardianApprovalReviewAction():
+        case models.McpToolCallGuardianApprovalReviewAction():
             return f"call {code(action.server)}: {code(action.tool_title or action.tool_name)}"
-        case RequestPermissionsGuardianApprovalReviewAction():
+        case models.RequestPermissionsGuardianApprovalReviewAction():
             reason = f" ({code(action.reason)})" if action.reason else ""
             return f"have more permissions{reason}"
         case UnknownVariant():

@@ -180,15 +180,20 @@ def available_commands(
     commands += [
         Command(PROMPTS_PREFIX + p.name, _described(p.description), p.hint and visible(p.hint))
         for p in prompts
-        if is_plain(p.name)
+        if _is_word(p.name)
     ]
     taken = {command.name for command in commands}
     for skill in skills:
         name = skill.name
-        if skill.enabled and name not in taken and not reserved(name) and is_plain(name):
+        if skill.enabled and name not in taken and not reserved(name) and _is_word(name):
             taken.add(name)
             commands.append(Command(name, _about(skill), "what to do with it"))
     return CommandsChanged(commands)
+
+
+def _is_word(name: str) -> bool:
+    """Whether it can be typed as one; ACP v2 wants no spaces in a command's name."""
+    return is_plain(name) and name.split() == [name]
 
 
 def _about(skill: SkillMetadata) -> str:

@@ -10,19 +10,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Final, assert_never
 
-from codex_acp.codex._generated.models import (
-    AudioUserInput,
-    EncryptedContentFunctionCallOutputContentItem,
-    FileIdInputAudioFunctionCallOutputContentItem,
-    FileIdInputImageFunctionCallOutputContentItem,
-    ImageUrlInputImageFunctionCallOutputContentItem,
-    InputAudioDynamicToolCallOutputContentItem,
-    InputAudioFunctionCallOutputContentItem,
-    InputImageDynamicToolCallOutputContentItem,
-    InputTextDynamicToolCallOutputContentItem,
-    InputTextFunctionCallOutputContentItem,
-    UrlImageUserInput,
-)
+from codex_acp.codex._generated import models
 from codex_acp.mapping.calls.output import whole_text
 from codex_acp.mapping.events.content import (
     AudioBlock,
@@ -32,8 +20,8 @@ from codex_acp.mapping.events.content import (
     LinkBlock,
     TextBlock,
     TextResource,
+    block_of_json,
 )
-from codex_acp.mapping.events.json_blocks import block_of_json
 from codex_acp.mapping.prompt.input_blocks import content_block, file_uri
 from codex_acp.routing.content import CONTENT_LIMIT, code_content, text_content
 from codex_acp.routing.display import fenced, inline, prose, shortened
@@ -43,10 +31,6 @@ from codex_acp.wire.model import UnknownVariant
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codex_acp.codex._generated.models import (
-        DynamicToolCallOutputContentItem,
-        FunctionCallOutputContentItem,
-    )
     from codex_acp.mapping.events.content import Block, CallContent
 
 DATA_LIMIT: Final = 8 * 1024 * 1024
@@ -186,26 +170,30 @@ def _texts(part: CallContent) -> Sequence[str]:
 
 
 def output_content(
-    part: DynamicToolCallOutputContentItem | FunctionCallOutputContentItem,
+    part: models.DynamicToolCallOutputContentItem | models.FunctionCallOutputContentItem,
 ) -> Block:
     """A piece of a tool's output as the model gets it."""
     match part:
-        case InputTextDynamicToolCallOutputContentItem() | InputTextFunctionCallOutputContentItem():
+        case (
+            models.InputTextDynamicToolCallOutputContentItem()
+            | models.InputTextFunctionCallOutputContentItem()
+        ):
             return output_block(part.text)
         case (
-            InputImageDynamicToolCallOutputContentItem()
-            | ImageUrlInputImageFunctionCallOutputContentItem()
+            models.InputImageDynamicToolCallOutputContentItem()
+            | models.ImageUrlInputImageFunctionCallOutputContentItem()
         ):
-            return _shown(content_block(UrlImageUserInput(url=part.image_url)))
+            return _shown(content_block(models.UrlImageUserInput(url=part.image_url)))
         case (
-            InputAudioDynamicToolCallOutputContentItem() | InputAudioFunctionCallOutputContentItem()
+            models.InputAudioDynamicToolCallOutputContentItem()
+            | models.InputAudioFunctionCallOutputContentItem()
         ):
-            return _shown(content_block(AudioUserInput(url=part.audio_url)))
-        case FileIdInputImageFunctionCallOutputContentItem():
+            return _shown(content_block(models.AudioUserInput(url=part.audio_url)))
+        case models.FileIdInputImageFunctionCallOutputContentItem():
             return text_content(f"[image {inline(part.file_id)}]")
-        case FileIdInputAudioFunctionCallOutputContentItem():
+        case models.FileIdInputAudioFunctionCallOutputContentItem():
             return text_content(f"[audio {inline(part.file_id)}]")
-        case EncryptedContentFunctionCallOutputContentItem():
+        case models.EncryptedContentFunctionCallOutputContentItem():
             return text_content(f"[{len(part.encrypted_content):,} characters, encrypted]")
         case UnknownVariant():
             return json_content(part.wire())

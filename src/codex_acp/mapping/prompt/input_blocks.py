@@ -6,26 +6,13 @@ Source: Codex schema ``UserInput``; ACP page "Content". The other way is ``mappi
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import Final, assert_never
 
-from codex_acp.codex._generated.models import (
-    AudioUserInput,
-    FileIdAudioUserInput,
-    FileIdImageUserInput,
-    LocalAudioUserInput,
-    LocalImageUserInput,
-    MentionUserInput,
-    SkillUserInput,
-    TextUserInput,
-    UrlImageUserInput,
-)
-from codex_acp.mapping.events.content import AudioBlock, ImageBlock, LinkBlock, TextBlock
+from codex_acp.codex._generated import models
+from codex_acp.mapping.events.content import AudioBlock, Block, ImageBlock, LinkBlock, TextBlock
+from codex_acp.mapping.messages.question_replies import shown_replies
 from codex_acp.routing.display import visible
 from codex_acp.wire.model import UnknownVariant
-
-if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import UserInput
-    from codex_acp.mapping.events.content import Block
 
 _DATA_URL: Final = re.compile(r"data:(?P<mime>[\w.+-]+/[\w.+-]+)(?:;[^,;]*)*;base64,", re.ASCII)
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
@@ -37,24 +24,24 @@ _PLAIN_IN_URI: Final = frozenset(
 """What a URI's path may hold as it is. Source: RFC 3986, ``pchar``."""
 
 
-def content_block(part: UserInput) -> Block:
+def content_block(part: models.UserInput) -> Block:
     """One part of a message; a path becomes a link to it, since nothing is read here."""
     match part:
-        case TextUserInput():
-            return TextBlock(part.text)
-        case UrlImageUserInput():
+        case models.TextUserInput():
+            return TextBlock(shown_replies(part.text))
+        case models.UrlImageUserInput():
             return _media(part.url, ImageBlock, "image")
-        case AudioUserInput():
+        case models.AudioUserInput():
             return _media(part.url, AudioBlock, "audio")
-        case FileIdImageUserInput():
+        case models.FileIdImageUserInput():
             return TextBlock(f"[image {part.file_id}]")
-        case FileIdAudioUserInput():
+        case models.FileIdAudioUserInput():
             return TextBlock(f"[audio {part.file_id}]")
-        case LocalImageUserInput() | LocalAudioUserInput():
+        case models.LocalImageUserInput() | models.LocalAudioUserInput():
             return _link(_name_of(part.path), part.path)
-        case SkillUserInput():
+        case models.SkillUserInput():
             return _link(f"${part.name}", part.path)
-        case MentionUserInput():
+        case models.MentionUserInput():
             return _link(part.name, part.path)
         case UnknownVariant():
             return TextBlock(f"[{part.wire().get('type', 'unknown content')}]")

@@ -10,18 +10,13 @@ import base64
 import binascii
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.codex._generated.models import (
-    AudioUserInput,
-    LocalImageUserInput,
-    UrlImageUserInput,
-)
+from codex_acp.codex._generated import models
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codex_acp.codex._generated.models import UserInput
 
 MAX_MEDIA_BYTES: Final = 20 * 1024 * 1024
 """Of one image or recording: above any screenshot, below what model providers take at once."""
@@ -39,7 +34,7 @@ _SAME_TYPE: Final = {
 
 def image_input(
     data: str, mime_type: str, path: str | None, files: Mapping[str, bytes], where: str
-) -> UserInput:
+) -> models.UserInput:
     """An image, by its ``path`` if the file there is the same: then the model can name it.
 
     ``data`` is base64; it may be empty if ``files`` has the bytes at ``path``. ``where`` names the
@@ -58,11 +53,11 @@ def image_input(
     if actual != declared:
         raise _invalid(where, f"the image is said to be {mime_type}, but it is {actual}")
     if path is not None and on_disk == content:
-        return LocalImageUserInput(path=path)
-    return UrlImageUserInput(url=_data_url(actual, content))
+        return models.LocalImageUserInput(path=path)
+    return models.UrlImageUserInput(url=_data_url(actual, content))
 
 
-def audio_input(data: str, mime_type: str, where: str) -> UserInput:
+def audio_input(data: str, mime_type: str, where: str) -> models.UserInput:
     """A recording. Raises RpcError -32602 for what cannot be one."""
     declared = mime_type.lower()
     if not declared.startswith("audio/"):
@@ -70,7 +65,7 @@ def audio_input(data: str, mime_type: str, where: str) -> UserInput:
     content = decoded(data, where)
     if not content:
         raise _invalid(where, "the recording is empty")
-    return AudioUserInput(url=_data_url(declared, content))
+    return models.AudioUserInput(url=_data_url(declared, content))
 
 
 def decoded(data: str, where: str) -> bytes:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from codex_acp.codex._generated.models import ApiKeyAccount, ChatgptAccount
+from codex_acp.codex._generated import models
 from codex_acp.routing.display import block, code_span, inline, visible
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from codex_acp.codex._generated import models
     from codex_acp.mapping.config.options import Option
 
 DIFF_LIMIT: Final = 200_000
@@ -59,9 +58,9 @@ def account_fact(account: models.GetAccountResponse) -> Fact:
     if who is None:
         needed = "nobody is logged in" if account.requires_openai_auth else "none needed"
         return Fact("Account", needed)
-    if isinstance(who, ChatgptAccount):
+    if isinstance(who, models.ChatgptAccount):
         return Fact("Account", f"ChatGPT {who.plan_type}" + (f", {who.email}" if who.email else ""))
-    if isinstance(who, ApiKeyAccount):
+    if isinstance(who, models.ApiKeyAccount):
         return Fact("Account", "an API key")
     return Fact("Account", str(getattr(who, "type", "of a kind unknown here")))
 
@@ -74,11 +73,12 @@ def limit_facts(limits: models.RateLimitSnapshot) -> list[Fact]:
 
 def _window(window: models.RateLimitWindow) -> str:
     minutes = window.window_duration_mins
-    span = "" if minutes is None else f" of {_span(minutes)}"
+    span = "" if minutes is None else f" of {span_words(minutes)}"
     return f"{window.used_percent} % used{span}"
 
 
-def _span(minutes: int) -> str:
+def span_words(minutes: int) -> str:
+    """A span of time for a person: ``5 hours``, ``a day``."""
     days, rest = divmod(minutes, 24 * 60)
     if days and not rest:
         return f"{days} days" if days > 1 else "a day"

@@ -11,13 +11,13 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
+from codex_acp._json import object_at, text_at
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS
+from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codex_acp.jsonrpc.message import JsonValue
 
 PROVIDER: Final = "openai"
 """The one provider that a client may route: that of Codex itself."""
@@ -97,8 +97,8 @@ def as_configured(params: Mapping[str, JsonValue], read: JsonValue) -> dict[str,
 
     Without an address it is OpenAI's, by whatever login there is.
     """
-    tables = _object(_object(_object(read).get("config")).get("model_providers"))
-    configured = _object(tables.get(native_provider(read)))
+    tables = object_at(read, "config", "model_providers")
+    configured = object_at(tables, native_provider(read))
     native: JsonValue = {key: value for key, value in configured.items() if value is not None} or {
         "name": "OpenAI",
         "wire_api": "responses",
@@ -108,7 +108,7 @@ def as_configured(params: Mapping[str, JsonValue], read: JsonValue) -> dict[str,
 
 
 def _with_provider(params: Mapping[str, JsonValue], provider: JsonValue) -> dict[str, JsonValue]:
-    config = dict(_object(params.get("config")))
+    config = dict(object_at(params, "config"))
     providers = config.get("model_providers")
     if isinstance(providers, dict):
         config["model_providers"] = {**providers, GATEWAY_PROVIDER: provider}
@@ -119,19 +119,14 @@ def _with_provider(params: Mapping[str, JsonValue], provider: JsonValue) -> dict
 
 def native_provider(read: JsonValue) -> str:
     """The provider that is configured, by the answer of ``config/read``."""
-    configured = _object(_object(read).get("config")).get("model_provider")
-    return configured if isinstance(configured, str) and configured else PROVIDER
+    return text_at(read, "config", "model_provider") or PROVIDER
 
 
 def native_base_url(read: JsonValue) -> str:
     """Where Codex asks by itself, by the answer of ``config/read``; without a password."""
-    config = _object(_object(read).get("config"))
-    tables = _object(config.get("model_providers"))
-    base_url = _object(tables.get(native_provider(read))).get("base_url")
-    if not isinstance(base_url, str) or not base_url:
-        return OPENAI_URL
+    base_url = text_at(read, "config", "model_providers", native_provider(read), "base_url")
     try:
-        parts = urlsplit(base_url)
+        parts = urlsplit(base_url or OPENAI_URL)
     except ValueError:
         return OPENAI_URL
     return urlunsplit(parts._replace(netloc=parts.netloc.split("@")[-1]))
@@ -139,7 +134,3 @@ def native_base_url(read: JsonValue) -> str:
 
 def _wrong(message: str) -> RpcError:
     return RpcError(INVALID_PARAMS, message)
-
-
-def _object(value: JsonValue) -> dict[str, JsonValue]:
-    return value if isinstance(value, dict) else {}

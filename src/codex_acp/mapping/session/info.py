@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.mapping.events.session_events import TitleChanged
+from codex_acp.mapping.events.session_events import SessionEvents, Severity, TitleChanged
 from codex_acp.mapping.messages.lines import say
 from codex_acp.routing.display import visible
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated import models
-    from codex_acp.mapping.events.session_events import SessionEvents, Severity
     from codex_acp.mapping.state import SessionState
 
 _GOAL: Final[dict[str, tuple[str, Severity]]] = {

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from codex_acp._json import text_at
-from codex_acp.acp._generated.v1.models import SessionInfo
+from codex_acp._json import text_at, value_at
 from codex_acp.routing.display import visible
 
 if TYPE_CHECKING:
@@ -85,35 +84,31 @@ def is_archived(thread: JsonValue) -> bool:
 
 def session_info(
     thread: JsonValue, updated: str | None, *, archived: bool = False
-) -> SessionInfo | None:
-    """A thread as a session, ``updated`` in ISO 8601; None for one that has no id or no cwd."""
-    if not isinstance(thread, dict):
+) -> dict[str, JsonValue] | None:
+    """A thread as ``SessionInfo``, ``updated`` in ISO 8601; None for one without id or cwd."""
+    thread_id, cwd = text_at(thread, "id"), text_at(thread, "cwd")
+    if thread_id is None or cwd is None:
         return None
-    thread_id, cwd = thread.get("id"), thread.get("cwd")
-    if not isinstance(thread_id, str) or not isinstance(cwd, str):
-        return None
-    info = SessionInfo(session_id=thread_id, cwd=cwd, archived=archived)
+    info: dict[str, JsonValue] = {"sessionId": thread_id, "cwd": cwd, "archived": archived}
     title = title_of(thread)
     if title is not None:
-        info.title = title
+        info["title"] = title
     if updated is not None:
-        info.updated_at = updated
+        info["updatedAt"] = updated
     return info
 
 
 def updated_at(thread: JsonValue) -> float | None:
     """When something last happened in a thread, in seconds since 1970."""
-    seconds = thread.get("updatedAt") if isinstance(thread, dict) else None
-    return seconds if type(seconds) in (int, float) else None  # type: ignore[return-value]
+    seconds = value_at(thread, "updatedAt")
+    return seconds if type(seconds) in (int, float) else None
 
 
 def title_of(thread: JsonValue) -> str | None:
     """The name that a person gave, else the first line of the first prompt."""
-    if not isinstance(thread, dict):
-        return None
     for key in ("name", "preview"):
-        text = thread.get(key)
-        if isinstance(text, str) and text.strip():
+        text = text_at(thread, key)
+        if text and text.strip():
             line = visible(text.strip().splitlines()[0].rstrip())
             return line if len(line) <= MAX_TITLE else f"{line[: MAX_TITLE - 1]}…"
     return None

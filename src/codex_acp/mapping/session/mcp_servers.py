@@ -7,14 +7,8 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final
 
-from codex_acp.acp._generated.v1.models import (
-    AcpMcpServer,
-    HttpMcpServer,
-    SseMcpServer,
-    StdioMcpServer,
-)
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
 from codex_acp.mapping.session.http_secrets import http_secrets
@@ -22,10 +16,10 @@ from codex_acp.mapping.session.http_secrets import http_secrets
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
 
-    from codex_acp.acp._generated.v1.models import McpServer
 
-_NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9_:@/.-]+")
-"""Codex refuses to start a server whose name has these; in an editor it may be "My Notes"."""
+_NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9_:@/-]+")
+"""Codex refuses to start a server whose name has these; in an editor it may be "My Notes". A dot
+it takes, but not in a key: the table of all servers would hide those of Codex's command line."""
 
 _PLAIN_VARIABLES: Final = frozenset(
     {"HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "PWD", "SHELL", "TERM", "TMPDIR", "USER"}
@@ -36,8 +30,8 @@ _SECRET_OPTION: Final = re.compile(r"(?i)^--?[a-z-]*(?:key|token|secret|password
 """Such as ``--api-key``; what comes behind it is one."""
 
 
-def server_config(servers: Sequence[McpServer]) -> dict[str, dict[str, object]]:
-    """Name, as Codex takes it → its table below ``mcp_servers``.
+def server_config(servers: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, object]]:
+    """Name, as Codex takes it → its table below ``mcp_servers``. ``servers`` are plain JSON.
 
     Raises RpcError -32602 for a transport that Codex lacks and for a name given twice.
     """
@@ -45,10 +39,11 @@ def server_config(servers: Sequence[McpServer]) -> dict[str, dict[str, object]]:
     names: set[str] = set()
     for number, server in enumerate(servers):
         where = f"mcpServers.{number}"
-        if server.name in names:
-            raise RpcError(INVALID_PARAMS, f"{where}: the name {server.name!r} is given twice")
-        names.add(server.name)
-        config[_free_name(server.name, config)] = _table(server, where)
+        table, name = _table(server, where), server["name"]
+        if name in names:
+            raise RpcError(INVALID_PARAMS, f"{where}: the name {name!r} is given twice")
+        names.add(name)
+        config[_free_name(name, config)] = table
     return config
 
 
@@ -71,19 +66,15 @@ def _free_name(name: str, taken: Container[str]) -> str:
     return free
 
 
-def _table(server: McpServer, where: str) -> dict[str, object]:
-    match server:
-        case StdioMcpServer():
-            env = {variable.name: variable.value for variable in server.env}
-            return {"command": server.command, "args": list(server.args), "env": env}
-        case HttpMcpServer():
-            headers = {header.name: header.value for header in server.headers}
-            return {"url": server.url, "http_headers": headers}
-        case SseMcpServer():
-            message = f"{where}: Codex has no SSE transport; give an http or stdio server"
-            raise RpcError(INVALID_PARAMS, message)
-        case AcpMcpServer():
-            message = f"{where}: Codex reaches no MCP server over ACP; give an http or stdio server"
-            raise RpcError(INVALID_PARAMS, message)
-        case _:
-            assert_never(server)
+def _table(server: Mapping[str, Any], where: str) -> dict[str, object]:
+    """v1 writes all lists, also empty ones, and no type for stdio; v2 may leave lists out."""
+    match server.get("type", "stdio"):
+        case "stdio":
+            env = {variable["name"]: variable["value"] for variable in server.get("env") or ()}
+            return {"command": server["command"], "args": server.get("args") or [], "env": env}
+        case "http":
+            headers = {header["name"]: header["value"] for header in server.get("headers") or ()}
+            return {"url": server["url"], "http_headers": headers}
+    kind = server["type"]
+    message = f"{where}: Codex has no transport of the type {kind!r}; give an http or stdio server"
+    raise RpcError(INVALID_PARAMS, message)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.mapping.agent.capabilities import META_KEY
-from codex_acp.mapping.events.session_events import RateLimit, UsageChanged
+from codex_acp.mapping.events.session_events import RateLimit, SessionEvents, UsageChanged
 from codex_acp.mapping.messages.lines import say_once
+from codex_acp.mapping.prompt.reports import span_words
 
 if TYPE_CHECKING:
     from codex_acp.codex._generated import models
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
 _NO_CREDITS: Final = "The workspace has no credits left"
@@ -25,8 +25,6 @@ _REACHED: Final[dict[str, str]] = {
     "workspace_member_usage_limit_reached": f"{_WORKSPACE_LIMIT}; ask its owner to raise it",
 }
 """``rateLimitReachedType`` → what it means for the person."""
-
-_MINUTES_A_DAY: Final = 24 * 60
 
 
 def rate_limits_updated(
@@ -114,11 +112,4 @@ def _window(window: models.RateLimitWindow | None) -> str | None:
     if window is None:
         return None
     minutes = window.window_duration_mins
-    if not minutes:
-        return f"{window.used_percent} % used"
-    if minutes % _MINUTES_A_DAY == 0:
-        days = minutes // _MINUTES_A_DAY
-        return f"{window.used_percent} % of {days} days used"
-    hours, rest = divmod(minutes, 60)
-    span = f"{hours} hours" if not rest else f"{minutes} minutes"
-    return f"{window.used_percent} % of {span} used"
+    return f"{window.used_percent} %{f' of {span_words(minutes)}' if minutes else ''} used"

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import object_at, text_at, value_at
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS
+from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from codex_acp.jsonrpc.message import JsonValue
 
 
 _SERVERS: Final = "mcp_servers"
@@ -52,17 +50,10 @@ def thread_params(
         params["runtimeWorkspaceRoots"] = roots
     if servers:
         tables: dict[str, JsonValue] = {}
-        for name, table in servers.items():
-            tables[name] = dict(table)  # type: ignore[arg-type] # a table of strings, lists, dicts
-        params["config"] = _below(_SERVERS, tables)
+        for name, table in servers.items():  # a table of all would hide what ``-c`` has set there
+            tables[f"{_SERVERS}.{name}"] = dict(table)  # type: ignore[arg-type] # of plain JSON
+        params["config"] = tables
     return params
-
-
-def _below(key: str, tables: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """Each table by its own dotted key: a whole one would hide what ``-c`` has set there."""
-    if any("." in name for name in tables):
-        return {key: tables}
-    return {f"{key}.{name}": table for name, table in tables.items()}
 
 
 def simple_thread_params(params: JsonValue) -> dict[str, JsonValue] | None:

@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from codex_acp.mapping.events.session_events import (
     SessionMessage,
+    StateChanged,
     SubAgentChanged,
     TitleChanged,
     UsageChanged,
 )
 from codex_acp.mapping.session.rate_limits import usage_update
-from codex_acp.mapping.session.stop_reasons import PromptFailure, PromptStop
+from codex_acp.mapping.session.stop_reasons import PromptEnd, PromptFailure, PromptStop
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codex_acp.mapping.events.content import Block
-    from codex_acp.mapping.events.session_events import StateChanged
-    from codex_acp.mapping.session.stop_reasons import PromptEnd
     from codex_acp.wire.model import WireModel
 
 

@@ -9,12 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from codex_acp.mapping.events.session_events import (
-    TextChunk,
-    ToolCallAnnounced,
-    ToolCallChanged,
-)
-from codex_acp.mapping.replay import whole_item
+from codex_acp.mapping.events.session_events import TextChunk, ToolCallAnnounced, ToolCallChanged
+from codex_acp.mapping.items import whole_item
 from codex_acp.mapping.session.sub_agents import session_label
 from codex_acp.mapping.state import SessionState
 from codex_acp.routing.content import text_content

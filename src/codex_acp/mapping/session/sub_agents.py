@@ -50,6 +50,8 @@ class SubAgent:
     """What runs in it."""
     started: bool = False
     """Whether Codex says that it was started there; else a model may have named any thread."""
+    replayed: frozenset[str] = frozenset()
+    """The items of its history that were shown already."""
 
 
 def named_by(thread_id: str, item: JsonValue) -> Iterator[SubAgent]:

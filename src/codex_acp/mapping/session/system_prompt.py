@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codex_acp._json import text_at
+from codex_acp._json import list_at, text_at
 from codex_acp.errors import RpcError
-from codex_acp.jsonrpc.message import INVALID_PARAMS
+from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codex_acp.jsonrpc.message import JsonValue
 
 APPENDED: Final = "developerInstructions"
 MODES: Final = {"append": APPENDED, "override": "baseInstructions"}
@@ -28,12 +27,10 @@ def instructions(prompt: object) -> dict[str, JsonValue]:
     """What it adds to the params of a thread. ``prompt`` is plain JSON. Raises RpcError -32602."""
     if prompt is None:
         return {}
-    given = prompt if isinstance(prompt, dict) else {}
-    mode = given.get("mode")
-    if not isinstance(mode, str) or mode not in MODES:
+    mode, content = text_at(prompt, "mode"), list_at(prompt, "content")
+    if mode not in MODES:
         raise _wrong("mode: has to be append or override")
-    content = given.get("content")
-    if not isinstance(content, list) or not content:
+    if not content:
         raise _wrong("content: has to be a list of text blocks")
     texts: list[str] = []
     for number, block in enumerate(content):

@@ -2,44 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from codex_acp.mapping.events.session_events import UsageChanged
+from codex_acp.mapping.events.session_events import SessionEvents, UsageChanged
 
 if TYPE_CHECKING:
-    from codex_acp.codex._generated.models import (
-        ThreadTokenUsageUpdatedNotification,
-        TokenUsageBreakdown,
-    )
+    from codex_acp.codex._generated import models
     from codex_acp.jsonrpc.message import JsonValue
-    from codex_acp.mapping.events.session_events import SessionEvents
     from codex_acp.mapping.state import SessionState
 
 
-class TurnUsage(NamedTuple):
-    """Tokens of one turn; ``input`` holds those read from a cache, ``output`` the reasoning."""
-
-    total: int
-    input: int
-    output: int
-    reasoning: int
-    cached_read: int
-    cached_write: int
-
-    def wire(self) -> dict[str, JsonValue]:
-        """As ``Usage`` of ACP's unstable schema, the ``usage`` of an answer to a prompt."""
-        return {
-            "totalTokens": self.total,
-            "inputTokens": self.input,
-            "outputTokens": self.output,
-            "thoughtTokens": self.reasoning,
-            "cachedReadTokens": self.cached_read,
-            "cachedWriteTokens": self.cached_write,
-        }
+_COUNTED: Final = {
+    "totalTokens": "total_tokens",
+    "inputTokens": "input_tokens",
+    "outputTokens": "output_tokens",
+    "thoughtTokens": "reasoning_output_tokens",
+    "cachedReadTokens": "cached_input_tokens",
+    "cachedWriteTokens": "cache_write_input_tokens",
+}
+"""``Usage`` of ACP's unstable schema → Codex's count: ``input`` holds those read from a cache,
+``output`` the reasoning."""
 
 
 def token_usage_updated(
-    state: SessionState, params: ThreadTokenUsageUpdatedNotification
+    state: SessionState, params: models.ThreadTokenUsageUpdatedNotification
 ) -> SessionEvents:
     """``thread/tokenUsage/updated`` → ``usage_update``, if the size of the context is known.
 
@@ -56,27 +42,16 @@ def token_usage_updated(
 
 
 def turn_usage(
-    before: TokenUsageBreakdown | None, after: TokenUsageBreakdown | None
-) -> TurnUsage | None:
-    """What was used between two values of ``state.total_usage``; None if nothing was reported.
+    before: models.TokenUsageBreakdown | None, after: models.TokenUsageBreakdown | None
+) -> dict[str, JsonValue] | None:
+    """What was used between two values of ``state.total_usage``, as the ``usage`` of an answer to
+    a prompt; None if nothing was reported.
 
     Never negative: a thread that was reverted counts on from less.
     """
     if after is None or after is before:
         return None
-    return TurnUsage(
-        *(max(now - then, 0) for now, then in zip(_counts(after), _counts(before), strict=True))
-    )
-
-
-def _counts(usage: TokenUsageBreakdown | None) -> tuple[int, ...]:
-    if usage is None:
-        return (0,) * len(TurnUsage._fields)
-    return (
-        usage.total_tokens,
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.reasoning_output_tokens,
-        usage.cached_input_tokens,
-        usage.cache_write_input_tokens,
-    )
+    return {
+        name: max(getattr(after, count) - getattr(before, count, 0), 0)
+        for name, count in _COUNTED.items()
+    }

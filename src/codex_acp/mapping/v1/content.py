@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from codex_acp.acp._generated.v1.models import (
-    AudioContentBlock,
-    BlobResourceContents,
-    ContentToolCallContent,
-    DiffToolCallContent,
-    ImageContentBlock,
-    ResourceContentBlock,
-    ResourceLinkContentBlock,
-    TerminalToolCallContent,
-    TextContentBlock,
-    TextResourceContents,
-    ToolCallLocation,
-)
+from codex_acp.acp._generated.v1 import models
 from codex_acp.mapping.events.content import (
     AudioBlock,
     BlobResource,
@@ -32,76 +20,75 @@ from codex_acp.routing.hunks import parse_hunks
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from codex_acp.acp._generated.v1.models import ContentBlock, ToolCallContent
     from codex_acp.mapping.events.content import Block, CallContent, Location
 
 
-def content_of(content: Sequence[CallContent]) -> list[ToolCallContent]:
+def content_of(content: Sequence[CallContent]) -> list[models.ToolCallContent]:
     """What a tool call shows."""
     return [written for part in content for written in _written(part)]
 
 
-def locations_of(locations: Sequence[Location]) -> list[ToolCallLocation]:
+def locations_of(locations: Sequence[Location]) -> list[models.ToolCallLocation]:
     """The files that a tool call is about."""
     return [
-        ToolCallLocation(path=place.path)
+        models.ToolCallLocation(path=place.path)
         if place.line is None
-        else ToolCallLocation(path=place.path, line=place.line)
+        else models.ToolCallLocation(path=place.path, line=place.line)
         for place in locations
     ]
 
 
-def block_of(block: Block) -> ContentBlock:
+def block_of(block: Block) -> models.ContentBlock:
     """A block; what is not known of it is left out."""
     match block:
         case TextBlock():
-            return TextContentBlock(text=block.text)
+            return models.TextContentBlock(text=block.text)
         case ImageBlock():
-            return ImageContentBlock(data=block.data, mime_type=block.mime_type)
+            return models.ImageContentBlock(data=block.data, mime_type=block.mime_type)
         case AudioBlock():
-            return AudioContentBlock(data=block.data, mime_type=block.mime_type)
+            return models.AudioContentBlock(data=block.data, mime_type=block.mime_type)
         case LinkBlock():
             return _link(block)
         case TextResource():
-            text = TextResourceContents(uri=block.uri, text=block.text)
+            text = models.TextResourceContents(uri=block.uri, text=block.text)
             if block.mime_type is not None:
                 text.mime_type = block.mime_type
-            return ResourceContentBlock(resource=text)
+            return models.ResourceContentBlock(resource=text)
         case BlobResource():
-            blob = BlobResourceContents(uri=block.uri, blob=block.blob)
+            blob = models.BlobResourceContents(uri=block.uri, blob=block.blob)
             if block.mime_type is not None:
                 blob.mime_type = block.mime_type
-            return ResourceContentBlock(resource=blob)
+            return models.ResourceContentBlock(resource=blob)
         case _:
             assert_never(block)
 
 
-def blocks_of(prompt: Sequence[ContentBlock]) -> list[Block]:
+def blocks_of(prompt: Sequence[models.ContentBlock]) -> list[Block]:
     """The blocks of a prompt; what is not for the model or the person is left out."""
     return [_read(block) for block in prompt]
 
 
-def _read(block: ContentBlock) -> Block:
+def _read(block: models.ContentBlock) -> Block:
     match block:
-        case TextContentBlock():
+        case models.TextContentBlock():
             return TextBlock(block.text)
-        case ImageContentBlock():
+        case models.ImageContentBlock():
             return ImageBlock(block.data, block.mime_type, block.uri)
-        case AudioContentBlock():
+        case models.AudioContentBlock():
             return AudioBlock(block.data, block.mime_type)
-        case ResourceLinkContentBlock():
+        case models.ResourceLinkContentBlock():
             return LinkBlock(block.name, block.uri, block.description, block.title)
-        case ResourceContentBlock():
+        case models.ResourceContentBlock():
             resource = block.resource
-            if isinstance(resource, TextResourceContents):
+            if isinstance(resource, models.TextResourceContents):
                 return TextResource(resource.uri, resource.text, resource.mime_type)
             return BlobResource(resource.uri, resource.blob, resource.mime_type)
         case _:
             assert_never(block)
 
 
-def _link(block: LinkBlock) -> ContentBlock:
-    link = ResourceLinkContentBlock(name=block.name, uri=block.uri)
+def _link(block: LinkBlock) -> models.ContentBlock:
+    link = models.ResourceLinkContentBlock(name=block.name, uri=block.uri)
     if block.title is not None:
         link.title = block.title
     if block.description is not None:
@@ -109,36 +96,36 @@ def _link(block: LinkBlock) -> ContentBlock:
     return link
 
 
-def _written(part: CallContent) -> Iterator[ToolCallContent]:
+def _written(part: CallContent) -> Iterator[models.ToolCallContent]:
     match part:
         case FileDiff():
             yield from _diff(part)
         case TerminalContent():
-            yield TerminalToolCallContent(terminal_id=part.terminal_id)
+            yield models.TerminalToolCallContent(terminal_id=part.terminal_id)
         case TextBlock() | ImageBlock() | AudioBlock() | LinkBlock():
-            yield ContentToolCallContent(content=block_of(part))
+            yield models.ContentToolCallContent(content=block_of(part))
         case TextResource() | BlobResource():
-            yield ContentToolCallContent(content=block_of(part))
+            yield models.ContentToolCallContent(content=block_of(part))
         case _:
             assert_never(part)
 
 
-def _diff(diff: FileDiff) -> Iterator[ToolCallContent]:
+def _diff(diff: FileDiff) -> Iterator[models.ToolCallContent]:
     """Whole texts; else each hunk as a diff of its own, or the patch written out."""
     before, after = diff.before, diff.after
     match diff.operation:
         case "add":
-            yield DiffToolCallContent(path=diff.path, old_text=None, new_text=after or "")
+            yield models.DiffToolCallContent(path=diff.path, old_text=None, new_text=after or "")
         case "delete":
-            yield DiffToolCallContent(path=diff.path, old_text=before, new_text="")
+            yield models.DiffToolCallContent(path=diff.path, old_text=before, new_text="")
         case "modify" | "move":
             if before is not None and after is not None:
-                yield DiffToolCallContent(path=diff.path, old_text=before, new_text=after)
+                yield models.DiffToolCallContent(path=diff.path, old_text=before, new_text=after)
             elif diff.text is not None:
-                yield ContentToolCallContent(content=block_of(diff.text))
+                yield models.ContentToolCallContent(content=block_of(diff.text))
             else:
                 for hunk in parse_hunks(diff.patch or "") or ():
                     old, new = "".join(hunk.old), "".join(hunk.new)
-                    yield DiffToolCallContent(path=diff.path, old_text=old, new_text=new)
+                    yield models.DiffToolCallContent(path=diff.path, old_text=old, new_text=new)
         case _:
             assert_never(diff.operation)

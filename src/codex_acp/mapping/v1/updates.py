@@ -17,6 +17,8 @@ from codex_acp.acp._generated.v1.models import (
     ToolCallUpdateSessionUpdate,
 )
 from codex_acp.mapping.events.session_events import (
+    CallStatus,
+    Command,
     CommandsChanged,
     CompactionChanged,
     ModeChanged,
@@ -24,10 +26,12 @@ from codex_acp.mapping.events.session_events import (
     OptionsChanged,
     PlanChanged,
     PromptTaken,
+    SessionEvent,
     SessionMessage,
     StateChanged,
     SubAgentChanged,
     TerminalOutput,
+    TerminalState,
     TextChunk,
     ThoughtChunk,
     ThoughtLine,
@@ -47,12 +51,6 @@ if TYPE_CHECKING:
 
     from codex_acp.acp._generated.v1.models import SessionUpdate, ToolCallStatus
     from codex_acp.acp.capabilities import ClientFeatures
-    from codex_acp.mapping.events.session_events import (
-        CallStatus,
-        Command,
-        SessionEvent,
-        TerminalState,
-    )
 
 COMPACTION: Final = "Compact conversation"
 """The title of a compaction for a client that knows none."""

@@ -1,7 +1,7 @@
 """The change of one file as a patch in git's own format.
 
-Source: git's documentation "Generating patch text with -p". Paths are absolute, as everywhere in
-ACP, behind git's ``a`` and ``b``.
+Sources: git's documentation "Generating patch text with -p"; ``DiffPatchFormat`` of ACP v2, where
+paths are absolute, without git's ``a/`` and ``b/``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NO_NEWLINE: Final = "\\ No newline at end of file\n"
 
 def git_patch(diff: FileDiff) -> str | None:
     """The patch; None if its hunks are not known, or it has none and the file stays where it is."""
-    old, new = _name("a", diff.moved_from or diff.path), _name("b", diff.path)
+    old, new = _quoted(diff.moved_from or diff.path), _quoted(diff.path)
     head = f"diff --git {old} {new}\n"
     match diff.operation:
         case "add":
@@ -32,22 +32,13 @@ def git_patch(diff: FileDiff) -> str | None:
             hunk = f"--- {old}\n+++ /dev/null\n@@ -{_span(lines)} +0,0 @@\n" if lines else ""
             return f"{head}deleted file mode 100644\n{hunk}{''.join(lines)}"
         case "modify" | "move":
-            moved = "" if diff.moved_from is None else _renamed(diff.moved_from, diff.path)
+            moved = "" if diff.moved_from is None else f"rename from {old}\nrename to {new}\n"
             if not diff.patch:
                 return f"{head}{moved}" if moved else None
             end = "" if diff.patch.endswith("\n") else "\n"
             return f"{head}{moved}--- {old}\n+++ {new}\n{diff.patch}{end}"
         case _:
             assert_never(diff.operation)
-
-
-def _renamed(before: str, after: str) -> str:
-    old, new = _quoted(before.lstrip("/")), _quoted(after.lstrip("/"))
-    return f"rename from {old}\nrename to {new}\n"
-
-
-def _name(side: str, path: str) -> str:
-    return _quoted(f"{side}{path}" if path.startswith("/") else f"{side}/{path}")
 
 
 def _quoted(name: str) -> str:

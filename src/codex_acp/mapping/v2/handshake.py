@@ -11,7 +11,7 @@ from codex_acp._json import object_at, value_at
 from codex_acp._version import __version__
 from codex_acp.acp.negotiation import is_implementation
 from codex_acp.mapping.agent.auth_methods import auth_methods
-from codex_acp.mapping.agent.capabilities import EXTENSIONS, META_KEY, agent_info
+from codex_acp.mapping.agent.capabilities import EXTENSIONS, META_KEY, agent_info, capabilities_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,16 +68,15 @@ def introduction(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     }
 
 
-def initialize_result(params: Mapping[str, JsonValue], ways: LoginWays) -> dict[str, JsonValue]:
+def initialize_result(
+    params: Mapping[str, JsonValue], ways: LoginWays, about: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
     """The answer; ``params`` are the `introduction`."""
     methods = auth_methods(params.get("clientCapabilities"), ways)
-    capabilities = dict(_CAPABILITIES)
-    if not ways.offered:
-        del capabilities["auth"], capabilities["providers"]  # of the process, not of a client
     return {
         "protocolVersion": VERSION,
         "info": agent_info(__version__),
-        "capabilities": capabilities,
+        "capabilities": capabilities_of(_CAPABILITIES, ways, about),
         "_meta": dict(EXTENSIONS),
         "authMethods": [_method(method) for method in methods if isinstance(method, dict)],
     }

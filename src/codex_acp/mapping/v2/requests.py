@@ -1,6 +1,6 @@
-"""Requests of ACP v2 for which v1 has one that means the same, as that one's params.
+"""What v2 leaves open in a request; what this agent does not know of it is refused, as v2 says.
 
-What v2 leaves open and this agent does not know is refused, as v2 says. Source: schema of v2.
+Source: schema of v2.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from codex_acp.acp._generated.v2 import models
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
-from codex_acp.mapping.events.json_blocks import block_of_json
+from codex_acp.mapping.events.content import block_of_json
 from codex_acp.wire.codec import plain
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from codex_acp.acp._generated.v2 import models as v2
     from codex_acp.mapping.events.content import Block
-
-    Opening = v2.NewSessionRequest | v2.ResumeSessionRequest | v2.ForkSessionRequest
 
 
 def blocks_of(prompt: Sequence[v2.ContentBlock]) -> list[Block]:
@@ -36,29 +34,6 @@ def blocks_of(prompt: Sequence[v2.ContentBlock]) -> list[Block]:
     return blocks
 
 
-def opening_params(request: Opening) -> dict[str, Any]:
-    """Params of v1's ``session/new``, ``session/load``, ``session/resume`` or ``session/fork``.
-
-    Raises RpcError -32602 for an MCP server of a type that is not known.
-    """
-    params = cast("dict[str, Any]", plain(request))
-    params.pop("replayFrom", None)
-    servers = params.get("mcpServers") or []
-    params["mcpServers"] = [_server(server, number) for number, server in enumerate(servers)]
-    return params
-
-
-def _server(server: dict[str, Any], number: int) -> dict[str, Any]:
-    """v1 wants the lists, also empty ones; stdio is what has no type there."""
-    kind = server.get("type")
-    if kind == "http":
-        return {"headers": [], **server}
-    if kind != "stdio":
-        message = f"mcpServers.{number}: Codex has no transport of the type {kind!r}"
-        raise RpcError(INVALID_PARAMS, message)
-    return {"args": [], "env": [], **{key: value for key, value in server.items() if key != "type"}}
-
-
 def wants_history(request: v2.ResumeSessionRequest) -> bool:
     """Whether the history is to be replayed. Raises RpcError -32602 for another place to begin."""
     if request.replay_from is None:
@@ -70,15 +45,12 @@ def wants_history(request: v2.ResumeSessionRequest) -> bool:
     raise RpcError(INVALID_PARAMS, message)
 
 
-def option_params(request: v2.SetSessionConfigOptionRequest) -> dict[str, Any]:
-    """Params of v1's ``session/set_config_option``. Raises RpcError -32602 for another type."""
+def option_and_value(request: v2.SetSessionConfigOptionRequest) -> tuple[str, str, str | bool]:
+    """The session, the option, and the value. Raises RpcError -32602 for another type of those."""
     if isinstance(
         request,
         models.IdSetSessionConfigOptionRequest | models.BooleanSetSessionConfigOptionRequest,
     ):
-        params = cast("dict[str, Any]", plain(request))
-        if params["type"] == "id":
-            del params["type"]
-        return params
+        return request.session_id, request.config_id, request.value
     kind = request.wire().get("type")
     raise RpcError(INVALID_PARAMS, f"type: there are no values of the type {kind!r}")

@@ -8,102 +8,34 @@ The tables of unstable methods have rows for those that are offered only.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypeAlias, TypedDict, TypeVar
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v1.models import (
-        ArchiveSessionRequest,
-        ArchiveSessionResponse,
-        AuthenticateRequest,
-        AuthenticateResponse,
-        AuthStatusRequest,
-        AuthStatusResponse,
-        AuthStatusUpdateNotification,
-        CancelNotification,
-        CancelRequestNotification,
-        CloseSessionRequest,
-        CloseSessionResponse,
-        CompleteElicitationNotification,
-        CreateElicitationRequest,
-        CreateElicitationResponse,
-        CreateTerminalRequest,
-        CreateTerminalResponse,
-        DeleteSessionRequest,
-        DeleteSessionResponse,
-        DisableProviderRequest,
-        DisableProviderResponse,
-        ForkSessionRequest,
-        ForkSessionResponse,
-        InitializeRequest,
-        InitializeResponse,
-        KillTerminalRequest,
-        KillTerminalResponse,
-        ListProvidersRequest,
-        ListProvidersResponse,
-        ListSessionsRequest,
-        ListSessionsResponse,
-        LoadSessionRequest,
-        LoadSessionResponse,
-        LogoutRequest,
-        LogoutResponse,
-        MessageMcpNotification,
-        MessageMcpRequest,
-        MessageMcpResponse,
-        NewSessionRequest,
-        NewSessionResponse,
-        PromptRequest,
-        PromptResponse,
-        ReadTextFileRequest,
-        ReadTextFileResponse,
-        ReleaseTerminalRequest,
-        ReleaseTerminalResponse,
-        RequestPermissionRequest,
-        RequestPermissionResponse,
-        ResumeSessionRequest,
-        ResumeSessionResponse,
-        SessionNotification,
-        SessionStatusRequest,
-        SessionStatusResponse,
-        SetProviderRequest,
-        SetProviderResponse,
-        SetSessionConfigOptionRequest,
-        SetSessionConfigOptionResponse,
-        SetSessionModeRequest,
-        SetSessionModeResponse,
-        SetSessionTitleRequest,
-        SetSessionTitleResponse,
-        TerminalOutputRequest,
-        TerminalOutputResponse,
-        UnarchiveSessionRequest,
-        UnarchiveSessionResponse,
-        WaitForTerminalExitRequest,
-        WaitForTerminalExitResponse,
-        WriteTextFileRequest,
-        WriteTextFileResponse,
-    )
+    from codex_acp.acp._generated.v1.models import *
+
+    Params = TypeVar("Params")
+    Result = TypeVar("Result")
+
+    Answers: TypeAlias = Callable[[Params], Awaitable[Result]] | None
+    Hears: TypeAlias = Callable[[Params], None] | None
 
     AgentRequestHandlers = TypedDict(
         "AgentRequestHandlers",
         {
-            "initialize": Callable[[InitializeRequest], Awaitable[InitializeResponse]] | None,
-            "authenticate": Callable[[AuthenticateRequest], Awaitable[AuthenticateResponse]] | None,
-            "logout": Callable[[LogoutRequest], Awaitable[LogoutResponse]] | None,
-            "session/new": Callable[[NewSessionRequest], Awaitable[NewSessionResponse]] | None,
-            "session/load": Callable[[LoadSessionRequest], Awaitable[LoadSessionResponse]] | None,
-            "session/list": Callable[[ListSessionsRequest], Awaitable[ListSessionsResponse]] | None,
-            "session/delete": Callable[[DeleteSessionRequest], Awaitable[DeleteSessionResponse]]
-            | None,
-            "session/resume": Callable[[ResumeSessionRequest], Awaitable[ResumeSessionResponse]]
-            | None,
-            "session/close": Callable[[CloseSessionRequest], Awaitable[CloseSessionResponse]]
-            | None,
-            "session/set_mode": Callable[[SetSessionModeRequest], Awaitable[SetSessionModeResponse]]
-            | None,
-            "session/set_config_option": Callable[
-                [SetSessionConfigOptionRequest], Awaitable[SetSessionConfigOptionResponse]
-            ]
-            | None,
-            "session/prompt": Callable[[PromptRequest], Awaitable[PromptResponse]] | None,
+            "initialize": Answers[InitializeRequest, InitializeResponse],
+            "authenticate": Answers[AuthenticateRequest, AuthenticateResponse],
+            "logout": Answers[LogoutRequest, LogoutResponse],
+            "session/new": Answers[NewSessionRequest, NewSessionResponse],
+            "session/load": Answers[LoadSessionRequest, LoadSessionResponse],
+            "session/list": Answers[ListSessionsRequest, ListSessionsResponse],
+            "session/delete": Answers[DeleteSessionRequest, DeleteSessionResponse],
+            "session/resume": Answers[ResumeSessionRequest, ResumeSessionResponse],
+            "session/close": Answers[CloseSessionRequest, CloseSessionResponse],
+            "session/set_mode": Answers[SetSessionModeRequest, SetSessionModeResponse],
+            "session/set_config_option": Answers[
+                SetSessionConfigOptionRequest, SetSessionConfigOptionResponse
+            ],
+            "session/prompt": Answers[PromptRequest, PromptResponse],
         },
     )
     """Requests that the agent handles. None: not offered, answered -32601."""
@@ -111,8 +43,8 @@ if TYPE_CHECKING:
     AgentNotificationHandlers = TypedDict(
         "AgentNotificationHandlers",
         {
-            "session/cancel": Callable[[CancelNotification], None] | None,
-            "$/cancel_request": Callable[[CancelRequestNotification], None] | None,
+            "session/cancel": Hears[CancelNotification],
+            "$/cancel_request": Hears[CancelRequestNotification],
         },
     )
     """Notifications that the agent handles. None: ignored."""
@@ -120,25 +52,20 @@ if TYPE_CHECKING:
     SomeAgentRequestHandlers = TypedDict(
         "SomeAgentRequestHandlers",
         {
-            "initialize": Callable[[InitializeRequest], Awaitable[InitializeResponse]] | None,
-            "authenticate": Callable[[AuthenticateRequest], Awaitable[AuthenticateResponse]] | None,
-            "logout": Callable[[LogoutRequest], Awaitable[LogoutResponse]] | None,
-            "session/new": Callable[[NewSessionRequest], Awaitable[NewSessionResponse]] | None,
-            "session/load": Callable[[LoadSessionRequest], Awaitable[LoadSessionResponse]] | None,
-            "session/list": Callable[[ListSessionsRequest], Awaitable[ListSessionsResponse]] | None,
-            "session/delete": Callable[[DeleteSessionRequest], Awaitable[DeleteSessionResponse]]
-            | None,
-            "session/resume": Callable[[ResumeSessionRequest], Awaitable[ResumeSessionResponse]]
-            | None,
-            "session/close": Callable[[CloseSessionRequest], Awaitable[CloseSessionResponse]]
-            | None,
-            "session/set_mode": Callable[[SetSessionModeRequest], Awaitable[SetSessionModeResponse]]
-            | None,
-            "session/set_config_option": Callable[
-                [SetSessionConfigOptionRequest], Awaitable[SetSessionConfigOptionResponse]
-            ]
-            | None,
-            "session/prompt": Callable[[PromptRequest], Awaitable[PromptResponse]] | None,
+            "initialize": Answers[InitializeRequest, InitializeResponse],
+            "authenticate": Answers[AuthenticateRequest, AuthenticateResponse],
+            "logout": Answers[LogoutRequest, LogoutResponse],
+            "session/new": Answers[NewSessionRequest, NewSessionResponse],
+            "session/load": Answers[LoadSessionRequest, LoadSessionResponse],
+            "session/list": Answers[ListSessionsRequest, ListSessionsResponse],
+            "session/delete": Answers[DeleteSessionRequest, DeleteSessionResponse],
+            "session/resume": Answers[ResumeSessionRequest, ResumeSessionResponse],
+            "session/close": Answers[CloseSessionRequest, CloseSessionResponse],
+            "session/set_mode": Answers[SetSessionModeRequest, SetSessionModeResponse],
+            "session/set_config_option": Answers[
+                SetSessionConfigOptionRequest, SetSessionConfigOptionResponse
+            ],
+            "session/prompt": Answers[PromptRequest, PromptResponse],
         },
         total=False,
     )
@@ -147,8 +74,8 @@ if TYPE_CHECKING:
     SomeAgentNotificationHandlers = TypedDict(
         "SomeAgentNotificationHandlers",
         {
-            "session/cancel": Callable[[CancelNotification], None] | None,
-            "$/cancel_request": Callable[[CancelRequestNotification], None] | None,
+            "session/cancel": Hears[CancelNotification],
+            "$/cancel_request": Hears[CancelRequestNotification],
         },
         total=False,
     )
@@ -157,27 +84,15 @@ if TYPE_CHECKING:
     UnstableAgentRequestHandlers = TypedDict(
         "UnstableAgentRequestHandlers",
         {
-            "providers/list": Callable[[ListProvidersRequest], Awaitable[ListProvidersResponse]]
-            | None,
-            "providers/set": Callable[[SetProviderRequest], Awaitable[SetProviderResponse]] | None,
-            "providers/disable": Callable[
-                [DisableProviderRequest], Awaitable[DisableProviderResponse]
-            ]
-            | None,
-            "auth/status": Callable[[AuthStatusRequest], Awaitable[AuthStatusResponse]] | None,
-            "session/fork": Callable[[ForkSessionRequest], Awaitable[ForkSessionResponse]] | None,
-            "session/archive": Callable[[ArchiveSessionRequest], Awaitable[ArchiveSessionResponse]]
-            | None,
-            "session/unarchive": Callable[
-                [UnarchiveSessionRequest], Awaitable[UnarchiveSessionResponse]
-            ]
-            | None,
-            "session/status": Callable[[SessionStatusRequest], Awaitable[SessionStatusResponse]]
-            | None,
-            "session/set_title": Callable[
-                [SetSessionTitleRequest], Awaitable[SetSessionTitleResponse]
-            ]
-            | None,
+            "providers/list": Answers[ListProvidersRequest, ListProvidersResponse],
+            "providers/set": Answers[SetProviderRequest, SetProviderResponse],
+            "providers/disable": Answers[DisableProviderRequest, DisableProviderResponse],
+            "auth/status": Answers[AuthStatusRequest, AuthStatusResponse],
+            "session/fork": Answers[ForkSessionRequest, ForkSessionResponse],
+            "session/archive": Answers[ArchiveSessionRequest, ArchiveSessionResponse],
+            "session/unarchive": Answers[UnarchiveSessionRequest, UnarchiveSessionResponse],
+            "session/status": Answers[SessionStatusRequest, SessionStatusResponse],
+            "session/set_title": Answers[SetSessionTitleRequest, SetSessionTitleResponse],
         },
         total=False,
     )
@@ -186,7 +101,7 @@ if TYPE_CHECKING:
     UnstableAgentNotificationHandlers = TypedDict(
         "UnstableAgentNotificationHandlers",
         {
-            "mcp/message": Callable[[MessageMcpNotification], None] | None,
+            "mcp/message": Hears[MessageMcpNotification],
         },
         total=False,
     )
@@ -195,32 +110,19 @@ if TYPE_CHECKING:
     ClientRequestHandlers = TypedDict(
         "ClientRequestHandlers",
         {
-            "fs/write_text_file": Callable[[WriteTextFileRequest], Awaitable[WriteTextFileResponse]]
-            | None,
-            "fs/read_text_file": Callable[[ReadTextFileRequest], Awaitable[ReadTextFileResponse]]
-            | None,
-            "session/request_permission": Callable[
-                [RequestPermissionRequest], Awaitable[RequestPermissionResponse]
-            ]
-            | None,
-            "terminal/create": Callable[[CreateTerminalRequest], Awaitable[CreateTerminalResponse]]
-            | None,
-            "terminal/output": Callable[[TerminalOutputRequest], Awaitable[TerminalOutputResponse]]
-            | None,
-            "terminal/release": Callable[
-                [ReleaseTerminalRequest], Awaitable[ReleaseTerminalResponse]
-            ]
-            | None,
-            "terminal/wait_for_exit": Callable[
-                [WaitForTerminalExitRequest], Awaitable[WaitForTerminalExitResponse]
-            ]
-            | None,
-            "terminal/kill": Callable[[KillTerminalRequest], Awaitable[KillTerminalResponse]]
-            | None,
-            "elicitation/create": Callable[
-                [CreateElicitationRequest], Awaitable[CreateElicitationResponse]
-            ]
-            | None,
+            "fs/write_text_file": Answers[WriteTextFileRequest, WriteTextFileResponse],
+            "fs/read_text_file": Answers[ReadTextFileRequest, ReadTextFileResponse],
+            "session/request_permission": Answers[
+                RequestPermissionRequest, RequestPermissionResponse
+            ],
+            "terminal/create": Answers[CreateTerminalRequest, CreateTerminalResponse],
+            "terminal/output": Answers[TerminalOutputRequest, TerminalOutputResponse],
+            "terminal/release": Answers[ReleaseTerminalRequest, ReleaseTerminalResponse],
+            "terminal/wait_for_exit": Answers[
+                WaitForTerminalExitRequest, WaitForTerminalExitResponse
+            ],
+            "terminal/kill": Answers[KillTerminalRequest, KillTerminalResponse],
+            "elicitation/create": Answers[CreateElicitationRequest, CreateElicitationResponse],
         },
     )
     """Requests that the client handles. None: not offered, answered -32601."""
@@ -228,9 +130,9 @@ if TYPE_CHECKING:
     ClientNotificationHandlers = TypedDict(
         "ClientNotificationHandlers",
         {
-            "session/update": Callable[[SessionNotification], None] | None,
-            "elicitation/complete": Callable[[CompleteElicitationNotification], None] | None,
-            "$/cancel_request": Callable[[CancelRequestNotification], None] | None,
+            "session/update": Hears[SessionNotification],
+            "elicitation/complete": Hears[CompleteElicitationNotification],
+            "$/cancel_request": Hears[CancelRequestNotification],
         },
     )
     """Notifications that the client handles. None: ignored."""
@@ -238,32 +140,19 @@ if TYPE_CHECKING:
     SomeClientRequestHandlers = TypedDict(
         "SomeClientRequestHandlers",
         {
-            "fs/write_text_file": Callable[[WriteTextFileRequest], Awaitable[WriteTextFileResponse]]
-            | None,
-            "fs/read_text_file": Callable[[ReadTextFileRequest], Awaitable[ReadTextFileResponse]]
-            | None,
-            "session/request_permission": Callable[
-                [RequestPermissionRequest], Awaitable[RequestPermissionResponse]
-            ]
-            | None,
-            "terminal/create": Callable[[CreateTerminalRequest], Awaitable[CreateTerminalResponse]]
-            | None,
-            "terminal/output": Callable[[TerminalOutputRequest], Awaitable[TerminalOutputResponse]]
-            | None,
-            "terminal/release": Callable[
-                [ReleaseTerminalRequest], Awaitable[ReleaseTerminalResponse]
-            ]
-            | None,
-            "terminal/wait_for_exit": Callable[
-                [WaitForTerminalExitRequest], Awaitable[WaitForTerminalExitResponse]
-            ]
-            | None,
-            "terminal/kill": Callable[[KillTerminalRequest], Awaitable[KillTerminalResponse]]
-            | None,
-            "elicitation/create": Callable[
-                [CreateElicitationRequest], Awaitable[CreateElicitationResponse]
-            ]
-            | None,
+            "fs/write_text_file": Answers[WriteTextFileRequest, WriteTextFileResponse],
+            "fs/read_text_file": Answers[ReadTextFileRequest, ReadTextFileResponse],
+            "session/request_permission": Answers[
+                RequestPermissionRequest, RequestPermissionResponse
+            ],
+            "terminal/create": Answers[CreateTerminalRequest, CreateTerminalResponse],
+            "terminal/output": Answers[TerminalOutputRequest, TerminalOutputResponse],
+            "terminal/release": Answers[ReleaseTerminalRequest, ReleaseTerminalResponse],
+            "terminal/wait_for_exit": Answers[
+                WaitForTerminalExitRequest, WaitForTerminalExitResponse
+            ],
+            "terminal/kill": Answers[KillTerminalRequest, KillTerminalResponse],
+            "elicitation/create": Answers[CreateElicitationRequest, CreateElicitationResponse],
         },
         total=False,
     )
@@ -272,9 +161,9 @@ if TYPE_CHECKING:
     SomeClientNotificationHandlers = TypedDict(
         "SomeClientNotificationHandlers",
         {
-            "session/update": Callable[[SessionNotification], None] | None,
-            "elicitation/complete": Callable[[CompleteElicitationNotification], None] | None,
-            "$/cancel_request": Callable[[CancelRequestNotification], None] | None,
+            "session/update": Hears[SessionNotification],
+            "elicitation/complete": Hears[CompleteElicitationNotification],
+            "$/cancel_request": Hears[CancelRequestNotification],
         },
         total=False,
     )
@@ -283,7 +172,7 @@ if TYPE_CHECKING:
     UnstableClientRequestHandlers = TypedDict(
         "UnstableClientRequestHandlers",
         {
-            "mcp/message": Callable[[MessageMcpRequest], Awaitable[MessageMcpResponse]] | None,
+            "mcp/message": Answers[MessageMcpRequest, MessageMcpResponse],
         },
         total=False,
     )
@@ -292,7 +181,7 @@ if TYPE_CHECKING:
     UnstableClientNotificationHandlers = TypedDict(
         "UnstableClientNotificationHandlers",
         {
-            "auth/status_update": Callable[[AuthStatusUpdateNotification], None] | None,
+            "auth/status_update": Hears[AuthStatusUpdateNotification],
         },
         total=False,
     )

@@ -8,89 +8,34 @@ The tables of unstable methods have rows for those that are offered only.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypeAlias, TypedDict, TypeVar
 
 if TYPE_CHECKING:
-    from codex_acp.acp._generated.v2.models import (
-        ArchiveSessionRequest,
-        ArchiveSessionResponse,
-        AuthStatusRequest,
-        AuthStatusResponse,
-        AuthStatusUpdateNotification,
-        CancelRequestNotification,
-        CancelSessionNotification,
-        CancelTerminalRequest,
-        CancelTerminalResponse,
-        CancelToolCallRequest,
-        CancelToolCallResponse,
-        CloseSessionRequest,
-        CloseSessionResponse,
-        CompleteElicitationNotification,
-        CreateElicitationRequest,
-        CreateElicitationResponse,
-        DeleteSessionRequest,
-        DeleteSessionResponse,
-        DisableProviderRequest,
-        DisableProviderResponse,
-        ForkSessionRequest,
-        ForkSessionResponse,
-        InitializeRequest,
-        InitializeResponse,
-        ListProvidersRequest,
-        ListProvidersResponse,
-        ListSessionsRequest,
-        ListSessionsResponse,
-        LoginAuthRequest,
-        LoginAuthResponse,
-        LogoutAuthRequest,
-        LogoutAuthResponse,
-        MessageMcpNotification,
-        MessageMcpRequest,
-        MessageMcpResponse,
-        NewSessionRequest,
-        NewSessionResponse,
-        PromptRequest,
-        PromptResponse,
-        RequestPermissionRequest,
-        RequestPermissionResponse,
-        ResumeSessionRequest,
-        ResumeSessionResponse,
-        SessionStatusRequest,
-        SessionStatusResponse,
-        SetProviderRequest,
-        SetProviderResponse,
-        SetSessionConfigOptionRequest,
-        SetSessionConfigOptionResponse,
-        SetSessionTitleRequest,
-        SetSessionTitleResponse,
-        UnarchiveSessionRequest,
-        UnarchiveSessionResponse,
-        UpdateSessionNotification,
-    )
+    from codex_acp.acp._generated.v2.models import *
+
+    Params = TypeVar("Params")
+    Result = TypeVar("Result")
+
+    Answers: TypeAlias = Callable[[Params], Awaitable[Result]] | None
+    Hears: TypeAlias = Callable[[Params], None] | None
 
     AgentRequestHandlers = TypedDict(
         "AgentRequestHandlers",
         {
-            "initialize": Callable[[InitializeRequest], Awaitable[InitializeResponse]] | None,
-            "auth/login": Callable[[LoginAuthRequest], Awaitable[LoginAuthResponse]] | None,
-            "auth/logout": Callable[[LogoutAuthRequest], Awaitable[LogoutAuthResponse]] | None,
-            "session/new": Callable[[NewSessionRequest], Awaitable[NewSessionResponse]] | None,
-            "session/list": Callable[[ListSessionsRequest], Awaitable[ListSessionsResponse]] | None,
-            "session/delete": Callable[[DeleteSessionRequest], Awaitable[DeleteSessionResponse]]
-            | None,
-            "session/resume": Callable[[ResumeSessionRequest], Awaitable[ResumeSessionResponse]]
-            | None,
-            "session/close": Callable[[CloseSessionRequest], Awaitable[CloseSessionResponse]]
-            | None,
-            "tool_call/cancel": Callable[[CancelToolCallRequest], Awaitable[CancelToolCallResponse]]
-            | None,
-            "terminal/cancel": Callable[[CancelTerminalRequest], Awaitable[CancelTerminalResponse]]
-            | None,
-            "session/set_config_option": Callable[
-                [SetSessionConfigOptionRequest], Awaitable[SetSessionConfigOptionResponse]
-            ]
-            | None,
-            "session/prompt": Callable[[PromptRequest], Awaitable[PromptResponse]] | None,
+            "initialize": Answers[InitializeRequest, InitializeResponse],
+            "auth/login": Answers[LoginAuthRequest, LoginAuthResponse],
+            "auth/logout": Answers[LogoutAuthRequest, LogoutAuthResponse],
+            "session/new": Answers[NewSessionRequest, NewSessionResponse],
+            "session/list": Answers[ListSessionsRequest, ListSessionsResponse],
+            "session/delete": Answers[DeleteSessionRequest, DeleteSessionResponse],
+            "session/resume": Answers[ResumeSessionRequest, ResumeSessionResponse],
+            "session/close": Answers[CloseSessionRequest, CloseSessionResponse],
+            "tool_call/cancel": Answers[CancelToolCallRequest, CancelToolCallResponse],
+            "terminal/cancel": Answers[CancelTerminalRequest, CancelTerminalResponse],
+            "session/set_config_option": Answers[
+                SetSessionConfigOptionRequest, SetSessionConfigOptionResponse
+            ],
+            "session/prompt": Answers[PromptRequest, PromptResponse],
         },
     )
     """Requests that the agent handles. None: not offered, answered -32601."""
@@ -98,8 +43,8 @@ if TYPE_CHECKING:
     AgentNotificationHandlers = TypedDict(
         "AgentNotificationHandlers",
         {
-            "session/cancel": Callable[[CancelSessionNotification], None] | None,
-            "$/cancel_request": Callable[[CancelRequestNotification], None] | None,
+            "session/cancel": Hears[CancelSessionNotification],
+            "$/cancel_request": Hears[CancelRequestNotification],
         },
     )
     """Notifications that the agent handles. None: ignored."""
@@ -107,26 +52,20 @@ if TYPE_CHECKING:
     SomeAgentRequestHandlers = TypedDict(
         "SomeAgentRequestHandlers",
         {
-            "initialize": Callable[[InitializeRequest], Awaitable[InitializeResponse]] | None,
-            "auth/login": Callable[[LoginAuthRequest], Awaitable[LoginAuthResponse]] | None,
-            "auth/logout": Callable[[LogoutAuthRequest], Awaitable[LogoutAuthResponse]] | None,
-            "session/new": Callable[[NewSessionRequest], Awaitable[NewSessionResponse]] | None,
-            "session/list": Callable[[ListSessionsRequest], Awaitable[ListSessionsResponse]] | None,
-            "session/delete": Callable[[DeleteSessionRequest], Awaitable[DeleteSessionResponse]]
-            | None,
-            "session/resume": Callable[[ResumeSessionRequest], Awaitable[ResumeSessionResponse]]
-            | None,
-            "session/close": Callable[[CloseSessionRequest], Awaitable[CloseSessionResponse]]
-            | None,
-            "tool_call/cancel": Callable[[CancelToolCallRequest], Awaitable[CancelToolCallResponse]]
-            | None,
-            "terminal/cancel": Callable[[CancelTerminalRequest], Awaitable[CancelTerminalResponse]]
-            | None,
-            "session/set_config_option": Callable[
-                [SetSessionConfigOptionRequest], Awaitable[SetSessionConfigOptionResponse]
-            ]
-            | None,
-            "session/prompt": Callable[[PromptRequest], Awaitable[PromptResponse]] | None,
+            "initialize": Answers[InitializeRequest, InitializeResponse],
+            "auth/login": Answers[LoginAuthRequest, LoginAuthResponse],
+            "auth/logout": Answers[LogoutAuthRequest, LogoutAuthResponse],
+            "session/new": Answers[NewSessionRequest, NewSessionResponse],
+            "session/list": Answers[ListSessionsRequest, ListSessionsResponse],
+            "session/delete": Answers[DeleteSessionRequest, DeleteSessionResponse],
+            "session/resume": Answers[ResumeSessionRequest, ResumeSessionResponse],
+            "session/close": Answers[CloseSessionRequest, CloseSessionResponse],
+            "tool_call/cancel": Answers[CancelToolCallRequest, CancelToolCallResponse],
+            "terminal/cancel": Answers[CancelTerminalRequest, CancelTerminalResponse],
+            "session/set_config_option": Answers[
+                SetSessionConfigOptionRequest, SetSessionConfigOptionResponse
+            ],
+            "session/prompt": Answers[PromptRequest, PromptResponse],
         },
         total=False,
     )
@@ -135,8 +74,8 @@ if TYPE_CHECKING:
     SomeAgentNotificationHandlers = TypedDict(
         "SomeAgentNotificationHandlers",
         {
-            "session/cancel": Callable[[CancelSessionNotification], None] | None,
-            "$/cancel_request": Callable[[CancelRequestNotification], None] | None,
+            "session/cancel": Hears[CancelSessionNotification],
+            "$/cancel_request": Hears[CancelRequestNotification],
         },
         total=False,
     )
@@ -145,27 +84,15 @@ if TYPE_CHECKING:
     UnstableAgentRequestHandlers = TypedDict(
         "UnstableAgentRequestHandlers",
         {
-            "providers/list": Callable[[ListProvidersRequest], Awaitable[ListProvidersResponse]]
-            | None,
-            "providers/set": Callable[[SetProviderRequest], Awaitable[SetProviderResponse]] | None,
-            "providers/disable": Callable[
-                [DisableProviderRequest], Awaitable[DisableProviderResponse]
-            ]
-            | None,
-            "auth/status": Callable[[AuthStatusRequest], Awaitable[AuthStatusResponse]] | None,
-            "session/fork": Callable[[ForkSessionRequest], Awaitable[ForkSessionResponse]] | None,
-            "session/archive": Callable[[ArchiveSessionRequest], Awaitable[ArchiveSessionResponse]]
-            | None,
-            "session/unarchive": Callable[
-                [UnarchiveSessionRequest], Awaitable[UnarchiveSessionResponse]
-            ]
-            | None,
-            "session/status": Callable[[SessionStatusRequest], Awaitable[SessionStatusResponse]]
-            | None,
-            "session/set_title": Callable[
-                [SetSessionTitleRequest], Awaitable[SetSessionTitleResponse]
-            ]
-            | None,
+            "providers/list": Answers[ListProvidersRequest, ListProvidersResponse],
+            "providers/set": Answers[SetProviderRequest, SetProviderResponse],
+            "providers/disable": Answers[DisableProviderRequest, DisableProviderResponse],
+            "auth/status": Answers[AuthStatusRequest, AuthStatusResponse],
+            "session/fork": Answers[ForkSessionRequest, ForkSessionResponse],
+            "session/archive": Answers[ArchiveSessionRequest, ArchiveSessionResponse],
+            "session/unarchive": Answers[UnarchiveSessionRequest, UnarchiveSessionResponse],
+            "session/status": Answers[SessionStatusRequest, SessionStatusResponse],
+            "session/set_title": Answers[SetSessionTitleRequest, SetSessionTitleResponse],
         },
         total=False,
     )
@@ -174,7 +101,7 @@ if TYPE_CHECKING:
     UnstableAgentNotificationHandlers = TypedDict(
         "UnstableAgentNotificationHandlers",
         {
-            "mcp/message": Callable[[MessageMcpNotification], None] | None,
+            "mcp/message": Hears[MessageMcpNotification],
         },
         total=False,
     )
@@ -183,14 +110,10 @@ if TYPE_CHECKING:
     ClientRequestHandlers = TypedDict(
         "ClientRequestHandlers",
         {
-            "session/request_permission": Callable[
-                [RequestPermissionRequest], Awaitable[RequestPermissionResponse]
-            ]
-            | None,
-            "elicitation/create": Callable[
-                [CreateElicitationRequest], Awaitable[CreateElicitationResponse]
-            ]
-            | None,
+            "session/request_permission": Answers[
+                RequestPermissionRequest, RequestPermissionResponse
+            ],
+            "elicitation/create": Answers[CreateElicitationRequest, CreateElicitationResponse],
         },
     )
     """Requests that the client handles. None: not offered, answered -32601."""
@@ -198,9 +121,9 @@ if TYPE_CHECKING:
     ClientNotificationHandlers = TypedDict(
         "ClientNotificationHandlers",
         {
-            "session/update": Callable[[UpdateSessionNotification], None] | None,
-            "elicitation/complete": Callable[[CompleteElicitationNotification], None] | None,
-            "$/cancel_request": Callable[[CancelRequestNotification], None] | None,
+            "session/update": Hears[UpdateSessionNotification],
+            "elicitation/complete": Hears[CompleteElicitationNotification],
+            "$/cancel_request": Hears[CancelRequestNotification],
         },
     )
     """Notifications that the client handles. None: ignored."""
@@ -208,14 +131,10 @@ if TYPE_CHECKING:
     SomeClientRequestHandlers = TypedDict(
         "SomeClientRequestHandlers",
         {
-            "session/request_permission": Callable[
-                [RequestPermissionRequest], Awaitable[RequestPermissionResponse]
-            ]
-            | None,
-            "elicitation/create": Callable[
-                [CreateElicitationRequest], Awaitable[CreateElicitationResponse]
-            ]
-            | None,
+            "session/request_permission": Answers[
+                RequestPermissionRequest, RequestPermissionResponse
+            ],
+            "elicitation/create": Answers[CreateElicitationRequest, CreateElicitationResponse],
         },
         total=False,
     )
@@ -224,9 +143,9 @@ if TYPE_CHECKING:
     SomeClientNotificationHandlers = TypedDict(
         "SomeClientNotificationHandlers",
         {
-            "session/update": Callable[[UpdateSessionNotification], None] | None,
-            "elicitation/complete": Callable[[CompleteElicitationNotification], None] | None,
-            "$/cancel_request": Callable[[CancelRequestNotification], None] | None,
+            "session/update": Hears[UpdateSessionNotification],
+            "elicitation/complete": Hears[CompleteElicitationNotification],
+            "$/cancel_request": Hears[CancelRequestNotification],
         },
         total=False,
     )
@@ -235,7 +154,7 @@ if TYPE_CHECKING:
     UnstableClientRequestHandlers = TypedDict(
         "UnstableClientRequestHandlers",
         {
-            "mcp/message": Callable[[MessageMcpRequest], Awaitable[MessageMcpResponse]] | None,
+            "mcp/message": Answers[MessageMcpRequest, MessageMcpResponse],
         },
         total=False,
     )
@@ -244,7 +163,7 @@ if TYPE_CHECKING:
     UnstableClientNotificationHandlers = TypedDict(
         "UnstableClientNotificationHandlers",
         {
-            "auth/status_update": Callable[[AuthStatusUpdateNotification], None] | None,
+            "auth/status_update": Hears[AuthStatusUpdateNotification],
         },
         total=False,
     )

@@ -1,0 +1,23 @@
+"""A dict that forgets its oldest: for what a peer could make grow without end."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class LastOnes(OrderedDict[K, V]):
+    """The last ``most`` keys that were set, the oldest first; a key set again is the newest."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: K, value: V) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        if len(self) > self._most:
+            self.popitem(last=False)

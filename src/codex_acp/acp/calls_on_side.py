@@ -1,0 +1,24 @@
+"""How the typed calls of one version go out on a side that may speak several."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from codex_acp.acp.side import Side
+    from codex_acp.wire.model import WireModel
+
+
+class CallsOnSide:
+    """Sends as ``version``, which the side refuses where another is spoken."""
+
+    version: ClassVar[int]
+
+    def __init__(self, side: Side) -> None:
+        self._side = side
+
+    async def _call(self, method: str, params: WireModel | Any | None) -> Any:
+        return await self._side.call_as(self.version, method, params)
+
+    def _notify(self, method: str, params: WireModel | Any | None) -> None:
+        self._side.notify_as(self.version, method, params)

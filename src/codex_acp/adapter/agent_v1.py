@@ -1,0 +1,181 @@
+"""The ACP agent's methods for a client that speaks v1: which are offered, and what each answers.
+
+What they do, `AgentMethods` says of both versions. The first ``initialize`` and ``session/new`` are
+answered, and the first prompt is begun, without a model.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from codex_acp.acp._generated.v1.methods import MODELS
+from codex_acp.acp.dialects import Handlers
+from codex_acp.adapter.agent_methods import CommonMethods
+from codex_acp.adapter.prompts.quick_prompts import at_its_end
+from codex_acp.adapter.sessions.opener import Setup
+from codex_acp.jsonrpc.encode import encode_json
+from codex_acp.mapping.agent.handshake import initialize_result, is_simple
+from codex_acp.mapping.session.setup import simple_thread_params
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from codex_acp.acp._generated.v1 import models as v1
+    from codex_acp.acp._generated.v1.handlers import (
+        AgentNotificationHandlers,
+        AgentRequestHandlers,
+        UnstableAgentRequestHandlers,
+    )
+    from codex_acp.acp.conventions import ExtensionHandler, QuickHandler
+    from codex_acp.adapter.agent import CodexAgent
+    from codex_acp.adapter.agent_methods import AgentMethods
+    from codex_acp.adapter.dialects.requests import Json
+    from codex_acp.jsonrpc.message import EncodedJson, JsonValue
+
+VERSION: Final = 1
+
+
+class AgentInV1(CommonMethods):
+    """The methods of ``agent`` as v1 has them; see `CommonMethods` for ``whole``."""
+
+    def __init__(self, agent: AgentMethods, whole: CodexAgent | None = None) -> None:
+        super().__init__(MODELS, agent, whole)
+
+    def handlers(self, extensions: Mapping[str, ExtensionHandler]) -> Handlers:
+        """What the connection is given."""
+        quick = None if self._whole is None else self.quick()
+        rows = (self.requests(), self.notifications(), self.unstable())
+        return Handlers(*rows, quick=quick, extensions=extensions)
+
+    def requests(self) -> AgentRequestHandlers:
+        """One row a method; None: not offered."""
+        return {
+            "initialize": self.initialize,
+            "authenticate": None if self._whole is None else self.authenticate,
+            "logout": None if self._whole is None else self.logout,
+            "session/new": self.new_session,
+            "session/load": self.load_session,
+            "session/list": self.list_sessions,
+            "session/delete": self.delete_session,
+            "session/resume": self.resume_session,
+            "session/close": self.close_session,
+            "session/set_mode": self.set_mode,
+            "session/set_config_option": self.set_config_option,
+            "session/prompt": self.prompt,
+        }
+
+    def notifications(self) -> AgentNotificationHandlers:
+        """One row a method; None: ignored (``$/cancel_request`` is the connection's own)."""
+        agent = self._agent
+        return {"session/cancel": lambda n: agent.cancel(n.session_id), "$/cancel_request": None}
+
+    def unstable(self) -> UnstableAgentRequestHandlers:
+        """Methods of the unstable schema; advertised where that schema has them."""
+        rows = {
+            **self._common_unstable(),
+            "session/fork": self.fork_session,
+            "session/status": self.session_status,
+        }
+        return cast("UnstableAgentRequestHandlers", rows)
+
+    def quick(self) -> Mapping[str, QuickHandler]:
+        """The same answers for simple requests, before any model is loaded; see `Side`."""
+        return {
+            "initialize": self._quick_initialize,
+            "session/new": self._quick_new_session,
+            "session/prompt": self._own.quick_prompts(at_its_end(self._own.run_prompt)),
+        }
+
+    # The connection.
+
+    async def initialize(self, request: v1.InitializeRequest) -> v1.InitializeResponse:
+        """Answered at once: a Codex that is missing is reported by what needs it."""
+        from codex_acp.wire.codec import plain
+
+        answer = self._answer("Initialize", self._introduced(cast("Json", plain(request))))
+        return cast("v1.InitializeResponse", answer)
+
+    def _quick_initialize(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
+        if not isinstance(params, dict) or not is_simple(params):
+            return None
+
+        async def answer() -> EncodedJson:
+            return encode_json(self._introduced(params))
+
+        return answer
+
+    def _introduced(self, params: Json) -> Json:
+        ways = self._agent.introduce(params, VERSION)
+        return initialize_result(params, ways, self._agent.about)
+
+    async def authenticate(self, request: v1.AuthenticateRequest) -> Any:
+        """See `Logins.authenticate`."""
+        await self._own.logins.authenticate(request.method_id, request.meta)
+        return self._answer("Authenticate")
+
+    async def logout(self, request: v1.LogoutRequest) -> Any:
+        """See `Logins.log_out`."""
+        del request
+        await self._own.logins.log_out()
+        return self._answer("Logout")
+
+    # Sessions.
+
+    async def new_session(self, request: v1.NewSessionRequest) -> Any:
+        """See `CodexAgent.new_session`."""
+        return self._answer("NewSession", await self._agent.new_session(request))
+
+    def _quick_new_session(self, params: JsonValue) -> Callable[[], Awaitable[EncodedJson]] | None:
+        thread = simple_thread_params(params)
+        if thread is None:
+            return None
+
+        async def answer() -> EncodedJson:
+            return encode_json(await self._own.start(Setup(thread)))
+
+        return answer
+
+    async def load_session(self, request: v1.LoadSessionRequest) -> Any:
+        """See `SessionMethods.load`."""
+        return self._answer("LoadSession", await self._agent.load_session(request))
+
+    async def resume_session(self, request: v1.ResumeSessionRequest) -> Any:
+        """See `SessionMethods.resume`."""
+        return self._answer("ResumeSession", await self._agent.resume_session(request))
+
+    async def fork_session(self, request: v1.ForkSessionRequest) -> Any:
+        """See `SessionMethods.fork`."""
+        return self._answer("ForkSession", await self._agent.fork_session(request))
+
+    async def close_session(self, request: v1.CloseSessionRequest) -> Any:
+        """See `SessionMethods.close`."""
+        await self._agent.close_session(request.session_id)
+        return self._answer("CloseSession")
+
+    async def session_status(self, request: v1.SessionStatusRequest) -> Any:
+        """See `SessionArchive.status`; there is no state in v1."""
+        state = await self._agent.archive.status(request.session_id)
+        return self._answer("SessionStatus", {"status": "saved" if state is None else "open"})
+
+    async def set_mode(self, request: v1.SetSessionModeRequest) -> Any:
+        """See `Config.set_mode`."""
+        await self._agent.set_mode(request.session_id, request.mode_id)
+        return self._answer("SetSessionMode")
+
+    async def set_config_option(self, request: v1.SetSessionConfigOptionRequest) -> Any:
+        """See `Config.set_config_option`."""
+        from codex_acp.mapping.config.options import written
+
+        session_id, config_id = request.session_id, request.config_id
+        options = await self._agent.set_config_option(session_id, config_id, request.value)
+        return self._answer("SetSessionConfigOption", {"configOptions": [*map(written, options)]})
+
+    # Prompts.
+
+    async def prompt(self, request: v1.PromptRequest) -> v1.PromptResponse:
+        """See `Session.prompt`; -32002 for a session that is not open here."""
+        from codex_acp.mapping.v1.content import blocks_of
+        from codex_acp.mapping.v1.prompts import prompt_response
+
+        done = await self._agent.run_prompt(request.session_id, blocks_of(request.prompt))
+        return prompt_response(*done)

@@ -1,0 +1,136 @@
+"""A plan that plan mode has proposed is carried out only if the person says so, behind its turn."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from codex_acp.testing import Text
+from tests.e2e.either_version import EitherVersion
+
+if TYPE_CHECKING:
+    from tests.e2e.raw_adapter import Message
+
+EVERY_VERSION = pytest.mark.parametrize("version", [1, 2])
+
+PLAN = "# Tidy up\n\n1. Look at it.\n"
+PROPOSED = [Text(f"<proposed_plan>\n{PLAN}</proposed_plan>\n")]
+
+
+def _asked(it: EitherVersion, session: str) -> tuple[int, Message]:
+    """A prompt in plan mode until its plan is asked about: its id, and the question."""
+    it.prompt(session, "/plan")
+    prompt = it.adapter.start_prompt(session, "Tidy up.")
+    return prompt, it.adapter.wait_for(lambda m: m.get("method") == "session/request_permission")
+
+
+def _call(params: dict[str, Any]) -> dict[str, Any]:
+    call: dict[str, Any] = params.get("toolCall") or params["subject"]["toolCall"]
+    return call
+
+
+@EVERY_VERSION
+def test_a_plan_that_is_approved_is_carried_out_in_the_same_prompt(version: int) -> None:
+    with EitherVersion(version, [PROPOSED, [Text("Tidied.")]]) as it:
+        session = it.new()
+        prompt, question = _asked(it, session)
+        params = question["params"]
+        call = _call(params)
+        assert (call["title"], call["kind"]) == ("Implement this plan?", "switch_mode")
+        assert call["rawInput"] == {"plan": PLAN}
+        assert [(o["optionId"], o["kind"]) for o in params["options"]] == [
+            ("implement_plan", "allow_once"),
+            ("revise_plan", "reject_once"),
+        ]
+        if version == 2:
+            assert it.updates(session, "state_update")[-1]["state"] == "requires_action"
+        it.adapter.send(_yes(question))
+        assert _end(it, session, prompt) == "end_turn"
+        assert it.said(session).endswith("Tidied.")
+        assert _status(it, session, call["toolCallId"]) == "completed"
+        _, done = it.model.requests
+        assert done.last_user_text == "Implement the approved plan."
+        assert "Default mode" in str(done.body["input"]).rpartition("<collaboration_mode>")[2]
+
+
+@EVERY_VERSION
+@pytest.mark.parametrize("answer", ["no", "gone", "cancel", "another prompt"])
+def test_without_a_yes_the_plan_stays_a_plan(version: int, answer: str) -> None:
+    with EitherVersion(version, [PROPOSED, [Text("A better plan.")]]) as it:
+        session = it.new()
+        prompt, question = _asked(it, session)
+        if answer == "no":
+            outcome = {"outcome": "selected", "optionId": "revise_plan"}
+            it.adapter.send({"id": question["id"], "result": {"outcome": outcome}})
+        elif answer == "gone":
+            it.adapter.send({"id": question["id"], "error": {"code": -32603, "message": "no"}})
+        elif answer == "cancel":
+            it.adapter.send({"method": "session/cancel", "params": {"sessionId": session}})
+        else:
+            assert it.prompt(session, "Plan better.").endswith("A better plan.")
+        if version == 1 or answer != "another prompt":  # whose end was that of the session's work
+            ended = "cancelled" if answer == "cancel" else "end_turn"
+            assert _end(it, session, prompt) == ended
+        status = (
+            "cancelled" if version == 2 and answer in ("cancel", "another prompt") else "failed"
+        )
+        assert _status(it, session, _call(question["params"])["toolCallId"]) == status
+        assert len(it.model.requests) == (2 if answer == "another prompt" else 1)
+        if answer != "another prompt":
+            assert it.prompt(session, "Plan better.") == "A better plan."
+        assert "Plan mode is off" in it.prompt(session, "/plan"), "it was on until now"
+
+
+@EVERY_VERSION
+def test_what_comes_behind_a_yes_still_ends_it(version: int) -> None:
+    with EitherVersion(version, [PROPOSED, PROPOSED, [Text("Tidied.")]]) as it:
+        session = it.new()
+        prompt, question = _asked(it, session)
+        anew = {"sessionId": session, "cwd": str(it.home.workspace), "mcpServers": []}
+        refusal = it.adapter.error("session/load" if version == 1 else "session/resume", anew)
+        assert "a prompt runs in this session" in refusal["message"]
+        it.adapter.send(_yes(question), {"method": "session/cancel", "params": anew})
+        assert _end(it, session, prompt) == "cancelled"
+        it.adapter.messages.clear()
+        prompt, question = _asked(it, session)
+        close = {"id": "close", "method": "session/close", "params": {"sessionId": session}}
+        it.adapter.send(_yes(question), close)
+        it.adapter.answer("close")
+        told = [*it.adapter.messages]
+        assert _end(it, session, prompt) == "cancelled"
+        assert told == it.adapter.messages, "it was said before the close was answered"
+        assert len(it.model.requests) == 2, "nothing was carried out"
+
+
+def test_a_yes_outlives_the_codex_that_proposed_the_plan() -> None:
+    with EitherVersion(1, [PROPOSED, [Text("Tidied.")]]) as it:
+        session = it.new()
+        prompt, question = _asked(it, session)
+        os.kill(it.adapter.codex(), signal.SIGKILL)
+        it.adapter.ask("session/list")  # whatever comes of it: then the adapter knows
+        it.adapter.send(_yes(question))
+        assert _end(it, session, prompt) == "end_turn"
+        assert it.said(session).endswith("Tidied.")
+
+
+def _yes(question: Message) -> Message:
+    outcome = {"outcome": "selected", "optionId": "implement_plan"}
+    return {"id": question["id"], "result": {"outcome": outcome}}
+
+
+def _end(it: EitherVersion, session: str, prompt: int) -> str:
+    if it.version == 2:
+        while (state := it.updates(session, "state_update")[-1])["state"] != "idle":
+            it.adapter.wait_for(lambda m: m.get("method") == "session/update")
+        return str(state["stopReason"])
+    known = [m for m in it.adapter.messages if m.get("id") == prompt and "result" in m]
+    answer = known[0] if known else it.adapter.answer(prompt)
+    return str(answer["result"]["stopReason"])
+
+
+def _status(it: EitherVersion, session: str, call_id: str) -> str:
+    told = [u for u in it.updates(session, "tool_call_update") if u["toolCallId"] == call_id]
+    return str(told[-1]["status"])

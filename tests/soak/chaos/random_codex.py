@@ -1,0 +1,320 @@
+"""An app-server of random delays, refusals, turns and questions, that ignores some interrupts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from codex_acp.testing.app_server_defaults import default_result, turn_object
+from codex_acp.transport.memory import MemoryLink
+from tests.soak.chaos.world import End, Json, World
+
+
+class _Refusal(Exception):
+    """The answer to a request is this error."""
+
+
+class RandomCodex(End):
+    """The turns that run in it, and the threads that it has loaded."""
+
+    def __init__(self, link: MemoryLink, world: World) -> None:
+        self.loaded: set[str] = set()
+        self.running: dict[str, str] = {}
+        self.asked: dict[int, str] = {}
+        self.replies: Counter[int] = Counter()
+        self._waiting: dict[int, tuple[str, asyncio.Future[Json]]] = {}
+        self._steers: dict[str, list[Json]] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._methods: dict[str, Callable[[Json], Json]] = {
+            "thread/start": self._start,
+            "thread/fork": self._fork,
+            "thread/resume": self._resume,
+            "thread/read": self._resume,
+            "thread/delete": self._delete,
+            "thread/archive": lambda params: self._move(params, archived=True),
+            "thread/unarchive": lambda params: self._move(params, archived=False),
+            "thread/turns/list": self._turns,
+            "thread/items/list": lambda _params: {"data": [], "nextCursor": None},
+            "thread/list": lambda _params: {"data": [], "nextCursor": None},
+            "thread/backgroundTerminals/list": lambda _params: {"data": []},
+            "thread/compact/start": self._compact,
+            "thread/unsubscribe": self._unsubscribe,
+            "turn/start": self._turn_start,
+            "turn/steer": self._turn_steer,
+            "turn/interrupt": self._turn_interrupt,
+        }
+        super().__init__(link, world)
+
+    def take(self, message: Json) -> None:
+        self.world.note("adapter > codex", message)
+        if "method" in message:
+            if "id" in message:
+                self.spawn(self._request(message))
+            return
+        request_id = message["id"]
+        self.replies[request_id] += 1
+        if request_id not in self.asked:
+            self.world.fail(f"an answer to what Codex did not ask: {message}")
+        elif self.replies[request_id] > 1:
+            self.world.fail(f"a second answer to {self.asked[request_id]}: {message}")
+        _turn, answer = self._waiting.pop(request_id, ("", None))
+        if answer is not None and not answer.done():
+            answer.set_result(message)
+
+    def tell(self, message: Json) -> None:
+        if not self.dead:
+            self.world.note("codex > adapter", message)
+            self.write(message)
+
+    def notify(self, method: str, **params: Any) -> None:
+        self.tell({"method": method, "params": params})
+
+    # Requests.
+
+    async def _request(self, message: Json) -> None:
+        thread_id = (message.get("params") or {}).get("threadId")
+        if thread_id and message["method"] != "turn/interrupt":
+            async with self._locks.setdefault(thread_id, asyncio.Lock()):
+                await self._answer(message)
+        else:
+            await self._answer(message)
+
+    async def _answer(self, message: Json) -> None:
+        await asyncio.sleep(self.world.delay())
+        method, params = message["method"], message.get("params") or {}
+        chance = 0.0 if self.world.errors_over else self.world.chances.errors
+        try:
+            if method != "initialize" and self.random.random() < chance:
+                raise _Refusal("chaos says no")
+            make = self._methods.get(method)
+            result = make(params) if make is not None else default_result(method, params, "")
+            if result is None and not method.startswith("thread/"):
+                raise _Refusal(f"unknown method {method}")
+        except _Refusal as refusal:
+            error = {"code": -32600, "message": str(refusal)}
+            self.tell({"id": message["id"], "error": error})
+            return
+        self.tell({"id": message["id"], "result": result or {}})
+        if method in ("turn/start", "thread/compact/start"):
+            await self._begin(params)
+
+    def _must_exist(self, params: Json) -> str:
+        thread_id = str(params["threadId"])
+        if thread_id not in self.world.threads:
+            raise _Refusal("no rollout found for thread id")
+        return thread_id
+
+    def _opened(self, method: str, params: Json, thread_id: str) -> Json:
+        self.loaded.add(thread_id)
+        result: Any = default_result(method, {**params, "threadId": thread_id}, "")
+        result["thread"]["id"] = result["thread"]["sessionId"] = thread_id
+        if thread_id in self.running:
+            result["thread"]["status"] = {"type": "active", "activeFlags": []}
+        return dict(result)
+
+    def _new_thread(self) -> str:
+        thread_id = f"thread-{len(self.world.threads) + self.world.counts['deleted'] + 1}"
+        self.world.threads[thread_id] = False
+        return thread_id
+
+    def _start(self, params: Json) -> Json:
+        return self._opened("thread/start", params, self._new_thread())
+
+    def _fork(self, params: Json) -> Json:
+        self._must_exist(params)
+        return self._opened("thread/resume", params, self._new_thread())
+
+    def _resume(self, params: Json) -> Json:
+        thread_id, loaded = self._must_exist(params), set(self.loaded)
+        result = self._opened("thread/resume", params, thread_id)
+        if "cwd" not in params:  # it is only read
+            self.loaded = loaded
+        return result
+
+    def _delete(self, params: Json) -> Json:
+        thread_id = self._must_exist(params)
+        del self.world.threads[thread_id]
+        self.world.counts["deleted"] += 1
+        self.loaded.discard(thread_id)
+        asyncio.get_running_loop().call_soon(
+            lambda: self.notify("thread/deleted", threadId=thread_id)
+        )
+        return {}
+
+    def _move(self, params: Json, *, archived: bool) -> Json:
+        thread_id = self._must_exist(params)
+        self.loaded.discard(thread_id)
+        self.world.threads[thread_id] = archived
+        return {}
+
+    def _unsubscribe(self, params: Json) -> Json:
+        self.loaded.discard(params["threadId"])
+        return {"status": "unsubscribed"}
+
+    def _turns(self, params: Json) -> Json:
+        turn_id = self.running.get(params["threadId"])
+        return {"data": [turn_object(turn_id)] if turn_id else [], "nextCursor": None}
+
+    # Turns.
+
+    def _compact(self, params: Json) -> Json:
+        thread_id = self._must_exist(params)
+        if thread_id in self.running or thread_id not in self.loaded:
+            raise _Refusal("busy")
+        self._new_turn(thread_id)
+        return {}
+
+    def _new_turn(self, thread_id: str) -> str:
+        turn_id = f"turn-{len(self.world.turns) + 1}"
+        self.world.turns[turn_id] = thread_id
+        self.running[thread_id] = turn_id
+        return turn_id
+
+    def _turn_start(self, params: Json) -> Json:
+        thread_id = self._must_exist(params)
+        if thread_id not in self.loaded:
+            self.world.fail(f"a turn is started in {thread_id}, which is not loaded")
+        if thread_id in self.running:  # as Codex does: it is a steer
+            self._steers.setdefault(thread_id, []).append(params)
+        else:
+            self._new_turn(thread_id)
+        return {"turn": turn_object(self.running[thread_id])}
+
+    def _turn_steer(self, params: Json) -> Json:
+        turn_id = self.running.get(params["threadId"])
+        if turn_id is None or turn_id != params.get("expectedTurnId"):
+            raise _Refusal("no active turn to steer")
+        self._steers.setdefault(params["threadId"], []).append(params)
+        return {"turnId": turn_id}
+
+    def _turn_interrupt(self, params: Json) -> Json:
+        thread_id, turn_id = params["threadId"], params["turnId"]
+        if self.running.get(thread_id) != turn_id:
+            raise _Refusal("no active turn to interrupt")
+        if self.random.random() >= 0.05:
+            asyncio.get_running_loop().call_soon(self._end, thread_id, turn_id, "interrupted")
+        return {}
+
+    async def _begin(self, params: Json) -> None:
+        thread_id = params["threadId"]
+        turn_id = self.running.get(thread_id)
+        if turn_id is None or turn_id in self.world.pieces:
+            return
+        self.world.pieces[turn_id] = []
+        await asyncio.sleep(self.world.delay())
+        self.notify("turn/started", threadId=thread_id, turn=turn_object(turn_id))
+        self.spawn(self._run(thread_id, turn_id, params))
+
+    def _end(self, thread_id: str, turn_id: str, status: str) -> None:
+        if self.running.get(thread_id) != turn_id:
+            return
+        del self.running[thread_id]
+        self.notify("turn/completed", threadId=thread_id, turn=turn_object(turn_id, status))
+        for request_id, (of, answer) in self._waiting.items():
+            if of == turn_id:
+                if self.random.random() < 0.5:
+                    self.notify("serverRequest/resolved", threadId=thread_id, requestId=request_id)
+                answer.cancel()
+
+    def _runs(self, thread_id: str, turn_id: str) -> bool:
+        return not self.dead and self.running.get(thread_id) == turn_id
+
+    async def _run(self, thread_id: str, turn_id: str, params: Json) -> None:
+        self._user_message(thread_id, turn_id, "u", params)
+        for step in range(self.random.randint(0, 5)):
+            await asyncio.sleep(self.world.delay())
+            for number, steer in enumerate(self._steers.pop(thread_id, [])):
+                self._user_message(thread_id, turn_id, f"s{step}.{number}", steer)
+            if not self._runs(thread_id, turn_id):
+                return
+            await self._step(thread_id, turn_id, f"{turn_id}-i{step}")
+            if not self._runs(thread_id, turn_id):
+                return
+        await asyncio.sleep(self.world.delay())
+        self._end(thread_id, turn_id, self.random.choice(["completed"] * 4 + ["failed"]))
+
+    def _item(self, which: str, thread_id: str, turn_id: str, item: Json) -> None:
+        at = {"startedAtMs" if which == "started" else "completedAtMs": 1}
+        self.notify(f"item/{which}", threadId=thread_id, turnId=turn_id, item=item, **at)
+
+    def _user_message(self, thread_id: str, turn_id: str, name: str, params: Json) -> None:
+        item = {
+            "type": "userMessage", "id": f"{turn_id}-{name}",
+            "clientId": params.get("clientUserMessageId"), "content": params.get("input", []),
+        }  # fmt: skip
+        self._item("started", thread_id, turn_id, item)
+        self._item("completed", thread_id, turn_id, item)
+
+    async def _step(self, thread_id: str, turn_id: str, item_id: str) -> None:
+        kind = self.random.random()
+        at = {"threadId": thread_id, "turnId": turn_id}
+        if kind < 0.5:
+            await self._speak(thread_id, turn_id, item_id)
+        elif kind < 0.75:
+            await self._command(thread_id, turn_id, item_id)
+        elif kind < 0.85:
+            schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+            params = {
+                **at, "serverName": "n", "mode": "form", "_meta": None, "message": "m",
+                "requestedSchema": schema,
+            }  # fmt: skip
+            await self._ask("mcpServer/elicitation/request", params)
+        elif kind < 0.95:
+            option = {"label": "R", "description": "r"}
+            question = {
+                "id": "c", "header": "h", "question": "q?", "isOther": True, "isSecret": False,
+                "options": [option],
+            }  # fmt: skip
+            form: Json = {**at, "itemId": item_id, "questions": [question], "isBlocking": False}
+            await self._ask("item/tool/requestUserInput", {**form, "autoResolutionMs": None})
+        else:
+            await asyncio.sleep(self.random.choice([1, 20]))
+
+    async def _speak(self, thread_id: str, turn_id: str, item_id: str) -> None:
+        item = {"type": "agentMessage", "id": item_id, "text": "", "phase": None}
+        self._item("started", thread_id, turn_id, item)
+        pieces: list[str] = []
+        for number in range(self.random.randint(1, 12)):
+            name = f"{item_id}.{number}"
+            piece = f"<{name}>" if self.random.random() < 0.7 else f'<\u2028"\\\n{name} \xe9>'
+            pieces.append(piece)
+            self.world.pieces[turn_id].append(piece)
+            about = {"threadId": thread_id, "turnId": turn_id, "itemId": item_id}
+            self.notify("item/agentMessage/delta", **about, delta=piece)
+            if self.random.random() < 0.3:
+                await asyncio.sleep(self.world.delay())
+                if not self._runs(thread_id, turn_id):
+                    return
+        self._item("completed", thread_id, turn_id, {**item, "text": "".join(pieces)})
+
+    async def _command(self, thread_id: str, turn_id: str, item_id: str) -> None:
+        command = f"touch {item_id}"
+        item: Json = {
+            "type": "commandExecution", "id": item_id, "command": command, "cwd": "/w",
+            "processId": None, "source": "agent", "status": "inProgress", "commandActions": [],
+            "aggregatedOutput": None, "exitCode": None, "durationMs": None,
+        }  # fmt: skip
+        self._item("started", thread_id, turn_id, item)
+        params = {
+            "kind": "command", "threadId": thread_id, "turnId": turn_id, "itemId": item_id,
+            "startedAtMs": 1, "environmentId": "local", "reason": None, "command": command,
+            "cwd": "/w", "commandActions": [], "availableDecisions": ["accept", "cancel"],
+        }  # fmt: skip
+        reply = await self._ask("item/commandExecution/requestApproval", params)
+        accepted = (reply.get("result") or {}).get("decision") == "accept"
+        self.world.counts["commands allowed" if accepted else "commands refused"] += 1
+        if accepted and command not in self.world.allowed:
+            self.world.fail(f"{command} is accepted, and nobody has allowed it")
+        status = "completed" if accepted else "declined"
+        if self.running.get(thread_id) == turn_id:
+            self._item("completed", thread_id, turn_id, {**item, "status": status, "exitCode": 0})
+
+    async def _ask(self, method: str, params: Json) -> Json:
+        request_id = len(self.asked)
+        answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        self.asked[request_id] = method
+        self._waiting[request_id] = params["turnId"], answer
+        self.tell({"id": request_id, "method": method, "params": params})
+        return await answer
