@@ -38,10 +38,20 @@ from codex_acp.testing import (
 )
 from codex_acp.transport.orphans import adopt_orphans
 from codex_acp.transport.process_table import read_processes
+from tests.e2e.adapter_bench import COMMAND
 from tests.e2e.raw_adapter import WAIT, RawAdapter
 
 PR_SET_CHILD_SUBREAPER = 36
-DAEMON = "sleep 4242"
+DAEMON = f"sleep 4242.{os.getpid()}"
+"""Of this process alone: others that run a scene have their own."""
+QUICK_CODEX = """#!/bin/sh
+while read -r line; do
+    case "$line" in
+    *'"initialize"'*) echo '{{"id":0,"result":{{"userAgent":"codex/0.163.0 (Linux)"}}}}' ;;
+    *'"id"'*) {daemon} ;;
+    esac
+done
+"""
 MID_TURN_SECONDS = 1.0
 OPENING_SECONDS = 0.2
 
@@ -237,6 +247,27 @@ def _end_when_it_runs(script: list[list[Step]], servers: list[dict[str, object]]
         adapter.wait()
 
 
+def first_daemon() -> None:
+    """A Codex that is ready at once lets one do so as soon as it is asked for a session."""
+    with TemporaryDirectory() as folder:
+        codex = Path(folder) / "codex"
+        codex.write_text(QUICK_CODEX.format(daemon=_daemon()))
+        codex.chmod(0o755)
+        adapter = RawAdapter({**os.environ, "CODEX_PATH": str(codex)})
+        adapter.initialize()
+        adapter.start("session/new", {"cwd": folder, "mcpServers": []})
+        _wait_for_the_daemon()
+        adapter.end_input()
+        adapter.wait()
+
+
+def doctor_daemon() -> None:
+    """An MCP server that the doctor has Codex start."""
+    notes = {"notes": {"command": "/bin/sh", "args": ["-c", _daemon()]}}
+    with ScriptedModel([]) as model, CodexHome(model.base_url, mcp_servers=notes) as home:
+        subprocess.run([COMMAND, "doctor"], env=home.env, capture_output=True, check=False)
+
+
 def terminal_daemon() -> None:
     """A command in a terminal of the runtime does, in a program that is only partly ours."""
 
@@ -283,6 +314,8 @@ SCENES = {
     "ended in mid-turn": ended_in_mid_turn,
     "daemon of a command": command_daemon,
     "daemon of an MCP server": mcp_daemon,
+    "daemon of a quick Codex": first_daemon,
+    "daemon of the doctor": doctor_daemon,
     "daemon of a terminal": terminal_daemon,
     "daemon without environment": adopted_daemon,
 }

@@ -41,8 +41,9 @@ END_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 VERSIONS: Final = (1, 2)
 """Of ACP: what is spoken is the highest that the client has, too."""
 
-ADOPT_SECONDS: Final = 0.1
-"""After this, orphans are taken in: it costs 3 ms, and Codex, which boots, has started nothing."""
+ADOPT_SECONDS: Final = 0.03
+"""After this, orphans are taken in while Codex boots: it costs 3 ms. A Codex that is ready sooner
+waits for it, since what an MCP server leaves behind before is nobody's."""
 
 START_UP_SECONDS: Final = 10.0
 """After this, garbage is collected also for a client that has started no session yet."""
@@ -130,6 +131,7 @@ async def _main(
 ) -> int:
     loop = asyncio.get_running_loop()
     loop.call_later(ADOPT_SECONDS, adopt_orphans, loop)
+    app_server.before_use(lambda: adopt_orphans(loop))
     loop.call_later(START_UP_SECONDS, gc.enable)
     ahead = LoadAhead(loop)
     serving = loop.create_task(

@@ -78,13 +78,24 @@ def adopt_orphans(loop: AbstractEventLoop) -> bool:
 
     From now on those without a mark are ended with the last tree, and those that end by themselves
     are collected. For a program of which nothing else starts processes that are to outlive it.
-    False where the system cannot (macOS); then only marks tell. Call it on the main thread.
+    False where the system cannot (macOS); then only marks tell. Call it on the main thread, and
+    before the first tree can leave any: those of before are not given back.
     """
     global _reaper  # noqa: PLW0603 - the kernel's setting is the process's, too
-    if _reaper is None and (sys.platform != "linux" or not _become_subreaper()):
+    if _reaper is None and (sys.platform != "linux" or not _set_subreaper(1)):
         return False
-    _reaper = _Reaper(loop)
+    if _reaper is None or _reaper.loop is not loop:
+        _reaper = _Reaper(loop)
     return True
+
+
+def leave_orphans() -> None:
+    """Take in no more: for a program that goes on to something else, as a test does."""
+    global _reaper  # noqa: PLW0603 - as above
+    if _reaper is not None:
+        _reaper.stop()
+        _set_subreaper(0)
+        _reaper = None
 
 
 def adopts() -> bool:
@@ -141,13 +152,21 @@ class _Reaper:
     def __init__(self, loop: AbstractEventLoop) -> None:
         from signal import SIGCHLD
 
-        self._loop = loop
+        self.loop = loop
         self._timer: TimerHandle | None = None
         loop.add_signal_handler(SIGCHLD, self._soon)
 
+    def stop(self) -> None:
+        from signal import SIGCHLD
+
+        if not self.loop.is_closed():
+            self.loop.remove_signal_handler(SIGCHLD)
+        if self._timer is not None:
+            self._timer.cancel()
+
     def _soon(self) -> None:
         if self._timer is None:
-            self._timer = self._loop.call_later(REAP_SECONDS, self._collect)
+            self._timer = self.loop.call_later(REAP_SECONDS, self._collect)
 
     def _collect(self) -> None:
         from codex_acp.transport.process_table import read_processes
@@ -156,14 +175,14 @@ class _Reaper:
         collect(list(read_processes().values()))
 
 
-def _become_subreaper() -> bool:
+def _set_subreaper(wanted: int) -> bool:
     import ctypes
 
     try:
         prctl = ctypes.CDLL(None).prctl
     except (OSError, AttributeError):
         return False
-    return bool(prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+    return bool(prctl(_PR_SET_CHILD_SUBREAPER, wanted, 0, 0, 0) == 0)
 
 
 def _environment(pid: int) -> bytes | None:

@@ -176,7 +176,9 @@ def run_network(
 
         def new_server() -> AppServer:
             spawned = first.pop() if first else None
-            return AppServer(launch, spawned, lock=lock, defaults=options.defaults)
+            server = AppServer(launch, spawned, lock=lock, defaults=options.defaults)
+            server.before_use(lambda: adopt_orphans(loop))
+            return server
 
         with anyio.CancelScope() as scope:
             for number in END_SIGNALS:

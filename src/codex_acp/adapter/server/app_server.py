@@ -57,6 +57,7 @@ class AppServer:
         self._failure: CodexAcpError | None = None
         """Why the warm-up failed, until somebody was told."""
         self._on_client: Callable[[AppServerConnection], None] | None = None
+        self._before_use: Callable[[], object] = lambda: None
         self._on_refused: Callable[[RefusedRequest], None] | None = None
         self._new_tap: Callable[[], Callable[[Direction, bytes], None] | None] = lambda: None
         self._closing = False
@@ -71,6 +72,10 @@ class AppServer:
     def when_started(self, callback: Callable[[AppServerConnection], None]) -> None:
         """Call ``callback`` with each new client, before anything travels on it."""
         self._on_client = callback
+
+    def before_use(self, callback: Callable[[], object]) -> None:
+        """Call ``callback`` each time a Codex has shaken hands, before it is asked for anything."""
+        self._before_use = callback
 
     def when_connected(
         self, new_tap: Callable[[], Callable[[Direction, bytes], None] | None]
@@ -140,6 +145,7 @@ class AppServer:
         except CodexAcpError as error:
             self._end.reason = await self._no_codex(error)
             raise LaunchError(self._end.reason) from error
+        self._before_use()
         return client
 
     async def _no_codex(self, error: CodexAcpError) -> str:

@@ -14,6 +14,7 @@ from codex_acp.codex.connection.app_server_connection import AppServerConnection
 from codex_acp.codex.connection.launch import LaunchOptions, spawn_app_server
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, ErrorReply, TransportError
+from codex_acp.transport.orphans import adopt_orphans, leave_orphans
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,6 +85,14 @@ class Answers(NotificationSink):
 
 async def talk(path: str, copy: HomeCopy) -> Answers:
     """Start the app-server ``path``, ask it everything, and end it. Raises nothing of Codex's."""
+    adopt_orphans(asyncio.get_running_loop())
+    try:
+        return await _talk(path, copy)
+    finally:
+        leave_orphans()
+
+
+async def _talk(path: str, copy: HomeCopy) -> Answers:
     answers = Answers()
     options = LaunchOptions(path, _arguments(copy), copy.env, copy.workspace)
     try:
