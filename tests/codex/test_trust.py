@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from codex_acp.codex.connection.handshake import believes_worktrees
 from codex_acp.codex.threads.trust import (
+    is_false_worktree,
     left_out_here,
     trust_arguments,
     trust_edit,
     trust_root,
     undecided_root,
+    without_false_worktree,
 )
 
 ODD = '/a "quoted\\ path.with\tall'
@@ -35,6 +39,43 @@ def test_a_file_in_place_of_git_leads_nowhere_else(tmp_path: Path) -> None:
     (tmp_path / "hostile").mkdir()
     (tmp_path / "hostile/.git").write_text("gitdir: /home/.git/worktrees/x\n")
     assert trust_root(str(tmp_path / "hostile")) == str(tmp_path / "hostile")
+
+
+def test_a_worktree_is_one_if_its_repository_says_so_too(tmp_path: Path) -> None:
+    root, kept = tmp_path / "tree", tmp_path / "main/.git/worktrees/x"
+    root.mkdir()
+    kept.mkdir(parents=True)
+    assert not is_false_worktree(str(root)), "it says nothing"
+    (root / ".git").write_text("gitdir: ../main/.git/worktrees/x\n")
+    assert is_false_worktree(str(root))
+    os.mkfifo(kept / "gitdir")
+    assert is_false_worktree(str(root)), "what would not end is not read"
+    for back in (f"{root}/.git", "../../../../tree/.git\n"):
+        (kept / "gitdir").unlink()
+        (kept / "gitdir").write_text(back)
+        assert not is_false_worktree(str(root))
+    (root / ".git").write_text("gitdir: ../main/.git/modules/x\n")
+    assert not is_false_worktree(str(root)), "a submodule is trusted by itself"
+
+
+def test_a_false_worktree_is_untrusted_unless_somebody_has_decided(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    (tmp_path / ".git").write_text("gitdir: /none/.git/worktrees/x\n")
+    untrusted = {"config": {"projects": {root: {"trust_level": "untrusted"}}}}
+    configured: Any = {"config": {}, "layers": [{"config": {"sandbox_mode": "workspace-write"}}]}
+    assert without_false_worktree({}, root, configured) == untrusted
+    silence: tuple[Any, ...] = ({"config": {}}, None)
+    for silent in silence:
+        expected = {**untrusted, "sandbox": "read-only"}
+        assert without_false_worktree({}, root, silent) == expected, "as what nobody knows"
+    decided: Any = {"config": {"projects": {root: {"trust_level": "trusted"}}}}
+    assert without_false_worktree({}, root, decided) == {}
+    assert without_false_worktree(decided, root, configured) == decided, "by the program"
+
+
+def test_which_codex_believes_them() -> None:
+    said = {"0.147.0": True, "0.148.0": True, "0.149.0": False, "0.0.0": False}
+    assert {v: believes_worktrees(f"codex_acp_sdk/{v} (Debian)") for v in said} == said
 
 
 def test_who_has_decided_is_not_asked(tmp_path: Path) -> None:

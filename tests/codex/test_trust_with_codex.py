@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
@@ -207,3 +208,33 @@ def test_7_1_from_synchronous_code() -> None:
             codex.threads.start(cwd=repository.path, trust=True)
             wait_for(repository.server_mark)
             assert not repository.written()
+
+
+@pytest.mark.parametrize("how", ["start", "read-only", "resume", "there", "fork"])
+async def test_7_1_what_only_says_to_be_a_worktree_of_what_is_trusted(how: str) -> None:
+    with anyio.fail_after(WAIT_SECONDS):
+        async with CodexBench(SAYS_NO_MORE, {"config": EVERYTHING}) as bench:
+            repository = Repository(bench.home)
+            threads, trusted = bench.codex.threads, bench.home.root / "trusted"
+            stored = await threads.start(cwd=repository.path)
+            await stored.run("Go.")
+            await bench.codex.call_raw("thread/unsubscribe", {"threadId": stored.id})
+            with bench.home.config_file.open("a") as config:
+                config.write(f'\n[projects."{trusted}"]\ntrust_level = "trusted"\n')
+            repository.configuration_is_as_it_should()
+            shutil.rmtree(repository.path / ".git")
+            (repository.path / ".git").write_text(f"gitdir: {trusted}/.git/worktrees/x\n")
+            match how:
+                case "resume":
+                    thread = await stored.resume()
+                case "there":
+                    thread = await stored.resume(cwd=repository.path)
+                case "fork":
+                    thread = await stored.fork()
+                case "read-only":
+                    thread = await threads.start(cwd=repository.path, sandbox="read-only")
+                case _:
+                    thread = await threads.start(cwd=repository.path)
+            await thread.run("Go.")
+            assert not repository.written()
+            assert repository.ran == set()

@@ -108,12 +108,6 @@ DIFFERENCES: dict[str, dict[str, dict[str, str]]] = {
                 "does not send the first output of a command"
             )
         },
-        "e2e/test_trust_attacks.py": {
-            f"test_7_1_what_pretends_to_belong_to_a_trusted_repository[{forgery}]": (
-                "itself takes a directory for a worktree of whatever its .git file names"
-            )
-            for forgery in ("forged_worktree", "guessed_worktree")
-        },
         "codex/test_turns_with_codex.py": {
             "test_a_detached_turn_runs_on": (
                 "turn/start in a running turn answers with another id than that turn's"

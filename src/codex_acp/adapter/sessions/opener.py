@@ -18,7 +18,7 @@ from codex_acp.adapter.sessions.directories import check_directories
 from codex_acp.adapter.sessions.model_route import ModelRoute, configuration
 from codex_acp.codex._generated.methods import MODELS as CODEX_MODELS
 from codex_acp.codex.threads.opening import opening
-from codex_acp.codex.threads.trust import left_out_here
+from codex_acp.codex.threads.trust import left_out_here, without_false_worktree
 from codex_acp.errors import CodexAcpError, ErrorReply, InvalidPayload, RpcError, TransportError
 from codex_acp.jsonrpc.message import INVALID_REQUEST, RESOURCE_NOT_FOUND, JsonValue
 from codex_acp.mapping.session.ids import canonical_id
@@ -104,6 +104,8 @@ class SessionOpener:
                 _, read = await asyncio.gather(self.login.check(codex), reading)
         except (ErrorReply, TransportError) as error:
             raise opening_errors.session_error(error) from error
+        if codex.believes_worktrees:
+            setup = setup._replace(params=without_false_worktree(setup.params, setup.cwd, read))
         return codex, _instructed(setup, read), read
 
     async def start(self, setup: Setup) -> OpeningResult:

@@ -105,6 +105,8 @@ class AppServerConnection(NotificationApi, CodexCalls):
         self.opened_threads: LastOnes[str, None] = LastOnes(MAX_OPENED)
         """Those that this side has opened: each stands by itself, whatever is said of it elsewhere.
         A model may name any thread that it has heard of as an agent that it talks to."""
+        self.believes_worktrees = False
+        """Whether this Codex is so old: see `handshake.believes_worktrees`."""
         self._started = False
         self._shaken = False
         self._answer: JsonValue = None
@@ -128,7 +130,11 @@ class AppServerConnection(NotificationApi, CodexCalls):
         """
         import asyncio  # not anyio, which would be loaded before the first thread for this alone
 
-        from codex_acp.codex.connection.handshake import note_version, user_agent_of
+        from codex_acp.codex.connection.handshake import (
+            believes_worktrees,
+            note_version,
+            user_agent_of,
+        )
 
         if self._started:
             raise MisuseError("a CodexClient can be started only once; make a new one")
@@ -143,6 +149,7 @@ class AppServerConnection(NotificationApi, CodexCalls):
             if user_agent is None:  # says what does not fit
                 user_agent = self.decode_result("initialize", self._answer).user_agent
             note_version(user_agent)
+            self.believes_worktrees = believes_worktrees(user_agent)
             self._requests.peer_version = user_agent
             self._shaken = True
             self.initialized()

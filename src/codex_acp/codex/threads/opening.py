@@ -117,6 +117,20 @@ def trusting(params: Mapping[str, JsonValue], *directories: str) -> JsonObject:
     return {**params, "config": config}
 
 
+def distrusting(params: Mapping[str, JsonValue], read: JsonValue, *directories: str) -> JsonObject:
+    """The same params for a thread that does not trust these, with what is configured otherwise.
+
+    Where no sandbox is, Codex would let a thread write in what is called untrusted.
+    """
+    config = dict(object_at(params, "config"))
+    untrusted: JsonObject = {each: {"trust_level": "untrusted"} for each in directories}
+    config["projects"] = object_at(config, "projects") | untrusted
+    given = _choice(config) or _text(params, "sandbox") or _text(params, "permissions")
+    if not given and configured_choice(read) == (None, None):
+        return {**params, "config": config, "sandbox": READ_ONLY}
+    return {**params, "config": config}
+
+
 def with_settings(answer: JsonValue, settings: JsonValue) -> JsonValue:
     """The answer of ``thread/start``, as it is once Codex has reported these settings."""
     new = object_at(settings)

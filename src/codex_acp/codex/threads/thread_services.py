@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp._json import text_at, value_at
 from codex_acp.codex.connection.notification_router import NotificationSink
-from codex_acp.codex.threads.opening import trusting, with_settings
+from codex_acp.codex.threads.opening import read_params, trusting, with_settings
 from codex_acp.codex.threads.options import ForkOptions, ResumeOptions, params_of
-from codex_acp.codex.threads.trust import trust_root
+from codex_acp.codex.threads.trust import trust_root, without_false_worktree
 from codex_acp.errors import CodexAcpError, InvalidPayload, MisuseError, TransportError
 
 if TYPE_CHECKING:
@@ -92,6 +92,8 @@ class ThreadServices:
     ) -> OpenThread:
         """Open a thread, and give it ``restore`` before its first turn."""
         tools = tuple(tools)
+        if self.client.believes_worktrees:
+            params = await self._without_false_worktree(dict(params))
         answer = await self.client.call_raw(method, dict(params), settled=False)
         info, thread_id = value_at(answer, "thread"), text_at(answer, "thread", "id")
         if thread_id is None:
@@ -103,6 +105,16 @@ class ThreadServices:
         if tools:
             self.client.tool_calls.add(tools, thread_id)
         return OpenThread(thread_id, info, (method, answer))
+
+    async def _without_false_worktree(self, params: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """For a Codex that believes them; a stored thread may have its directory of old."""
+        cwd = text_at(params, "cwd")
+        if cwd is None and "threadId" in params:
+            asked: JsonValue = {"threadId": params["threadId"]}
+            cwd = text_at(await self.client.call_raw("thread/read", asked), "thread", "cwd")
+        cwd = cwd or os.getcwd()  # noqa: PTH109 - a string of the wire
+        read = await self.client.call_raw("config/read", read_params(cwd))
+        return without_false_worktree(params, cwd, read)
 
     async def _restored(
         self, thread_id: str, answer: JsonValue, restore: dict[str, JsonValue]

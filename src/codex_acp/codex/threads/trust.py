@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from codex_acp.codex.threads.opening import brought, left_out
+from codex_acp._json import object_at, value_at
+from codex_acp.codex.threads.opening import brought, distrusting, left_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +46,47 @@ def undecided_root(directory: str, read: JsonValue) -> str | None:
     projects, root = config.get("projects"), trust_root(directory)
     decided = isinstance(projects, dict) and {directory, root} & projects.keys()
     return None if decided else root
+
+
+def without_false_worktree(
+    params: dict[str, JsonValue], directory: str, read: JsonValue
+) -> dict[str, JsonValue]:
+    """The params of a thread so that a Codex which `believes_worktrees` trusts none falsely.
+
+    ``read`` is the answer of ``config/read`` in its ``directory``.
+    """
+    cwd = os.path.realpath(directory)
+    known = isinstance(value_at(read, "config"), dict)
+    root = undecided_root(cwd, read) if known else trust_root(cwd)
+    given = object_at(params, "config", "projects")
+    if root is None or {root, cwd} & given.keys() or not is_false_worktree(root):
+        return params
+    return distrusting(params, read, root, cwd)
+
+
+def is_false_worktree(root: str) -> bool:
+    """Whether a ``.git`` file calls it a worktree of a repository that does not know of it.
+
+    Source: gitrepository-layout(5), ``worktrees/<id>/gitdir``.
+    """
+    git = os.path.join(root, ".git")  # noqa: PTH118 - a string of the wire, as all below
+    kept = os.path.join(root, _line(git).removeprefix("gitdir:").strip())  # noqa: PTH118
+    if not os.path.isfile(git) or "worktrees" not in kept:  # noqa: PTH113
+        return False
+    back = os.path.join(kept, _line(os.path.join(kept, "gitdir")))  # noqa: PTH118
+    there, name = os.path.split(back)
+    return os.path.islink(git) or (os.path.realpath(there), name) != (root, ".git")  # noqa: PTH114
+
+
+def _line(path: str) -> str:
+    """What a small file says; nothing if it is none, such as a pipe, which would not end."""
+    if not os.path.isfile(path):  # noqa: PTH113
+        return ""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
+            return file.read().strip()
+    except OSError:
+        return ""
 
 
 def trust_edit(root: str) -> dict[str, JsonValue]:
