@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 
 HELD_LOG: Final = 256 * 1024
 """Characters of the log that are kept for behind an open question: an agent can make it say more
-than anybody reads. Its updates are not read meanwhile."""
+than anybody reads."""
+
+HELD_TEXT: Final = 4 * 1024 * 1024
+"""Characters that are kept for behind an open question, above which no further update is read. A
+turn that goes on beside a form has room in it, so that its end is heard."""
 
 MOST_RUNNING: Final = 10
 """Tool calls that are named at the end because they have not ended."""
@@ -68,7 +72,7 @@ class TextOutput:
         self.free.set()
         self._questions = 0
         self._held: list[tuple[TextIO, str]] = []
-        self._held_log = 0
+        self._held_log = self._held_text = 0
         self._log_left_out = 0
         self._lock = threading.RLock()  # the log may be written by another thread
         # What another program passes on to this terminal could stand in the same line.
@@ -200,13 +204,18 @@ class TextOutput:
         if self._guarded:
             await until_read(self._out)
 
+    async def room(self) -> None:
+        """Wait for the open question if too much is kept for behind it."""
+        if self._held_text > HELD_TEXT:
+            await self.free.wait()
+
     def ask(self, text: str) -> None:
         """Text of a question, as its frame has drawn it."""
         put(self._err, text)
 
     def _release(self) -> None:
         self.free.set()
-        held, self._held, self._held_log = self._held, [], 0
+        held, self._held, self._held_log, self._held_text = self._held, [], 0, 0
         for stream, text in held:
             put(stream, text)
         if self._log_left_out:
@@ -283,6 +292,7 @@ class TextOutput:
                 put(stream, text)
             else:
                 self._held.append((stream, text))
+                self._held_text += len(text)
 
 
 def put(stream: TextIO, text: str) -> None:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from codex_acp.acp import types
 from codex_acp.acp.form_answers import misfit, written
-from codex_acp.cli.screen.fields import heading, hint, shown_value, titles_of, value_of
+from codex_acp.cli.screen.fields import heading, hint, shown_value, title_of, titles_of, value_of
 from codex_acp.cli.screen.frame import MAX_ROWS, Line, Style
 from codex_acp.cli.screen.tool_calls import asked_to, described, quoted
 from codex_acp.cli.terminal import LineReader, Redraw
@@ -329,4 +329,5 @@ def _filled_in(
 ) -> Iterator[Line]:
     yield Line("All is filled in.")
     for name, value in content.items():
-        yield from (Line(f"{name}: {text}", "  ") for text in shown_value(schema, name, value))
+        title = title_of(name, schema.properties[name])
+        yield from (Line(f"{title}: {text}", "  ") for text in shown_value(schema, name, value))
