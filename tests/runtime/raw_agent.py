@@ -111,14 +111,10 @@ def prompt(request: dict[str, Any], session_id: str, behaviours: set[str]) -> No
         time.sleep(0.5)  # for what is typed ahead
     if "asks" in behaviours:
         asks(session_id, behaviours)
-    if "has a form" in behaviours:
-        say(session_id, f" {ask('elicitation/create', form(session_id))}")
-    if "streams" in behaviours:
-        for number in range(20):
-            say(session_id, f" piece {number},")
-            time.sleep(0.1)
     if "goes on beside a form" in behaviours:
         goes_on_beside_a_form(session_id)
+    elif "has a form" in behaviours:
+        say(session_id, f" {ask('elicitation/create', form(session_id))}")
     more = {"_meta": {"blob": "z" * 200_000}} if "huge answer" in behaviours else {}
     answer(request, {"stopReason": stop_reason(behaviours), **more})
     if "asks later" in behaviours:
@@ -137,6 +133,10 @@ def calls_tools(session_id: str, behaviours: set[str]) -> None:
         send({"jsonrpc": "2.0", "method": "session/update", "params": update})
     if "floods" in behaviours:
         flood(session_id)
+    if "streams" in behaviours:
+        for number in range(20):
+            say(session_id, f" piece {number},")
+            time.sleep(0.1)
 
 
 def flood(session_id: str) -> None:

@@ -39,6 +39,9 @@ turn that goes on beside a form has room in it, so that its end is heard."""
 MOST_RUNNING: Final = 10
 """Tool calls that are named at the end because they have not ended."""
 
+LISTED_INDENT: Final = 23
+"""Columns before what a list says of a name."""
+
 MARKS: Final = {"pending": " ", "in_progress": ">", "completed": "+", "failed": "!"}
 
 ENDED: Final[dict[str, tuple[str, Style]]] = {"completed": ("+", "green"), "failed": ("!", "red")}
@@ -141,8 +144,8 @@ class TextOutput:
             self.note(f"{visible(str(update.severity))}: {visible(update.title)}", "yellow")
 
     def permission(self, question: str, chosen: str | None) -> None:
-        """A permission request was answered."""
-        self.note(f"{question}: {'rejected' if chosen is None else chosen}")
+        """A permission request was answered without asking the person."""
+        self.note(f"{question}: {chosen or 'rejected, since nobody can be asked'}")
 
     def rejected(self, call_id: str) -> None:
         """A tool call was not permitted: it has no outcome but that."""
@@ -169,12 +172,21 @@ class TextOutput:
     def error(self, sentence: str) -> None:
         """It went wrong."""
         self._end_text()
-        self.say(f"{self._styled('error:', 'red')} {visible(sentence, multiline=True)}")
+        shown = f"error: {visible(sentence, multiline=True)}"
+        rows = [row for line in shown.split("\n") for row in rows_of(line, self._err) or [""]]
+        rows[0] = self._styled("error:", "red") + rows[0].removeprefix("error:")
+        self.say("\n".join(rows))
 
     def note(self, text: str, style: Style = "dim") -> None:
         """A line of ours; ``text`` is safe already. On a terminal it is broken between words."""
         for row in rows_of(f"[{text}]", self._err):
             self.say(self._styled(row, style))
+
+    def described(self, name: str, words: str) -> None:
+        """A line of a list, of which both are safe already."""
+        before = f"  {name:20} "
+        for row in rows_of(before + words, self._err, indent=LISTED_INDENT):
+            self.say(row)
 
     def line(self, line: Line) -> None:
         """A line with words of others, which may be several."""

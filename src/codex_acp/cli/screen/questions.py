@@ -212,7 +212,7 @@ class Questions:
         named = f"one of {keys[0]} to {keys[-1]}" if len(keys) > 1 else "".join(keys)
         prompt = f"Type {named} to choose; {otherwise}: " if keys else f"{otherwise}: "
         rows = [
-            Line(f"{key}) {choice.words}", "  ", choice.style)
+            Line(choice.words, f"  {key}) ", choice.style, " " * len(f"  {key}) "))
             for key, choice in zip(keys, choices, strict=True)
         ]
         while True:
@@ -266,7 +266,10 @@ class Questions:
         """A line that was typed after what stands above was drawn; None for Ctrl-D."""
         self._reader.drop()
         self._screen.ask(self._screen.frame.prompt(prompt))
-        return await self._reader.line()
+        answer = await self._reader.line()
+        if answer is None:  # Ctrl-D, which ends no row
+            self._screen.ask("\n")
+        return answer
 
     def _overview(self, form: Form) -> Iterator[Line]:
         """All that a form asks, before it is answered."""
