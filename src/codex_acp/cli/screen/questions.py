@@ -177,8 +177,8 @@ class Questions:
                 try:
                     yield
                 except asyncio.CancelledError:
-                    self._screen.ask("\n")
-                    self._screen.note("the question was withdrawn")
+                    self._reader.drop()  # what was begun is no prompt, and nothing for a shell
+                    self._screen.ask("\n[the question was withdrawn]\n")
                     raise
 
     @asynccontextmanager
