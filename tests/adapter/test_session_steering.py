@@ -371,7 +371,7 @@ async def test_what_codex_reads_has_its_place_before_what_answers_it() -> None:
         bench.start_prompt("p2", "two")
         request = await bench.server.wait_for_message("turn/steer")
         answer = {"id": request["id"], "result": {"turnId": "turn-1"}}
-        read = [RawLine(json.dumps(answer)), message_read("turn/steer")]
+        read: list[Entry] = [RawLine(json.dumps(answer)), message_read("turn/steer")]
         bench.server.play(*read, *agent_message("Both."), *turn_completed())
         second = (await bench.client.reply("p2"))["result"]["messageId"]
         await bench.client.settle()
