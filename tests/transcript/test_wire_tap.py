@@ -8,9 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from codex_acp._last_ones import LastOnes
 from codex_acp.jsonrpc.message import JsonValue
-from codex_acp.transcript import Entry, Transcript, WireMessage, from_json, secrets, to_json
+from codex_acp.transcript import Entry, Transcript, WireMessage, from_json, to_json
 from codex_acp.transcript.events import WireDirection, WirePeer
 from codex_acp.transcript.secrets import remember_secrets
 from codex_acp.transcript.wire_tap import MAX_BODY, NOT_RECORDED
@@ -195,9 +194,8 @@ def chunk(text: str) -> JsonValue:
     ],
 )
 def test_5_2_a_secret_that_comes_in_pieces_is_in_none_of_them(
-    text: str, secret: str, begun: int, size: int, monkeypatch: pytest.MonkeyPatch
+    text: str, secret: str, begun: int, size: int
 ) -> None:
-    monkeypatch.setattr(secrets, "_known", LastOnes(1000))  # others have told the process theirs
     remember_secrets(["told-as-a-secret"])
     wire = Wire()
     for number in range(0, len(text), size):
