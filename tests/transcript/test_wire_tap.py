@@ -213,6 +213,17 @@ def test_5_2_a_secret_that_comes_in_pieces_is_in_none_of_them(
         assert said.endswith(text[-2:])
 
 
+def test_5_2_a_key_longer_than_what_is_remembered_is_in_no_piece() -> None:
+    lines = "".join(f"line-{number}-of-the-key\n" for number in range(300))
+    text = f"here:\n-----BEGIN PRIVATE KEY-----\n{lines}-----END PRIVATE KEY-----\nand on"
+    wire = Wire()
+    pieces = [text[n : n + 37] for n in range(0, len(text), 37)]
+    said = [json.loads(wire.say("codex", "received", delta(piece))) for piece in pieces]
+    told = "".join(one["message"]["params"]["delta"] for one in said)
+    assert "of-the-key" not in told
+    assert told.endswith("\nand on")
+
+
 def test_pieces_without_a_secret_are_recorded_as_they_are() -> None:
     wire = Wire()
     pieces = ["The to", "ken co", "unt is", " 3; see", " https://h.ex", "ample/a", "."]

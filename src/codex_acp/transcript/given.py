@@ -22,9 +22,9 @@ _ALWAYS: Final = re.compile(
     r"(?i)token|secret|passw|passphrase|credential|cookie|authori[sz]ation|webhook|signature"
     r"|(?:api|access|private|signing|auth|account|encryption|master)key|connection.?string"
 )
-_SAYS: Final = frozenset(
-    "auth bearer cert creds dsn jwt key keys mnemonic otp pass pat pin private pw pwd salt seed"
-    " sig".split()
+_SAYS: Final = re.compile(
+    r"(?i)auth|bearer|cert|creds|dsn|jwt|keys?|mnemonic|otp|pass|pat|pin|private|pw|pwd|salt|seed"
+    r"|sig"
 )
 """As one of the words of a name: ``MYSQL_PWD``, ``X-Auth``, ``sshKey``."""
 
@@ -92,7 +92,7 @@ def says_secret(name: str) -> bool:
         return False
     if _ALWAYS.search(re.sub(r"[\W_]", "", name)):
         return True
-    return any(part.lower() in _SAYS for part in _NAME_PARTS.findall(name))
+    return any(map(_SAYS.fullmatch, _NAME_PARTS.findall(name)))
 
 
 def secrets_of_arguments(arguments: Sequence[str]) -> Iterator[str]:

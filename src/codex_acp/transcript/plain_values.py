@@ -6,6 +6,7 @@ Owns what a value that means something to a person looks like. When in doubt it 
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Final
 
 _MAX_VALUE: Final = 4096
@@ -16,20 +17,18 @@ _MAX_WORDS: Final = 3
 _SHORT: Final = 3
 """Letters that stand for something (``sql``, ``mcp``) and follow no rule."""
 
-_FOLLOWERS: Final = dict(
-    pair.split(":")
-    for pair in (
-        "a:abcdefghiklmnprstuvwxyz b:abcdeghijlnoprstuy c:acdefhiklmoprstuy"
-        " d:abcdefghijlmnoprstuvwy e:abcdefghijklmnopqrstuvwxyz f:aefilorstuy g:acdeghilmnoprstu"
-        " h:abeilmnorstuy i:abcdefgklmnopqrstuvxz j:aeiosu k:aefhilnorstu l:abcdefghiklmnoprstuvwy"
-        " m:abcdeilmnopstuy n:abcdefghijklmnopqrstuvwy o:abcdefghijklmnoprstuvwxyz"
-        " p:acdefhilmnoprstuy q:lu r:abcdefgiklmnoprstuvwy s:abcdefghiklmnopqrstuvwy"
-        " t:abcdefghiklmnoprstuvwyz u:abcdefgilmnoprst v:aeiop w:aehilnors x:aceipt"
-        " y:abcdegilmnoprstw z:aeio"
-    ).split()
+_PAIRS: Final = (
+    "a:abcdefghiklmnprstuvwxyz b:abcdeghijlnoprstuy c:acdefhiklmoprstuy d:abcdefghijlmnoprstuvwy"
+    " e:abcdefghijklmnopqrstuvwxyz f:aefilorstuy g:acdeghilmnoprstu h:abeilmnorstuy"
+    " i:abcdefgklmnopqrstuvxz j:aeiosu k:aefhilnorstu l:abcdefghiklmnoprstuvwy m:abcdeilmnopstuy"
+    " n:abcdefghijklmnopqrstuvwy o:abcdefghijklmnoprstuvwxyz p:acdefhilmnoprstuy q:lu"
+    " r:abcdefgiklmnoprstuvwy s:abcdefghiklmnopqrstuvwy t:abcdefghiklmnoprstuvwyz"
+    " u:abcdefgilmnoprst v:aeiop w:aehilnors x:aceipt y:abcdegilmnoprstw z:aeio"
 )
 """Letter → those that stand behind it in at least one of some hundred English words. Of 16 letters
 by chance one text in three hundred is made of such pairs alone, of words nineteen in twenty."""
+
+_FOLLOWERS: Final = dict(pair.split(":") for pair in _PAIRS.split())
 
 _FIGURE: Final = re.compile(
     r"[+-]?\d{1,12}(?:\.\d{1,6})?(?:%|ms|[smhd]|[kKMGT]i?[bB]?)?"
@@ -54,6 +53,7 @@ _PATH: Final = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\][\w.@+~ /\\:-]*")
 _RUN: Final = re.compile(r"[A-Za-z0-9]{8,}")
 _CHANGE: Final = re.compile(r"(?<=[a-z])[A-Z]|(?<=\d)[A-Za-z]|(?<=[A-Za-z])\d")
 _MAX_DIGITS: Final = 12
+_LONG_RUN: Final = 16
 _ANCHOR: Final = re.compile(r"/?[A-Za-z0-9]+(?:[-_./:]+[A-Za-z0-9]+)*[-_/]*")
 _ANCHOR_PARTS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _MAX_ANCHOR: Final = 100
@@ -66,9 +66,7 @@ def is_plain(text: str) -> bool:
 
 def is_path(text: str) -> bool:
     """Whether it is a path, or several, of which no part looks made by a machine."""
-    return _PATH.fullmatch(text) is not None and not any(
-        map(looks_made, re.split(r"[/\\:]", text))
-    )
+    return _PATH.fullmatch(text) is not None and not any(map(looks_made, re.split(r"[/\\:]", text)))
 
 
 def is_anchor(text: str) -> bool:
@@ -88,6 +86,7 @@ def looks_made(text: str) -> bool:
     return any(
         len(_CHANGE.findall(run)) > len(run) // 5
         or (run.isdigit() and len(run) > _MAX_DIGITS)
+        or (len(run) >= _LONG_RUN and sum(map(str.isdigit, run)) > len(run) // 5)
         or (run.isalpha() and len(run) > _MAX_WORD and not _is_likely(run.lower()))
         for run in _RUN.findall(text)
     )
@@ -131,4 +130,4 @@ def _is_word(text: str) -> bool:
 
 
 def _is_likely(letters: str) -> bool:
-    return all(b in _FOLLOWERS.get(a, "") for a, b in zip(letters, letters[1:], strict=False))
+    return all(b in _FOLLOWERS.get(a, "") for a, b in pairwise(letters))

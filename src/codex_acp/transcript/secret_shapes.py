@@ -24,6 +24,11 @@ _NAME: Final = (
 )
 """Names whose value is a secret where they stand before ``=`` or ``:``."""
 
+_NAME_LETTERS: Final = (
+    "key token secret passw pwd passphrase credential signature storepass code pass= pat= auth="
+    " otp= sig="
+)
+
 _VALUE: Final = r"(?:\"(?:[^\"\\]|\\.)*+\"?|'[^']*+'?|(?!-|<[\w-]{1,40}>)[^\s\"',;]+)"
 
 _COMMA: Final = r"[\"'],\s{0,8}(?=[\"'])"
@@ -35,7 +40,8 @@ _OPTION: Final = (
 """An option of a command line, whose value is the next word."""
 
 _LOGIN: Final = (
-    rf"(?<![^\s\"'\[(])((?:-[uU](?:[ =]|{_COMMA})?|(?:--user|--proxy-user|--creds)(?:[ =]|{_COMMA}))"
+    rf"(?<![^\s\"'\[(])((?:-[uU](?:[ =]|{_COMMA})?"
+    rf"|(?:--user|--proxy-user|--creds)(?:[ =]|{_COMMA}))"
     r"[\"']?[^\s:\"'-][^\s:\"']*:)[^\s\"']+"
 )
 """``curl -u name:password``."""
@@ -48,7 +54,8 @@ _PEM_KEY: Final = (
     r"(?:-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}|\Z)"
 )
 _KEY_LINE: Final = (
-    r"(?m)^([ \t>|]{0,8}[\"']?)(?!/(?:home|Users|root|usr|opt|var|tmp|private|mnt|srv|work|Volumes)/)"
+    r"(?m)^([ \t>|]{0,8}[\"']?)"
+    r"(?!/(?:home|Users|root|usr|opt|var|tmp|private|mnt|srv|work|Volumes)/)"
     r"(?=[a-z0-9+/]*+[A-Z])(?=[A-Z0-9+/]*+[a-z])(?=[A-Za-z+/]*+\d)"
     r"[A-Za-z0-9+/]{60,}={0,2}(?=(?:\\n)?[\"']?,?\r?$)"
 )
@@ -88,7 +95,8 @@ _FRAGMENT: Final = re.compile(r"(://(?:(?!://)[^\s?#\"'<>])*+#)[^\s\"'<>]+")
 _NETRC: Final = (
     r"((?:\bmachine\s+\S+\s+(?:login\s+\S+\s+)?|(?m:^)default\s+login\s+\S+\s+)"
     r"(?:account\s+\S+\s+)?password\s+"
-    r"|(?m:^)[ \t]*+login\s+(?!(?:and|or)\s)\S+\s+password\s+|(?m:^)[ \t]++password[ \t]+(?=\S+[ \t]*$))\S+"
+    r"|(?m:^)[ \t]*+login\s+(?!(?:and|or)\s)\S+\s+password\s+"
+    r"|(?m:^)[ \t]++password[ \t]+(?=\S+[ \t]*$))\S+"
 )
 _SAID: Final = (
     r"(?i)(\b(?:password|passphrase|passcode|token|secret|api key) (?:is|was):? [\"'`]?)"
@@ -96,7 +104,9 @@ _SAID: Final = (
 )
 """In a sentence; one without a digit cannot be told from "the password is invalid"."""
 
-_JWT: Final = r"(?<![A-Za-z0-9_-])(?:ops_)?eyJ[A-Za-z0-9_-]{4,}+\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)*"
+_JWT: Final = (
+    r"(?<![A-Za-z0-9_-])(?:ops_)?eyJ[A-Za-z0-9_-]{4,}+\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)*"
+)
 
 _TOKENS: Final = (
     r"(?<![A-Za-z0-9])(?:"
@@ -128,74 +138,90 @@ _REST: Final = r"(?=[\s\"'])(?:(?:[^\n;|&\"']|\"(?:[^\"\\\n]|\\.)*+\"?|'[^'\n]*+
 """Of a command, to the next."""
 
 _GAP: Final = rf"(?:\s+|=|{_COMMA})"
-_WORD: Final = r"(?!-)(?:\"(?:[^\"\\]|\\.)*+\"?|'[^']*+'?|[^\s\"']+)"
+_WORD: Final = r"(?!-|[\"'],)(?:\"(?:[^\"\\]|\\.)*+\"?|'[^']*+'?|[^\s\"']+)"
 
 _TOOLS: Final = (
     # What it is called, and the option behind which its password stands.
     (
+        "mysql maria xtrabackup 7z",
         r"mysql\w*|maria(?:db|backup)[\w-]*|xtrabackup|7z[ar]?",
         r"([\s\"']-p)(?![\s\"'])[^\s\"']+|([\s\"']-p)(?:\"[^\"\s][^\"]*+\"|'[^'\s][^']*+')",
     ),
     (
+        "sshpass login mongo",
         r"sshpass|login|mongo(?:sh|dump|restore|export|import)?",
         rf"([\s\"']-p{_GAP}?){_WORD}",
     ),
-    (r"redis-cli|valkey-cli", rf"([\s\"']-a{_GAP}?){_WORD}"),
-    (r"https?|xh", rf"([\s\"'](?:-a|--auth){_GAP}[\"']?[^\s:\"']*:)[^\s\"']+"),
-    (r"ldap[a-z]+", rf"([\s\"']-w{_GAP}?){_WORD}"),
-    (r"sqlcmd|bcp|zip|unzip", rf"([\s\"']-P{_GAP}?){_WORD}"),
-    (r"smbclient|rpcclient|net", rf"([\s\"'](?:-U|--user){_GAP}[\"']?[^\s%\"']+%)[^\s\"']+"),
-    (r"openssl", rf"([\s\"']-\w{{0,12}}pass(?:in|out)?{_GAP}[\"']?pass:)[^\s\"']+"),
+    ("redis valkey", r"redis-cli|valkey-cli", rf"([\s\"']-a{_GAP}?){_WORD}"),
+    ("http xh", r"https?|xh", rf"([\s\"'](?:-a|--auth){_GAP}[\"']?[^\s:\"']*:)[^\s\"']+"),
+    ("ldap", r"ldap[a-z]+", rf"([\s\"']-w{_GAP}?){_WORD}"),
+    ("sqlcmd bcp zip", r"sqlcmd|bcp|zip|unzip", rf"([\s\"']-P{_GAP}?){_WORD}"),
+    (
+        "smbclient rpcclient net",
+        r"smbclient|rpcclient|net",
+        rf"([\s\"'](?:-U|--user){_GAP}[\"']?[^\s%\"']+%)[^\s\"']+",
+    ),
+    ("openssl", r"openssl", rf"([\s\"']-\w{{0,12}}pass(?:in|out)?{_GAP}[\"']?pass:)[^\s\"']+"),
+)
+
+
+_SHAPES: Final = (
+    # The pattern is looked for where one of the words before it stands, in whatever case.
+    # None: always.
+    ("begin", _PEM_KEY),  # also one that was cut off
+    ("", _KEY_LINE),
+    ("authori cookie api-key", _HEADER),  # to the end of its line
+    ("bearer", r"(?i)(\bbearer\s+)[^\s\"',;]+"),
+    (
+        "basic digest token",
+        r"(\b(?:Basic|Digest|Token) +)(?=[A-Za-z]*+[0-9+/])[A-Za-z0-9+/]{12,}=*",
+    ),
+    ("hooks", _HOOK),
+    ("-u --user --proxy-user --creds", _LOGIN),
+    (_NAME_LETTERS, _OPTION),
+    ("://", _USER),
+    ("://", _PASSWORD_OF_URL),
+    ("://", _URL_QUERY),
+    ("?", _QUERY),  # on its own
+    (_NAME_LETTERS, _PAIR),  # name=value, name: value, "name": "value"
+    ("value", _NAMED),
+    ("</", _ELEMENT),
+    (";", _CONNECTION),
+    ("password", _NETRC),
+    ("pass token secret api", _SAID),
+    ("eyj", _JWT),
+    ("", _TOKENS),
+    ("$", _HASH),
 )
 
 
 @cache
-def _patterns() -> tuple[re.Pattern[str], ...]:
-    return tuple(
-        map(
-            re.compile,
-            (
-                _PEM_KEY,  # also one that was cut off
-                _KEY_LINE,
-                _HEADER,  # to the end of its line
-                r"(?i)(\bbearer\s+)[^\s\"',;]+",
-                r"(\b(?:Basic|Digest|Token) +)(?=[A-Za-z]*+[0-9+/])[A-Za-z0-9+/]{12,}=*",
-                _HOOK,
-                _LOGIN,
-                _OPTION,
-                _USER,
-                _PASSWORD_OF_URL,
-                _URL_QUERY,
-                _QUERY,  # on its own
-                _PAIR,  # name=value, name: value, "name": "value"
-                _NAMED,
-                _ELEMENT,
-                _CONNECTION,
-                _NETRC,
-                _SAID,
-                _JWT,
-                _TOKENS,
-                _HASH,
-            ),
-        )
-    )
+def _patterns() -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]:
+    return tuple((tuple(letters.split()), re.compile(pattern)) for letters, pattern in _SHAPES)
 
 
 @cache
-def _tools() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
+def _tools() -> tuple[tuple[tuple[str, ...], re.Pattern[str], re.Pattern[str]], ...]:
     return tuple(
-        (re.compile(rf"(?<![\w.-])(?:{tool})(?:\.exe)?{_REST}"), re.compile(option))
-        for tool, option in _TOOLS
+        (
+            tuple(letters.split()),
+            re.compile(rf"(?<![\w.-])(?:{tool})(?:\.exe)?{_REST}"),
+            re.compile(option),
+        )
+        for letters, tool, option in _TOOLS
     )
 
 
 def matches(text: str) -> Iterator[re.Match[str]]:
     """What in ``text`` looks like a secret, with what stands before it."""
-    for pattern in _patterns():
-        yield from pattern.finditer(text)
-    for tool, option in _tools():
-        for command in tool.finditer(text):
-            yield from option.finditer(text, command.start(), command.end())
+    lower = text.lower()
+    for letters, pattern in _patterns():
+        if not letters or any(each in lower for each in letters):
+            yield from pattern.finditer(text)
+    for letters, tool, option in _tools():
+        if any(each in lower for each in letters):
+            for command in tool.finditer(text):
+                yield from option.finditer(text, command.start(), command.end())
 
 
 def fragments(text: str) -> Iterator[tuple[int, int]]:
