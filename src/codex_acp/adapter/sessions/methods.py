@@ -21,7 +21,7 @@ from codex_acp.adapter.sessions.stored_threads import exists
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
 from codex_acp.mapping.session.list import list_page, list_params, session_info, updated_at
-from codex_acp.mapping.session.mcp_servers import server_config, server_secrets
+from codex_acp.mapping.session.mcp_servers import server_config
 from codex_acp.mapping.session.setup import (
     absolute,
     configured_servers,
@@ -30,6 +30,7 @@ from codex_acp.mapping.session.setup import (
     without_clashes,
 )
 from codex_acp.mapping.session.system_prompt import instructions
+from codex_acp.transcript.given import secrets_in
 from codex_acp.transcript.secrets import remember_secrets
 from codex_acp.transport.shielding import shielded
 from codex_acp.wire.codec import plain
@@ -117,7 +118,7 @@ class SessionMethods:
         thread_params(cwd, directories, {}, stored=stored)  # before Codex is asked anything
         told = instructions(plain(request.system_prompt))
         servers = server_config(cast("list[dict[str, Any]]", plain(request.mcp_servers)))
-        remember_secrets(server_secrets(servers))
+        remember_secrets(secrets_in(servers))
         kept: Mapping[str, Mapping[str, object]] = servers
         said: list[str] = []
         if servers:
