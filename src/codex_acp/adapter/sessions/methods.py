@@ -16,6 +16,7 @@ from codex_acp._json import list_at, text_at
 from codex_acp.adapter.refused_calls import refused_call
 from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
+from codex_acp.adapter.sessions.session_locks import acquired_soon
 from codex_acp.adapter.sessions.stored_threads import exists
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
@@ -269,14 +270,6 @@ class SessionMethods:
 
 async def _done(task: Task[None]) -> None:
     await task
-
-
-async def acquired_soon(lock: asyncio.Lock) -> bool:
-    """Take the lock, but wait no longer than `STOP_SECONDS` for whoever has it."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(STOP_SECONDS):
-            return await lock.acquire()
-    return False
 
 
 async def _configured(codex: AppServerConnection, cwd: str) -> frozenset[str]:
