@@ -125,7 +125,7 @@ PLAIN = [
     "zip -r a b",
     " item/agentMessage/delta, 123 bytes",
     "mysql.server: -p",
-    "/home/me/Projects/VeryLongName/With/MixedCase2/And/So/On/Until/Sixty/Chars",
+    "/srv/Projects/VeryLongName/With/MixedCase2/And/So/On/Until/Sixty/Chars",
     "https://github.com/o/r/issues/1#issuecomment-1234567890",
 ]
 
