@@ -17,7 +17,7 @@ from codex_acp.transcript.given import secrets_in, secrets_of, secrets_of_argume
         ("RUST_LOG", "info,codex=debug,hyper::client=warn"),
         ("ENABLED", "enabled"),
         ("PATH", "/usr/local/bin:/usr/bin:/bin"),
-        ("ROOT", "/home/me/my project/src"),
+        ("ROOT", "/srv/my project/src"),
         ("CACHE", "~/.cache/pip"),
         ("APPDATA", "C:\\Users\\me\\AppData"),
         ("JAVA_HOME", "/usr/lib/jvm/java-17-openjdk-amd64"),

@@ -90,9 +90,20 @@ def says_secret(name: str) -> bool:
     """Whether a name says that its value is a secret: of a variable, a header, an option."""
     if name in _DIRECTORY_NAMES:
         return False
-    if _ALWAYS.search(re.sub(r"[\W_]", "", name)):
+    if _surely(name):
         return True
     return any(map(_SAYS.fullmatch, _NAME_PARTS.findall(name)))
+
+
+def secrets_of_environment(environment: Mapping[str, str]) -> Iterator[str]:
+    """Of all variables of a process, most of which nobody chose for this: by their names alone."""
+    for name, value in environment.items():
+        if says_secret(name) and not is_path(value) and (_surely(name) or not is_plain(value)):
+            yield from _with_its_scheme(value)
+
+
+def _surely(name: str) -> bool:
+    return _ALWAYS.search(re.sub(r"[\W_]", "", name)) is not None
 
 
 def secrets_of_arguments(arguments: Sequence[str]) -> Iterator[str]:

@@ -177,9 +177,18 @@ def without_told(value: JsonValue) -> JsonValue:
 def scrub_fields(content: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """The fields of a form, by name, scrubbed."""
     return {
-        scrub(name): REDACTED if re.search(_SECRET_FIELD, name) else scrub_json(value)
+        scrub(name): REDACTED
+        if re.search(_SECRET_FIELD, name) and not _counts(name, value)
+        else scrub_json(value)
         for name, value in content.items()
     }
+
+
+def _counts(name: str, value: JsonValue) -> bool:
+    """Whether it is the tokens of a model that are counted there, and no secret."""
+    if re.fullmatch(r"(?i)token_?usage", name):
+        return isinstance(value, dict)
+    return isinstance(value, int) and re.fullmatch(r"(?i)[a-z_]*tokens", name) is not None
 
 
 def scrub_json(value: JsonValue) -> JsonValue:

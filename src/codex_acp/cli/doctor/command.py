@@ -31,7 +31,7 @@ from codex_acp.cli.doctor.turn import look_at_turn
 from codex_acp.cli.endings import FAILED, SIGNALLED
 from codex_acp.cli.interrupts import EndSignals
 from codex_acp.cli.terminal import rows_of, wants_colours
-from codex_acp.transcript.given import secrets_in
+from codex_acp.transcript.given import secrets_in, secrets_of_environment
 from codex_acp.transcript.secrets import remember_secrets
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def doctor(options: DoctorOptions) -> int:
     """Look at everything, print it, and give the exit code."""
     editor = None if options.editor is None else settings_for(options.editor, _command(PROGRAM))
     findings: list[Finding] = []
+    remember_secrets(secrets_of_environment(os.environ))
     with EndSignals() as ended:
         try:
             for finding in _findings(options):
