@@ -112,3 +112,13 @@ def test_a_record_is_bounded_and_says_so(log: Log) -> None:
 def test_a_lone_surrogate_is_written_as_its_escape(log: Log) -> None:
     log.log("%s", "\ud800")
     assert log.lines() == ["\\ud800"]
+
+
+@pytest.mark.attack("app-server")
+def test_what_a_variable_of_this_process_holds_as_a_secret_is_in_no_line(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "swordfish")
+    monkeypatch.setenv("AUTH_TYPE", "chatgpt")
+    log.log("the key swordfish of chatgpt is refused")
+    assert log.lines() == ["the key [redacted] of chatgpt is refused"]

@@ -7,12 +7,14 @@ behind the start of Codex. Must not know what is logged.
 from __future__ import annotations
 
 import logging
+import os
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.cli.stderr import complain
+from codex_acp.transcript.given import secrets_of_environment
 from codex_acp.transcript.line_writer import LineWriter
-from codex_acp.transcript.secrets import scrub
+from codex_acp.transcript.secrets import remember_secrets, scrub
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,6 +73,7 @@ class LogHandler(logging.Handler):
     def __init__(self, to: int | Callable[[str], None], path: str | None = None) -> None:
         super().__init__()
         self._path = path
+        self._knows_secrets = False
         self._written: OrderedDict[int, _Written] = OrderedDict()
         self._lines: LineWriter | _Shown
         if isinstance(to, int):
@@ -81,6 +84,9 @@ class LogHandler(logging.Handler):
 
     def emit(self, record: LogRecord) -> None:
         """Hand the record over as text: its arguments may change, and hold what is large."""
+        if not self._knows_secrets:
+            self._knows_secrets = True
+            remember_secrets(secrets_of_environment(os.environ))
         try:
             text = self.format(record)
         except Exception as error:  # noqa: BLE001 - whatever an argument does when it is shown
