@@ -12,7 +12,6 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.cli.stderr import complain
-from codex_acp.transcript.given import secrets_of_environment
 from codex_acp.transcript.line_writer import LineWriter
 from codex_acp.transcript.secrets import remember_secrets, scrub
 
@@ -86,6 +85,8 @@ class LogHandler(logging.Handler):
         """Hand the record over as text: its arguments may change, and hold what is large."""
         if not self._knows_secrets:
             self._knows_secrets = True
+            from codex_acp.transcript.given import secrets_of_environment  # most log nothing
+
             remember_secrets(secrets_of_environment(os.environ))
         try:
             text = self.format(record)

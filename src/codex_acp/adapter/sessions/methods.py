@@ -30,8 +30,6 @@ from codex_acp.mapping.session.setup import (
     without_clashes,
 )
 from codex_acp.mapping.session.system_prompt import instructions
-from codex_acp.transcript.given import secrets_in
-from codex_acp.transcript.secrets import remember_secrets
 from codex_acp.transport.shielding import shielded
 from codex_acp.wire.codec import plain
 
@@ -118,10 +116,10 @@ class SessionMethods:
         thread_params(cwd, directories, {}, stored=stored)  # before Codex is asked anything
         told = instructions(plain(request.system_prompt))
         servers = server_config(cast("list[dict[str, Any]]", plain(request.mcp_servers)))
-        remember_secrets(secrets_in(servers))
         kept: Mapping[str, Mapping[str, object]] = servers
         said: list[str] = []
         if servers:
+            _remember_secrets(servers)
             codex = await self._opener.codex()
             configured = await _configured(codex, cwd) | given_servers(self._opener.given({}))
             kept, said = without_clashes(servers, configured)
@@ -270,6 +268,13 @@ class SessionMethods:
 
 async def _done(task: Task[None]) -> None:
     await task
+
+
+def _remember_secrets(servers: Mapping[str, Mapping[str, object]]) -> None:
+    from codex_acp.transcript.given import secrets_in  # most clients give no servers
+    from codex_acp.transcript.secrets import remember_secrets
+
+    remember_secrets(secrets_in(servers))
 
 
 async def _configured(codex: AppServerConnection, cwd: str) -> frozenset[str]:
