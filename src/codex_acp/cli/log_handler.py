@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from codex_acp.cli.stderr import complain
 from codex_acp.transcript.line_writer import LineWriter
-from codex_acp.transcript.secrets import remember_secrets, scrub
+from codex_acp.transcript.secrets import cut, remember_secrets, scrub
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,8 +95,8 @@ class LogHandler(logging.Handler):
             record.msg += type(error).__name__
             record.args = record.exc_info = record.exc_text = record.stack_info = None
             text = self.format(record)
-        if len(text) > MAX_RECORD:  # between words: half a secret is not known for one
-            text = f"{text[:MAX_RECORD].rpartition(' ')[0]} [...]"
+        if len(text) > MAX_RECORD:
+            text = f"{cut(text, MAX_RECORD)} [...]"
         key = hash((record.name, record.levelno, text.partition(record.name)[2]))
         known = self._written.get(key)
         if known is not None and 0 <= record.created - known.at < REPEAT_SECONDS:
