@@ -119,7 +119,10 @@ class SessionMethods:
         kept: Mapping[str, Mapping[str, object]] = servers
         said: list[str] = []
         if servers:
-            _remember_secrets(servers)
+            from codex_acp.transcript.given import secrets_in
+            from codex_acp.transcript.secrets import remember_secrets
+
+            remember_secrets(secrets_in(servers))
             codex = await self._opener.codex()
             configured = await _configured(codex, cwd) | given_servers(self._opener.given({}))
             kept, said = without_clashes(servers, configured)
@@ -268,13 +271,6 @@ class SessionMethods:
 
 async def _done(task: Task[None]) -> None:
     await task
-
-
-def _remember_secrets(servers: Mapping[str, Mapping[str, object]]) -> None:
-    from codex_acp.transcript.given import secrets_in  # most clients give no servers
-    from codex_acp.transcript.secrets import remember_secrets
-
-    remember_secrets(secrets_in(servers))
 
 
 async def _configured(codex: AppServerConnection, cwd: str) -> frozenset[str]:
