@@ -72,13 +72,6 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(autouse=True)
-def _nothing_told() -> None:
-    """What another test has told this process as a secret is none here."""
-    if (secrets := sys.modules.get("codex_acp.transcript.secrets")) is not None:
-        secrets._known.clear()
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _used_homes() -> Iterator[None]:
     """A home of Codex is one that it has been started in before."""

@@ -88,16 +88,22 @@ def scrub(text: str, limit: int = _MAX_TEXT) -> str:
 
     Of one that is longer than ``limit`` the beginning, and how much was left out.
     """
-    head = text
-    if len(text) > limit:
-        # Cut between words: half a token is not known for one, nor is half of what was told.
-        seen = text[: limit + max(map(len, _known.ordered[:1]), default=0)]
-        end = limit
-        for start, stop in sorted(_told(seen), reverse=True):
-            end = start if start < end < stop else end
-        head = text[:end].rpartition(" ")[0]
+    head = text if len(text) <= limit else cut(text, limit)
     made = without(head, (*_told(head), *_looking(head)))
     return made if head is text else f"{made} [{len(text) - len(head)} more characters]"
+
+
+def cut(text: str, limit: int) -> str:
+    """At most the first ``limit`` characters, to the end of a word.
+
+    Half a token is not known for one, nor is half of what was told, which may have spaces.
+    """
+    seen = text[: limit + max(map(len, _known.ordered[:1]), default=0)]
+    spans = tuple(_told(seen))
+    end = text.rfind(" ", 0, limit)
+    while begun := [start for start, stop in spans if start < end < stop]:
+        end = text.rfind(" ", 0, min(begun))
+    return text[: max(end, 0)]
 
 
 def without(text: str, spans: Iterable[tuple[int, int]], begin: int = 0) -> str:
