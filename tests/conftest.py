@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from codex_acp.transcript import secrets
 from tests.support.attack_table import note_attacks, table_of_attacks
 from tests.support.codex_version import skip_differences
 from tests.support.used_homes import used_homes
@@ -76,6 +77,13 @@ def _used_homes() -> Iterator[None]:
     """A home of Codex is one that it has been started in before."""
     with used_homes():
         yield
+
+
+@pytest.fixture(autouse=True)
+def _secrets_of_one_test() -> Iterator[None]:
+    """What one test has told the process as a secret is a word like any other in the next."""
+    yield
+    secrets._known.clear()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any, Self, cast
+from unittest.mock import patch
 
 import anyio
 
@@ -18,6 +19,7 @@ from tests.support.acp_schema import problems_of_message
 from tests.support.config_samples import COLLABORATIONS, MODELS, PROFILES, started, updated
 from tests.support.updates import wire
 
+CONFIG = "codex_acp.adapter.config.config"
 THREAD = "thread-1"
 WAIT = 60.0
 
@@ -64,9 +66,13 @@ def taken(**changes: JsonValue) -> tuple[Entry, ...]:
 
 
 class ConfigBench:
-    """``async with ConfigBench(*script) as bench:``; `open` opens a session."""
+    """``async with ConfigBench(*script) as bench:``; `open` opens a session.
 
-    def __init__(self, *script: Entry, booleans: bool = False) -> None:
+    That waits for its lists as long as it takes, unless the bench is ``hurried``: then not at all.
+    """
+
+    def __init__(self, *script: Entry, booleans: bool = False, hurried: bool = False) -> None:
+        self.hurried = hurried
         self.server = ScriptedAppServer(AppServerScript(*script))
         self.codex = AppServerConnection(self.server.link)
         self.updates: list[dict[str, Any]] = []
@@ -106,10 +112,14 @@ class ConfigBench:
                 await self._news.wait()
         return self.updates
 
-    async def open(self, result: dict[str, JsonValue] | None = None, **more: Any) -> dict[str, Any]:
+    async def open(
+        self, result: dict[str, JsonValue] | None = None, thread: str = THREAD, **more: Any
+    ) -> dict[str, Any]:
         """Open the session; gives what the client is answered."""
-        with anyio.fail_after(WAIT):
-            answer = await self.config.open(THREAD, self.codex, result or started(), **more)
+        seconds = 0 if self.hurried else WAIT
+        waits = patch.multiple(CONFIG, NEW_WAIT_SECONDS=seconds, WAIT_SECONDS=seconds)
+        with waits, anyio.fail_after(WAIT):
+            answer = await self.config.open(thread, self.codex, result or started(), **more)
         message = {"jsonrpc": "2.0", "result": {"sessionId": THREAD, **answer}}
         assert problems_of_message("agent", message, "session/new") == []
         return cast("dict[str, Any]", answer)

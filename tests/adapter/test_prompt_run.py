@@ -15,7 +15,7 @@ OTHER = PromptFailure(-32603, "another turn's", {})
 
 
 async def end_of(run: PromptRun) -> PromptEnd:
-    with anyio.fail_after(1):
+    with anyio.fail_after(60):
         return await run.wait()
 
 

@@ -185,5 +185,5 @@ async def test_a_codex_that_cannot_end_commands_does_not_hold_the_prompt(
         bench.start_prompt("p1")
         await bench.client.sent("session/update")
         bench.cancel()
-        with anyio.fail_after(2):
+        with anyio.fail_after(60):
             assert await bench.end_of("p1") == "cancelled"

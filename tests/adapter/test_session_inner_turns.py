@@ -14,7 +14,7 @@ END = PromptStop("end_turn")
 
 
 async def end_of(run: PromptRun) -> PromptEnd:
-    with anyio.fail_after(1):
+    with anyio.fail_after(60):
         return await run.wait()
 
 

@@ -362,3 +362,20 @@ async def test_what_is_steered_into_a_turn_that_is_over_at_once_leaves_nothing_r
         assert "result" in await bench.client.reply("p2")
         await bench.client.settle()
         assert [u["state"] for u in bench.updates if "state" in u][-1] == "idle"
+
+
+async def test_what_codex_reads_has_its_place_before_what_answers_it() -> None:
+    async with MemoryBench(*BEGUN, Expect("turn/steer", silent=True), version=2) as bench:
+        bench.start_prompt("p1", "one")
+        await bench.asked_codex("turn/start")
+        bench.start_prompt("p2", "two")
+        request = await bench.server.wait_for_message("turn/steer")
+        answer = {"id": request["id"], "result": {"turnId": "turn-1"}}
+        read: list[Entry] = [RawLine(json.dumps(answer)), message_read("turn/steer")]
+        bench.server.play(*read, *agent_message("Both."), *turn_completed())
+        second = (await bench.client.reply("p2"))["result"]["messageId"]
+        await bench.client.settle()
+        assert [u["state"] for u in bench.updates if "state" in u] == ["running", "idle"]
+        told = [u["messageId"] for u in bench.updates if "messageId" in u]
+        (said,) = {u["messageId"] for u in bench.updates if "chunk" in u["sessionUpdate"]}
+        assert told.index(second) < told.index(said)

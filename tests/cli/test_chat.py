@@ -111,6 +111,16 @@ def test_commands_are_completed_done_and_never_taken_for_prompts(env: dict[str, 
     assert "You said '/bakke" not in terminal.screen
 
 
+def test_a_list_is_broken_between_words_on_a_narrow_terminal(env: dict[str, str]) -> None:
+    with chat(env, "has commands") as terminal:
+        terminal.resize(50)
+        terminal.until(READY)
+        terminal.line("/help\r")
+        terminal.until("set\r\n" + " " * 23 + "one: /options NAME VALUE\r\n")
+        terminal.line("/bak\r")
+        terminal.until("error: there is no command /bak; did you mean\r\n/bake? A space")
+
+
 @pytest.mark.attack("agent")
 def test_7_3_a_question_between_prompts_takes_nothing_that_is_being_typed(
     env: dict[str, str],

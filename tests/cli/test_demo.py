@@ -29,6 +29,7 @@ from codex_acp.testing import (
     turn_started,
 )
 from tests.cli.command import COMMAND, WAIT_SECONDS, environment, run
+from tests.cli.on_terminal import OnTerminal
 from tests.support.adapter_tap import AdapterTap
 from tests.support.processes import lives
 
@@ -82,7 +83,7 @@ def test_the_tour_shows_each_thing_and_leaves_nothing_behind(
             f"! {REFUSED} (rejected)\n",
             "+# A change\n",
             "How would you like it?",
-            "editor: Zed\n",
+            "Editor: Zed\n",
             "codex asks you to open a page of agentclientprotocol.com:",
             "Declined without asking: its scheme is javascript",
             "came from a script on this machine",
@@ -290,3 +291,12 @@ def test_on_a_terminal_it_says_what_it_will_do_and_asks(tmp_path: Path, temporar
     assert "No account, no network" in out
     assert out.endswith("Start it? [Y/n] Nothing was started.\n")
     assert list(temporary.iterdir()) == []
+
+
+def test_it_answers_its_questions_on_a_terminal_with_colours(temporary: Path) -> None:
+    env = {k: v for k, v in environment(temporary, TERM="xterm").items() if k != "NO_COLOR"}
+    with OnTerminal(env, "--yes", command="demo", stdout_too=True) as terminal:
+        terminal.rest()
+        assert terminal.end()[0] == 0
+    assert "\x1b[32mAllow once" in terminal.screen
+    assert "That is none of the answers." not in terminal.screen

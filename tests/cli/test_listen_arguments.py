@@ -143,6 +143,7 @@ FILES = {
     "# nothing\n\n": "no token",
     "a b c d\n": "is not TOKEN",
     f"me {TOKEN} soon\n": "no time",
+    f"me 2027-01-31T12:00:00Z {TOKEN}\n": "its third word",
 }
 
 

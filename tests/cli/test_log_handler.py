@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from codex_acp.cli.log_handler import MAX_RECORD, MAX_REMEMBERED, REPEAT_SECONDS, LogHandler
+from codex_acp.transcript.secrets import remember_secrets
 
 
 class Log:
@@ -112,3 +113,22 @@ def test_a_record_is_bounded_and_says_so(log: Log) -> None:
 def test_a_lone_surrogate_is_written_as_its_escape(log: Log) -> None:
     log.log("%s", "\ud800")
     assert log.lines() == ["\\ud800"]
+
+
+@pytest.mark.attack("app-server")
+def test_what_a_variable_of_this_process_holds_as_a_secret_is_in_no_line(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "swordfish")
+    monkeypatch.setenv("AUTH_TYPE", "chatgpt")
+    log.log("the key swordfish of chatgpt is refused")
+    assert log.lines() == ["the key [redacted] of chatgpt is refused"]
+
+
+@pytest.mark.attack("MCP server")
+def test_of_a_secret_with_spaces_at_the_cut_of_a_record_no_half_is_left(log: Log) -> None:
+    secret = "correct horse battery staple"
+    remember_secrets([secret])
+    for shift in range(len(secret)):
+        log.log("x" * (MAX_RECORD - 60 - shift) + f" {secret} and on" * 3)
+    assert not [word for word in secret.split() if word in log.text() + str(log.lines())]

@@ -254,6 +254,7 @@ def test_a_form_is_filled_in_on_the_terminal(env: dict[str, str]) -> None:
         terminal.until(f"{GUTTER}  answer: ", times=2)
         terminal.type("\n")
         terminal.until("1 to choose; Enter: not now: ")
+        assert "Your name: Ann" in terminal.screen
         terminal.choose(1)
         _, out = terminal.end()
     content = {"colour": "blue", "name": "Ann", "sure": False}

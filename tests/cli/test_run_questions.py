@@ -155,6 +155,15 @@ async def test_7_3_lines_of_an_agent_cannot_leave_the_frame_of_its_question() ->
         assert "\x1b" not in row
 
 
+async def test_7_3_only_the_first_row_of_a_choice_stands_where_keys_stand() -> None:
+    long = PermissionOption(option_id="a", name="zz9) and " * 20, kind="allow_once")
+    asker, shown, _ = questions("")
+    await asker.permission(permission(long))
+    rows = [row for row in shown.getvalue().split("\n") if "and zz9)" in row]
+    assert len(rows) > 2
+    assert all(row[:8].split() == ["┃"] for row in rows[1:]), rows
+
+
 async def test_7_3_nothing_is_written_while_a_question_is_open_and_all_of_it_after() -> None:
     out, shown = io.StringIO(), io.StringIO()
     screen = TextOutput(out, shown)

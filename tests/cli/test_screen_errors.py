@@ -34,6 +34,12 @@ def test_what_the_data_says_again_is_not_said_again(message: str, data: Any, sai
     assert sentence(error, "fox") == f"fox: {said}{unsaid}"
 
 
+def test_what_our_agent_says_of_a_setting_has_its_data_for_programs() -> None:
+    error = ErrorReply("session/set_config_option", -32602, "no 'x'; use a", {"valid": ["a"]})
+    assert sentence(error, "codex", ours=True) == "no 'x'; use a"
+    assert sentence(error, "fox") == 'fox: no \'x\'; use a: {"valid": ["a"]}'
+
+
 def test_who_is_not_logged_in_is_told_the_command() -> None:
     reply = ErrorReply("session/new", -32000, "log in")
     error = AuthenticationRequired(reply, [AgentAuthMethod(id="k", name="A key")])

@@ -135,7 +135,10 @@ def test_empty_lines_push_nothing_from_the_screen() -> None:
         ({"path": "/srv/me"}, ["  | path: /srv/me"]),
         ({"path": "/srv/me/project", "quick": False}, ["  | quick: false"]),
         ({"arguments": {"type": "rm", "kind": True}}, ["  | arguments.type: rm"]),
-        ({"a": [1, {"b": None, "c": "x\ny"}]}, ["  | a[0]: 1", "  | a[1].c: x", "  | a[1].c: y"]),
+        (
+            {"a": [1, {"b": None, "c": "x\ny"}]},
+            ["  | a[0]: 1", "  | a[1].c:", "  |   x", "  |   y"],
+        ),
         (["--force"], ["  | [0]: --force"]),
         ("rm -rf /", ["  | : rm -rf /"]),
     ],

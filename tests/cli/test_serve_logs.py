@@ -194,19 +194,23 @@ def test_what_an_mcp_server_was_given_stands_neither_in_the_log_nor_in_an_answer
     codex = ScriptedCodex(tmp_path, [Expect("thread/start", error=error)])
     file = tmp_path / "agent.log"
     env = environment(tmp_path, CODEX_PATH=str(codex.path))
-    variables = [{"name": "NOTES", "value": KEY}]
+    variables = [{"name": "NOTES", "value": KEY}, {"name": "NODE_ENV", "value": "production"}]
     server = {"name": "notes", "command": "/bin/notes", "args": [], "env": variables}
     with serving(["--log-file", str(file), "--log-level", "DEBUG"], env) as agent:
         ask(agent, line("initialize", INITIALIZE, 0))
         new: dict[str, object] = {"cwd": str(tmp_path), "mcpServers": [server]}
         answer = ask(agent, line("session/new", new, 1))
-        ask(agent, line("session/cancel", {"sessionId": f"a {KEY}"}), line("session/none", {}, 2))
+        ask(
+            agent,
+            line("session/cancel", {"sessionId": f"a {KEY} in production"}),
+            line("session/none", {}, 2),
+        )
         assert agent.stdin is not None
         agent.stdin.close()
         assert agent.wait() == 0
     assert "could not start notes" in json.dumps(answer)
     told = json.dumps(answer) + file.read_text()
-    assert "names the unknown session a [redacted]" in told
+    assert "names the unknown session a [redacted] in production" in told
     for secret in (KEY, "pass-word", "key=abc"):
         assert secret not in told
 

@@ -134,7 +134,7 @@ class PolicyBench:
         return self
 
     async def __aexit__(self, *exc: Any) -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await self._stack.__aexit__(*exc)
 
     async def start_turn(self) -> None:

@@ -100,7 +100,7 @@ async def test_a_plain_function_runs_in_a_thread_and_the_reader_goes_on() -> Non
     async with asked(clients) as server:
         clients[0].handle("currentTime/read", clock)
         async with clients[0] as client:
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 await anyio.to_thread.run_sync(called.wait, 10)
                 server.play(Expect("thread/list"))
                 assert (await client.thread_list()).data == []  # while the handler blocks

@@ -18,7 +18,7 @@ ACCEPTED = {"decision": "accept"}
 
 
 async def first(parked: ParkedApprovals) -> ParkedApproval:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         return await parked.next()
 
 

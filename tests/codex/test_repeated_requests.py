@@ -66,7 +66,7 @@ async def _decision(second: dict[str, Any]) -> tuple[object, int]:
         client.handle(cast("RequestHandlers", {COMMAND: accept}))
         client.subscribe(None, Sink())
         async with client:
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 await server.wait_finished()
         (answer,) = server.player.answers
         result = cast("dict[str, Any]", answer.message["result"])

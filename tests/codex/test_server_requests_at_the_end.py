@@ -37,7 +37,7 @@ async def test_closing_the_client_answers_what_is_open_once_and_ends_the_handler
         client = CodexClient(server.link)
         client.handle({COMMAND: waits})
         async with client:
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 await started.wait()
         assert ended.is_set()
         await server.wait_for(lambda: bool(server.player.answers))
@@ -63,7 +63,7 @@ async def test_a_handler_that_cannot_be_cancelled_does_not_hold_up_the_close(
     async with ScriptedAppServer([*HELLO, AskClient(COMMAND, SAMPLES[COMMAND])]) as server:
         client = CodexClient(server.link)
         client.handle({COMMAND: stubborn})
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             async with client:
                 await started.wait()
             assert "does not end" in caplog.text
@@ -84,7 +84,7 @@ async def test_a_handler_may_close_the_client() -> None:
 
         client.handle({COMMAND: closes})
         async with client:
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 await closed.wait()
         await server.wait_for(lambda: bool(server.player.answers))
         assert [a.result for a in server.player.answers] == [{"decision": "decline"}]
@@ -107,7 +107,7 @@ async def test_the_end_of_the_server_ends_the_handlers_silently(
         client = CodexClient(server.link)
         client.handle({COMMAND: waits})
         async with client:
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 await started.wait()
                 server.link.peer.end_writing()
                 await ended.wait()

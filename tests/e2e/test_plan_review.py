@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from codex_acp.testing import Text
+from codex_acp.testing import CodexHome, ScriptedModel, Text
+from tests.cli.command import COMMAND, WAIT_SECONDS
 from tests.e2e.either_version import EitherVersion
 
 if TYPE_CHECKING:
@@ -114,6 +116,30 @@ def test_a_yes_outlives_the_codex_that_proposed_the_plan() -> None:
         it.adapter.send(_yes(question))
         assert _end(it, session, prompt) == "end_turn"
         assert it.said(session).endswith("Tidied.")
+
+
+@pytest.mark.parametrize(
+    ("allow", "code", "last"), [((), 6, "nobody can be asked"), (("switch_mode",), 0, "Tidied.")]
+)
+def test_run_that_can_ask_nobody_says_so_and_carries_out_what_was_allowed_before(
+    allow: tuple[str, ...], code: int, last: str
+) -> None:
+    with (
+        ScriptedModel([PROPOSED, [Text("Tidied.")]]) as model,
+        CodexHome(model.base_url) as home,
+    ):
+        options = [f"--allow={kind}" for kind in allow]
+        done = subprocess.run(
+            [*COMMAND, "run", *options, "--cwd", str(home.workspace), "/plan Tidy up."],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=home.env,
+            timeout=WAIT_SECONDS,
+            check=False,
+        )
+    assert (done.returncode, last in done.stdout + done.stderr) == (code, True), done.stderr
+    assert done.stdout.startswith("# Tidy up\n\n1. Look at it.\n"), "the plan alone"
 
 
 def _yes(question: Message) -> Message:

@@ -40,10 +40,14 @@ def make_bench(factory: pytest.TempPathFactory, version: int) -> ContractBench:
 
 
 def scene(name: str) -> str:
-    """The model asks, works until the gate of this name is opened, and ends."""
+    """The model asks, works until the gate of this name is opened, and ends.
+
+    Codex breaks off a response that stands at the gate for a message that is added; so the next
+    ones stand there, too.
+    """
     asks = ToolCall("request_user_input_async", QUESTIONS, "functions", call_id=name)
     works: list[Step] = [Text("Working."), Gate(name), Text(" On.")]
-    read: list[list[Step]] = [[Text(" Done.")], [Text(" And that.")]]
+    read: list[list[Step]] = [[Gate(name), Text(" Done.")], [Gate(name), Text(" And that.")]]
     return SCENES.add(name, [asks], works, *read)
 
 

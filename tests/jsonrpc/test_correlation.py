@@ -100,3 +100,20 @@ def test_closing_forgets_open_requests() -> None:
     requests.close()
     assert len(requests) == 0
     assert not requests.settle(1)
+
+
+def test_a_waiter_that_is_kept_gets_its_late_answer_once() -> None:
+    calls = OutgoingCalls[str]("$/cancel_request")
+    calls.open("a")
+    assert calls.abandon(0, keep=True) is None
+    assert calls.settle(0) == "a"
+    assert calls.settle(0) is Stray.UNKNOWN
+
+
+def test_waiters_that_are_kept_take_bounded_memory() -> None:
+    calls = OutgoingCalls[int]()
+    for number in range(10_000):
+        calls.abandon(calls.open(number), keep=True)
+    assert len(calls) == 0
+    assert calls.settle(9_999) == 9_999
+    assert calls.settle(0) is Stray.UNKNOWN

@@ -19,7 +19,6 @@ from codex_acp.acp.types import (
 from codex_acp.errors import RpcError
 from codex_acp.mapping.agent.capabilities import AGENT_CAPABILITIES
 from codex_acp.mapping.session import mcp_servers
-from codex_acp.mapping.session.mcp_servers import server_secrets
 from codex_acp.wire.codec import decode, plain
 
 STDIO = StdioMcpServer(
@@ -77,16 +76,3 @@ def test_a_name_that_codex_would_refuse_is_spelled_otherwise() -> None:
     names = ["My Notes", "My_Notes", "a.b/c@1:x-y", "\N{WHITE SMILING FACE}", ""]
     servers = [StdioMcpServer(name=name, command="/run", args=[], env=[]) for name in names]
     assert list(server_config(servers)) == ["My_Notes", "My_Notes_2", "a_b/c@1:x-y", "_", "server"]
-
-
-def test_what_a_server_was_given_that_may_be_a_secret_is_known() -> None:
-    variables = [EnvVariable(name=n, value=v) for n, v in (("PATH", "/bin"), ("NOTES", "hunter2"))]
-    arguments = ["--api-key", "k-in-args", "--verbose", "word"]
-    token = "0123456789abcdef0123"
-    url = f"https://me:pass@a-long-name-of-a.host.example:81/mcp/{token}/v1?id=7&key=in-query#x"
-    headers = [HttpHeader(name="Authorization", value="Bearer in-header")]
-    stdio = StdioMcpServer(name="a", command="/run", args=arguments, env=variables)
-    http = HttpMcpServer(name="b", url=url, headers=headers)
-    found = set(server_secrets(server_config([stdio, http])))
-    wanted = {"hunter2", "k-in-args", "me:pass", "pass", token, "7", "in-query", "in-header"}
-    assert found == {*wanted, "Bearer in-header"}

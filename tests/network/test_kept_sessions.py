@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from codex_acp.adapter.agent import CodexAgent
 from codex_acp.adapter.network.limits import Limits
 from codex_acp.transcript import (
     ApprovalDecided,
@@ -227,3 +228,33 @@ async def test_a_session_at_rest_makes_room_for_others(tmp_path: Path) -> None:
         async with server.connect(ALICE) as client:
             params = {"cwd": str(server.cwd), "mcpServers": []}
             assert "sessions are open" in (await client.refused("session/new", params))["message"]
+
+
+@pytest.mark.attack("app-server")
+@pytest.mark.parametrize("method", ["session/resume", "session/load", "session/delete"])
+async def test_who_asks_for_a_session_that_codex_never_opens_for_another_is_told(
+    server: Served, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    async with server.connect(ALICE) as client:
+        session = await client.new_session(server.cwd)
+    begun = anyio.Event()
+
+    async def never(*_: object) -> Json:
+        begun.set()
+        await anyio.sleep_forever()
+        return {}
+
+    monkeypatch.setattr("codex_acp.adapter.sessions.session_locks.OPEN_SECONDS", 0.1)
+    async with server.connect(ALICE) as one, server.connect(ALICE) as two:
+        with monkeypatch.context() as hung:
+            hung.setattr(CodexAgent, "load_session", never)
+            loading = {"id": "hung", "method": "session/load", "params": where(server, session)}
+            await one.send(loading)
+            with anyio.fail_after(WAIT):
+                await begun.wait()
+            error = await two.refused(method, where(server, session))
+        assert error["code"] == -32600
+        assert "another request" in error["message"]
+        assert error["data"] == {"sessionId": session}
+        await one.send({"method": "$/cancel_request", "params": {"requestId": "hung"}})
+        assert await two.ask("session/load", where(server, session))

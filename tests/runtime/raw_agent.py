@@ -111,7 +111,9 @@ def prompt(request: dict[str, Any], session_id: str, behaviours: set[str]) -> No
         time.sleep(0.5)  # for what is typed ahead
     if "asks" in behaviours:
         asks(session_id, behaviours)
-    if "has a form" in behaviours:
+    if "goes on beside a form" in behaviours:
+        goes_on_beside_a_form(session_id)
+    elif "has a form" in behaviours:
         say(session_id, f" {ask('elicitation/create', form(session_id))}")
     more = {"_meta": {"blob": "z" * 200_000}} if "huge answer" in behaviours else {}
     answer(request, {"stopReason": stop_reason(behaviours), **more})
@@ -131,6 +133,10 @@ def calls_tools(session_id: str, behaviours: set[str]) -> None:
         send({"jsonrpc": "2.0", "method": "session/update", "params": update})
     if "floods" in behaviours:
         flood(session_id)
+    if "streams" in behaviours:
+        for number in range(20):
+            say(session_id, f" piece {number},")
+            time.sleep(0.1)
 
 
 def flood(session_id: str) -> None:
@@ -185,6 +191,16 @@ def ask(method: str, params: object, answers: int = 1, key: str = "q") -> str:
         if answers > 1 or message.get("id") == key:
             results.append(json.dumps(message.get("result"), sort_keys=True))
     return " ".join(results)
+
+
+def goes_on_beside_a_form(session_id: str) -> None:
+    """As Codex does whose model does not wait for the answer: the turn's end withdraws it."""
+    send({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": form(session_id)})
+    for number in range(3_000):
+        say(session_id, f" {number}")
+    time.sleep(1)  # for the form to be seen
+    withdrawn = {"method": "$/cancel_request", "params": {"requestId": "q"}}
+    send({"jsonrpc": "2.0"} | withdrawn)
 
 
 def asks(session_id: str, behaviours: set[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codex_acp.errors import MisuseError
-from codex_acp.runtime import AgentRuntime, AgentSpec
+from codex_acp.runtime import AgentRuntime, AgentSpec, TerminalAccess
 from codex_acp.transport.memory import memory_pair
 
 
@@ -59,3 +59,12 @@ def test_two_specs_share_a_process_only_if_they_start_alike() -> None:
         AgentSpec(["a"], env={"X": "1"}, auth_method="key"),
     ):
         assert spec.key != other.key
+
+
+@pytest.mark.attack("agent")
+def test_what_is_shown_of_an_agent_or_its_terminals_has_no_variable_and_no_argument() -> None:
+    env = {"AGENT_KEY": "swordfish"}
+    spec = AgentSpec(("an-agent", "--api-key", "swordfish"), env=env)
+    assert "an-agent" in repr(spec)
+    for shown in (repr(spec), repr(TerminalAccess(env=env))):
+        assert "swordfish" not in shown

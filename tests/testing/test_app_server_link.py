@@ -52,7 +52,7 @@ class Client:
 
     async def lines(self, count: int) -> list[Any]:
         """The first ``count`` messages."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while self.data.count(b"\n") < count:
                 self._arrived = anyio.Event()
                 await self._arrived.wait()
@@ -105,7 +105,7 @@ async def test_an_exit_closes_the_link_after_all_data() -> None:
     script: list[Entry] = [StderrText("bye"), RawLine("garbage"), Exit(3), Notify("late")]
     async with ScriptedAppServer(script) as server:
         client = Client(server.link)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await client.closed.wait()
         assert client.data == b"garbage\n"
         assert (server.exit_status, server.stderr_lines) == (3, ["bye"])

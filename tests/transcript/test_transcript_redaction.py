@@ -31,7 +31,13 @@ from codex_acp.transcript import (
     redacted,
 )
 from codex_acp.transcript.redaction import bare_url
-from codex_acp.transcript.secrets import REDACTED, remember_secrets, scrub, without_told
+from codex_acp.transcript.secrets import (
+    REDACTED,
+    remember_secrets,
+    scrub,
+    scrub_fields,
+    without_told,
+)
 from tests.transcript.event_strategies import (
     DIGEST,
     REF,
@@ -155,6 +161,21 @@ def test_5_2_content_of_a_field_with_a_secret_name_is_never_recorded(name: str) 
         "author": "Ada",
         "deep": {name: REDACTED},
         name: REDACTED,
+    }
+
+
+def test_what_a_model_used_is_recorded_and_no_token() -> None:
+    content: dict[str, JsonValue] = {
+        "tokenUsage": {"total": {"totalTokens": 12, "accessToken": "hunter2"}},
+        "tokens": {"github": "hunter2"},
+        "max_tokens": "hunter2",
+        "pinToken": 1234,
+    }
+    assert scrub_fields(content) == {
+        "tokenUsage": {"total": {"totalTokens": 12, "accessToken": REDACTED}},
+        "tokens": REDACTED,
+        "max_tokens": REDACTED,
+        "pinToken": REDACTED,
     }
 
 

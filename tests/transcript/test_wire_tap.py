@@ -8,9 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from codex_acp._last_ones import LastOnes
 from codex_acp.jsonrpc.message import JsonValue
-from codex_acp.transcript import Entry, Transcript, WireMessage, from_json, secrets, to_json
+from codex_acp.transcript import Entry, Transcript, WireMessage, from_json, to_json
 from codex_acp.transcript.events import WireDirection, WirePeer
 from codex_acp.transcript.secrets import remember_secrets
 from codex_acp.transcript.wire_tap import MAX_BODY, NOT_RECORDED
@@ -195,9 +194,8 @@ def chunk(text: str) -> JsonValue:
     ],
 )
 def test_5_2_a_secret_that_comes_in_pieces_is_in_none_of_them(
-    text: str, secret: str, begun: int, size: int, monkeypatch: pytest.MonkeyPatch
+    text: str, secret: str, begun: int, size: int
 ) -> None:
-    monkeypatch.setattr(secrets, "_known", LastOnes(1000))  # others have told the process theirs
     remember_secrets(["told-as-a-secret"])
     wire = Wire()
     for number in range(0, len(text), size):
@@ -213,6 +211,17 @@ def test_5_2_a_secret_that_comes_in_pieces_is_in_none_of_them(
         found = next(n for n in range(len(secret), -1, -1) if secret[:n] in said)
         assert found <= begun
         assert said.endswith(text[-2:])
+
+
+def test_5_2_a_key_longer_than_what_is_remembered_is_in_no_piece() -> None:
+    lines = "".join(f"line-{number}-of-the-key\n" for number in range(300))
+    text = f"here:\n-----BEGIN PRIVATE KEY-----\n{lines}-----END PRIVATE KEY-----\nand on"
+    wire = Wire()
+    pieces = [text[n : n + 37] for n in range(0, len(text), 37)]
+    said = [json.loads(wire.say("codex", "received", delta(piece))) for piece in pieces]
+    told = "".join(one["message"]["params"]["delta"] for one in said)
+    assert "of-the-key" not in told
+    assert told.endswith("\nand on")
 
 
 def test_pieces_without_a_secret_are_recorded_as_they_are() -> None:

@@ -278,6 +278,21 @@ async def test_a_token_never_travels_unencrypted(scheme: str) -> None:
     assert "secret" not in repr(remote_agent_link(f"{scheme}s://example.com/acp", "secret"))
 
 
+@pytest.mark.attack("agent")
+@pytest.mark.parametrize("scheme", ["http", "ws"])
+@pytest.mark.parametrize("status", [200, 307, 401, 500])
+async def test_a_server_that_quotes_the_token_has_it_told_to_nobody(
+    scheme: str, status: int
+) -> None:
+    async def special(request: Request) -> bool:
+        where = {"Location": "/?token=secret"} if status == 307 else {}
+        await request.write(answer(status, b"who has the secret?", **where))
+        return True
+
+    async with HttpPeer(special) as peer:
+        assert "the agent" in await _refused(peer.url.replace("http", scheme, 1))
+
+
 async def _refused(url: str) -> str:
     """The words of a link that cannot be opened."""
     link, receiver = remote_agent_link(url, "secret", name="the agent"), LinkReceiver()

@@ -14,7 +14,7 @@ from codex_acp.adapter.sessions.model_route import configuration
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
 from codex_acp.mapping.session.gateway import API_TYPE, PROVIDER, gateway_of, native_base_url
-from codex_acp.mapping.session.http_secrets import http_secrets
+from codex_acp.transcript.given import secrets_in
 from codex_acp.transcript.secrets import remember_secrets
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Providers:
         if gateway == self._opener.route.gateway:
             return
         if gateway is not None:
-            remember_secrets(http_secrets(gateway.base_url, gateway.headers))
+            remember_secrets(secrets_in({"url": gateway.base_url, "headers": gateway.headers}))
             self._opener.route.had_gateway = True
             logger.info("the model is asked by %s", gateway.base_url)
         self._opener.route.gateway = gateway

@@ -122,7 +122,7 @@ def _parted(
     for key, value in settings.items():
         named = any(_PRIVATE.search(part) for part in key.split(".")) or _names_private(value)
         looks = list(_look_private(value)) if _WHERE.match(key) else []
-        secrets += _texts(value) if named else looks
+        secrets += _secrets_under(key, value) if named else looks
         if named or looks or _ARGUMENTS.fullmatch(key):
             private[key] = value
     if secrets:  # each thread is opened with it, which a transcript may record
@@ -175,6 +175,13 @@ def _names_private(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     return any(_PRIVATE.search(key) or _names_private(inner) for key, inner in value.items())
+
+
+def _secrets_under(key: str, value: Any) -> Iterator[str]:
+    """What of a setting whose name says so is a secret."""
+    from codex_acp.transcript.given import secrets_in
+
+    return secrets_in(value, key.rpartition(".")[2], given=True)
 
 
 def _look_private(value: Any) -> Iterator[str]:

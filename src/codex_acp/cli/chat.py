@@ -24,16 +24,19 @@ from codex_acp.cli.host import Host
 from codex_acp.cli.logs import start_logging
 from codex_acp.cli.run import log_level
 from codex_acp.cli.screen.frame import Line
+from codex_acp.cli.screen.live import clipped
 from codex_acp.cli.screen.output import TextOutput
 from codex_acp.cli.screen.pipes import is_terminal
 from codex_acp.cli.screen.questions import Questions
-from codex_acp.cli.terminal import LineReader
+from codex_acp.cli.terminal import LineReader, size_of
 from codex_acp.errors import CodexAcpError, MisuseError, TransportError
 from codex_acp.routing.display import shortened, visible
 from codex_acp.runtime.updates import text_of
 from codex_acp.transport.loop_runner import run_loop
 
 if TYPE_CHECKING:
+    from typing import TextIO
+
     from codex_acp.acp.types import SessionInfo
     from codex_acp.runtime import AgentSpec, Session, Update
 
@@ -41,6 +44,9 @@ LISTED: Final = 20
 """Sessions of which a person can choose."""
 
 TITLE_LIMIT: Final = 60
+
+LEAST_TITLE: Final = 12
+"""Columns of a title that are shown however narrow the terminal is."""
 
 BETWEEN: Final = 256
 """Updates that come while nothing was asked for, and are kept until the next line is typed."""
@@ -172,7 +178,7 @@ class _Chat:
 
     async def _list(self) -> int:
         for info in await self._sessions():
-            print(_described(info))
+            print(_described(info, sys.stdout, f"{visible(info.session_id)}  "))
         return 0
 
     async def _chosen(self) -> str | None:
@@ -184,7 +190,7 @@ class _Chat:
         if self._options.last or len(found) == 1:
             return found[0].session_id
         for number, info in enumerate(found[:LISTED], 1):
-            self._screen.say(f"{number:3}) {_described(info)}")
+            self._screen.say(_described(info, sys.stderr, f"{number:3}) "))
         number = await self._input.number("Which one? [1] ", len(found[:LISTED]))
         self._host.take_signals()
         return found[number - 1].session_id
@@ -201,7 +207,13 @@ class _Chat:
         return " ".join([*which, "--resume", visible(session.session_id)])
 
 
-def _described(info: SessionInfo) -> str:
-    title = shortened(visible(info.title or "(without a title)"), TITLE_LIMIT)
+def _described(info: SessionInfo, stream: TextIO, before: str) -> str:
+    """One line, which on a terminal ends with as much of the title as fits."""
     when = visible((info.updated_at or "")[:16].replace("T", " "))
-    return f"{visible(info.session_id)}  {when:16}  {title}"
+    before += f"{when:16}  "
+    title = visible(info.title or "(without a title)")
+    if not is_terminal(stream):
+        return before + shortened(title, TITLE_LIMIT)
+    room = max(LEAST_TITLE, size_of(stream).columns - 2 - len(before))
+    fits = clipped(title, room)
+    return before + fits + "…" * (fits != title)

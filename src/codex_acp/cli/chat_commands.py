@@ -81,14 +81,14 @@ class ChatCommands:
             raise MisuseError(msg)
 
     def _help(self, theirs: set[str]) -> None:
-        say = self._screen.say
+        show = self._screen.described
         for name, words in OURS.items():
             if name in ALWAYS_OURS or name not in theirs:
-                say(f"  /{name:16} {words}")
+                show(f"/{name}", words)
         if theirs:
-            say(f"of {visible(self._session.agent)}:")
+            self._screen.say(f"commands of {visible(self._session.agent)}:")
         for command in self._session.commands:
-            say(f"  /{visible(command.name):16} {visible(command.description)}")
+            show(f"/{visible(command.name)}", visible(command.description))
 
     async def _options(self, rest: Sequence[str]) -> None:
         options = self._session.options
@@ -98,7 +98,7 @@ class ChatCommands:
             is_bool = isinstance(option, BooleanSessionConfigOption)
             await options.set(rest[0], ON_OFF.get(word.lower(), word) if is_bool else word)
         for option in options.all:
-            self._screen.say(f"  {visible(option.id):20} {visible(str(option.current_value))}")
+            self._screen.described(visible(option.id), visible(str(option.current_value)))
 
     async def _setting(self, name: str, setting: Setting, rest: Sequence[str]) -> None:
         if not setting:
@@ -109,7 +109,7 @@ class ChatCommands:
         self._screen.note(f"{name}: {visible(str(setting.current))}")
         if not rest:
             for choice in setting.choices:
-                self._screen.say(f"  {visible(choice.value):20} {visible(choice.name)}")
+                self._screen.described(visible(choice.value), visible(choice.name))
 
 
 def values_of(session: Session, name: str) -> list[str]:

@@ -17,6 +17,7 @@ from prompt_toolkit.completion import Completer, Completion
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.output import create_output
+from prompt_toolkit.output.vt100 import Vt100_Output
 
 from codex_acp.cli.chat_commands import ALWAYS_OURS, OURS, Leave, values_of
 from codex_acp.routing.display import shortened, visible
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.document import Document
     from prompt_toolkit.history import History
     from prompt_toolkit.key_binding import KeyPressEvent
+    from prompt_toolkit.output import Output
 
     from codex_acp.cli.screen.output import TextOutput
     from codex_acp.runtime import Session
@@ -49,13 +51,16 @@ class ChatInput:
         self._session: PromptSession[str] = PromptSession(
             history=self._history(),
             key_bindings=_bindings(),
-            output=create_output(sys.stderr),
+            output=_output(),
             complete_while_typing=True,
+            enable_suspend=True,
         )
 
     async def line(self, session: Session) -> str:
-        """What the person wants. Raises Leave for Ctrl-D, and for Ctrl-C twice."""
+        """What the person wants, when no question is open. Raises Leave for Ctrl-D, and for Ctrl-C
+        twice."""
         warned = False
+        await self._screen.free.wait()
         with self._screen.held():
             while True:
                 try:
@@ -70,7 +75,7 @@ class ChatInput:
 
     async def number(self, question: str, most: int) -> int:
         """A number from 1 on; Enter is 1. Raises Leave."""
-        asking: PromptSession[str] = PromptSession(output=create_output(sys.stderr))
+        asking: PromptSession[str] = PromptSession(output=_output(), enable_suspend=True)
         with self._screen.held():
             while True:
                 try:
@@ -137,6 +142,18 @@ class _Commands(Completer):
     def _known(self) -> dict[str, str]:
         theirs = {command.name: command.description for command in self._session.commands}
         return OURS | theirs | {name: OURS[name] for name in ALWAYS_OURS}
+
+
+def _output() -> Output:
+    """That never asks the terminal where its cursor is: the menu has its room without.
+
+    One that does not answer makes Ctrl-Z wait a second, in which what is typed is still read, and
+    one that answers late types it into a question.
+    """
+    output = create_output(sys.stderr)
+    if isinstance(output, Vt100_Output):
+        output.enable_cpr = False
+    return output
 
 
 def _bindings() -> KeyBindings:

@@ -45,7 +45,8 @@ ANSWERS: Final = (
 PACE: Final = 0.7
 """Seconds for a person who watches to read a question."""
 
-KEY: Final = re.compile(r"([a-z]{2}\d+)\) (.*)")
+KEY: Final = re.compile(r"([a-z]{2}\d+)\) (?:\x1b\[\d+m)?(.*)")
+"""A choice: its key, and its words, which have a style where the terminal has."""
 
 
 @dataclass

@@ -120,7 +120,7 @@ class Host:
                 self._prompt = prompt
                 try:
                     async for update in prompt:
-                        await self._screen.free.wait()
+                        await self._screen.room()
                         output.update(update, prompt.tool_calls)
                     result = await prompt.result()
                 finally:

@@ -7,12 +7,13 @@ behind the start of Codex. Must not know what is logged.
 from __future__ import annotations
 
 import logging
+import os
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.cli.stderr import complain
 from codex_acp.transcript.line_writer import LineWriter
-from codex_acp.transcript.secrets import scrub
+from codex_acp.transcript.secrets import cut, remember_secrets, scrub
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,6 +72,7 @@ class LogHandler(logging.Handler):
     def __init__(self, to: int | Callable[[str], None], path: str | None = None) -> None:
         super().__init__()
         self._path = path
+        self._knows_secrets = False
         self._written: OrderedDict[int, _Written] = OrderedDict()
         self._lines: LineWriter | _Shown
         if isinstance(to, int):
@@ -81,6 +83,11 @@ class LogHandler(logging.Handler):
 
     def emit(self, record: LogRecord) -> None:
         """Hand the record over as text: its arguments may change, and hold what is large."""
+        if not self._knows_secrets:
+            self._knows_secrets = True
+            from codex_acp.transcript.given import secrets_of_environment  # most log nothing
+
+            remember_secrets(secrets_of_environment(os.environ))
         try:
             text = self.format(record)
         except Exception as error:  # noqa: BLE001 - whatever an argument does when it is shown
@@ -88,8 +95,8 @@ class LogHandler(logging.Handler):
             record.msg += type(error).__name__
             record.args = record.exc_info = record.exc_text = record.stack_info = None
             text = self.format(record)
-        if len(text) > MAX_RECORD:  # between words: half a secret is not known for one
-            text = f"{text[:MAX_RECORD].rpartition(' ')[0]} [...]"
+        if len(text) > MAX_RECORD:
+            text = f"{cut(text, MAX_RECORD)} [...]"
         key = hash((record.name, record.levelno, text.partition(record.name)[2]))
         known = self._written.get(key)
         if known is not None and 0 <= record.created - known.at < REPEAT_SECONDS:

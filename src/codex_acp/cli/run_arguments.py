@@ -195,7 +195,7 @@ def remote_token(file: str | None) -> str | None:
 
     found = os.environ.pop(TOKEN_VARIABLE, None)
     if file is None:
-        return found or None
+        return _told(found) if found else None
     try:
         lines = Path(file).read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -204,4 +204,12 @@ def remote_token(file: str | None) -> str | None:
     words = next((line.split() for line in lines if line.strip() and line[0] != "#"), [])
     if not words:
         raise MisuseError(f"the token file {file!r} has no token")
-    return words[0] if len(words) == 1 else words[1]
+    return _told(words[0] if len(words) == 1 else words[1])
+
+
+def _told(token: str) -> str:
+    """It is taken out of what the other side says of it."""
+    from codex_acp.transcript.secrets import remember_secrets
+
+    remember_secrets([token])
+    return token

@@ -211,6 +211,10 @@ def _recorded(
     path = transcript_path(transcript_file, os.environ)
     if path is None:
         return run(transcript)
+    from codex_acp.transcript.given import secrets_of_environment
+    from codex_acp.transcript.secrets import remember_secrets
+
+    remember_secrets(secrets_of_environment(os.environ))
     with TranscriptWriter(path) as writer:
 
         def write(entry: Entry) -> None:

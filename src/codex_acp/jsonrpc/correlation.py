@@ -41,7 +41,8 @@ class OutgoingCalls(Generic[W]):
         self._cancel_method = cancel_method
         self._next_id = 0
         self._waiters: dict[int, W] = {}
-        self._abandoned: LastOnes[int, None] = LastOnes(_ABANDONED_REMEMBERED)
+        self._abandoned: LastOnes[int, tuple[W] | None] = LastOnes(_ABANDONED_REMEMBERED)
+        """With those that are to be told of a late answer."""
 
     def __len__(self) -> int:
         return len(self._waiters)
@@ -65,17 +66,20 @@ class OutgoingCalls(Generic[W]):
         if request_id in self._waiters:
             return self._waiters.pop(request_id)
         if request_id in self._abandoned:
-            del self._abandoned[request_id]
-            return Stray.ABANDONED
+            kept = self._abandoned.pop(request_id)
+            return Stray.ABANDONED if kept is None else kept[0]
         return Stray.UNKNOWN
 
-    def abandon(self, request_id: int) -> Notification | None:
-        """The caller no longer waits: give the message to send, if there is one to send."""
+    def abandon(self, request_id: int, *, keep: bool = False) -> Notification | None:
+        """The caller no longer waits: give the message to send, if there is one to send.
+
+        ``keep``: a late answer is given to the waiter all the same, so nothing is sent.
+        """
         if type(request_id) is not int or request_id not in self._waiters:
             return None
-        del self._waiters[request_id]
-        self._abandoned[request_id] = None
-        if self._cancel_method is None:
+        waiter = self._waiters.pop(request_id)
+        self._abandoned[request_id] = (waiter,) if keep else None
+        if keep or self._cancel_method is None:
             return None
         return Notification(self._cancel_method, {"requestId": request_id})
 

@@ -37,11 +37,11 @@ CLAUDE_PACKAGE: Final = "@agentclientprotocol/claude-agent-acp"
 class AgentSpec:
     """An agent that speaks ACP on its standard input and output."""
 
-    command: Sequence[str] = ()
+    command: Sequence[str] = field(default=(), repr=False)
     """The program and its arguments; no shell is involved."""
     name: str = ""
     """What stands for it in messages and in the session store; by default the program's name."""
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Variables set for it, over those it inherits."""
     inherit_env: bool = True
     """Whether it inherits this process's environment."""

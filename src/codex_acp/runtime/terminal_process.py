@@ -17,7 +17,7 @@ from codex_acp.transport.exit_watch import ExitWatch
 from codex_acp.transport.orphans import mark, new_mark
 from codex_acp.transport.process_tree import ProcessTree
 from codex_acp.transport.shielding import finish, shielded
-from codex_acp.transport.shutdown import terminate
+from codex_acp.transport.shutdown import nothing_lives, terminate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -157,8 +157,7 @@ class TerminalProcess:
 
     async def _close(self) -> None:
         try:
-            self._tree.refresh()
-            if not self.exited or self._tree.living():
+            if not (self.exited and nothing_lives(self._tree)):
                 await self.kill()
         finally:
             self._reader.stop()

@@ -10,7 +10,7 @@ import asyncio
 import inspect
 import logging
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -42,7 +42,7 @@ class TerminalAccess:
     """Bytes of output kept of each; the agent may ask for less."""
     max_terminals: int = MAX_TERMINALS
     """How many may be there at a time in one session, until they are released."""
-    env: Mapping[str, str] | None = None
+    env: Mapping[str, str] | None = field(default=None, repr=False)
     """The commands' environment, over which the agent's is set; None: this process's own."""
     approve: Callable[[types.CreateTerminalRequest], bool | Awaitable[bool]] | None = None
     """Whether the command may run; if it raises, it may not."""

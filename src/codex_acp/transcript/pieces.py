@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codex_acp._last_ones import LastOnes
-from codex_acp.transcript.secrets import REDACTED, secret_spans
+from codex_acp.transcript.secrets import secret_spans, without
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from codex_acp.jsonrpc.message import JsonValue
 
 REMEMBERED: Final = 1024
-"""Characters of a text that are remembered: no key is longer."""
+"""Characters of a text that are remembered; of a longer secret its beginning is among them."""
+
+BEGINNING: Final = 128
+"""Of them those before and behind where a longer secret has begun."""
 
 MAX_TEXTS: Final = 200
 """Texts that are remembered at once; the oldest is forgotten."""
@@ -54,10 +57,13 @@ class Pieces:
     def _recorded(self, about: str, piece: str) -> str:
         before = self._ends.get(about, "")
         text = before + piece
-        self._ends[about] = text[-REMEMBERED:]
-        made, at = "", len(before)
-        for start, end in sorted(secret_spans(text, self._typed)):
-            if end > at:
-                made += text[at : max(start, at)] + REDACTED
-                at = end
-        return made + text[at:]
+        spans = list(secret_spans(text, self._typed))
+        self._ends[about] = _end(text, min((a for a, b in spans if b == len(text)), default=None))
+        return without(text, spans, len(before))
+
+
+def _end(text: str, begun: int | None) -> str:
+    """What is remembered: the last of ``text``, and how a secret that goes on has ``begun``."""
+    if begun is None or begun >= len(text) - REMEMBERED:
+        return text[-REMEMBERED:]
+    return text[max(0, begun - BEGINNING) : begun + BEGINNING] + text[2 * BEGINNING - REMEMBERED :]

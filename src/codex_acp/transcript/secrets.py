@@ -23,48 +23,6 @@ REDACTED: Final = "[redacted]"
 _MAX_TEXT: Final = 4096
 """Characters of one text that are recorded: more than any reason needs, and a bound on the work."""
 
-_SECRET_NAME: Final = (
-    r"(?:api|access|account|private|secret|auth|signing|encryption)[_-]?key"
-    r"|token|secret|password|passwd|passphrase|pwd|credentials?|signature"
-    r"|(?:user|device)[_-]?code|code[_-]?verifier"
-    r"|(?<![a-z])(?:pass|pat|auth|otp)(?==)"
-)
-"""Names whose value is a secret where they stand before ``=`` or ``:``."""
-
-_OPTION: Final = (
-    rf"(?i)(?<!\S)(--?(?:[\w-]{{0,40}}[_-])?(?:{_SECRET_NAME}) +)"
-    r"(?:\"(?:[^\"\\]|\\.)*\"?|'[^']*'?|(?!-)[^\s\"',;]+)"
-)
-"""An option of a command line, whose value is the next word."""
-
-_LOGIN: Final = r"(?<!\S)((?:-u|--user|--proxy-user)[ =][\"']?[^\s:\"']+:)[^\s\"']+"
-"""``curl -u name:password``."""
-
-_HOOK: Final = r"(?i)(hooks\.slack\.com/services/|discord(?:app)?\.com/api/webhooks/)[^\s\"'<>]+"
-"""Addresses that are a secret by themselves."""
-
-_PEM_KEY: Final = (
-    r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
-)
-_HEADER: Final = (
-    r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie|x-api-key|api-key)\b(\W{0,3}[:=]).*"
-)
-_PAIR: Final = (
-    rf"(?i)((?:{_SECRET_NAME})(?:\\{{0,8}}[\"'])?\s{{0,3}}(?:[=:]|%3d)\s{{0,3}})"
-    r"(?:\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|\\{1,8}[\"'][^\"'\\]*|[^\s&\"',;]+)"
-)
-# From one "://" to the next at most, so that a text full of them takes no longer.
-_URL_QUERY: Final = (
-    r"(://(?:(?!://)[^\s?#\"'<>])*+[?#])(?!(?<=#)L\d{1,7}(?:-L\d{1,7})?(?![\w%=&/+~-]))[^\s\"'<>]+"
-)
-"""A query or a fragment, which may hold a token; that of a line of a file does not."""
-_KNOWN_PREFIX: Final = (
-    r"(?<![A-Za-z0-9])(?:sk-[A-Za-z0-9_-]{8,}|[sr]k_(?:live|test)_[A-Za-z0-9]{8,}"
-    r"|gh[opsur]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}"
-    r"|xox[a-z]-[A-Za-z0-9-]{8,}|(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,}"
-    r"|npm_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}|pypi-[A-Za-z0-9_-]{20,})"
-)
-
 _SECRET_FIELD: Final = (
     r"(?i)pass(?:word|wd|phrase|code)|pwd|secret|token|credential|auth(?!or)|cookie|(?:user|device).?code|verifier"
     r"|(?:api|private|access).?key"
@@ -83,7 +41,26 @@ _MIN_LINE: Final = 12
 _MAX_KNOWN: Final = 2000
 """Forms of values that are remembered; each session of an editor brings a handful."""
 
-_known: LastOnes[str, None] = LastOnes(_MAX_KNOWN)
+
+class _Known(LastOnes[str, None]):
+    """The longest first when they are looked for, as one may be a part of another."""
+
+    _ordered: tuple[str, ...] = ()
+
+    @property
+    def ordered(self) -> tuple[str, ...]:
+        """Made anew when something was told or forgotten."""
+        if len(self._ordered) != len(self):
+            self._ordered = tuple(sorted(self, key=len, reverse=True))
+        return self._ordered
+
+    def tell(self, values: Iterable[str]) -> None:
+        """Remember these."""
+        self.update(dict.fromkeys(values))
+        self._ordered = ()
+
+
+_known: Final = _Known(_MAX_KNOWN)
 """Of the whole process, as its log is; in the order in which they were told."""
 
 
@@ -91,7 +68,7 @@ def remember_secrets(values: Iterable[str]) -> None:
     """From now on `scrub` takes these out, however they look: a client gave them as secrets."""
     for value in values:
         if len(value) >= _MIN_SECRET:
-            _known.update(dict.fromkeys(spellings(value)))
+            _known.tell(spellings(value))
 
 
 def spellings(value: str) -> Iterator[str]:
@@ -106,53 +83,66 @@ def spellings(value: str) -> Iterator[str]:
             yield from (escaped, re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), escaped))
 
 
-@cache
-def _rules() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Applied in this order. Rather too much is taken out than too little."""
-    return tuple(
-        (re.compile(pattern), replacement)
-        for pattern, replacement in (
-            (_PEM_KEY, REDACTED),  # also one that was cut off
-            (_HEADER, rf"\1\2 {REDACTED}"),  # to the end of its line
-            (r"(?i)\b(bearer)\s+[^\s\"',;]+", rf"\1 {REDACTED}"),
-            (
-                r"\b(Basic|Digest|Token) +(?=[A-Za-z0-9+/]*[0-9+/])[A-Za-z0-9+/]{12,}=*",
-                rf"\1 {REDACTED}",
-            ),
-            (_HOOK, rf"\1{REDACTED}"),
-            (_LOGIN, rf"\1{REDACTED}"),
-            (_OPTION, rf"\1{REDACTED}"),
-            (r"(://)[^\s/@?#]+@", rf"\1{REDACTED}@"),  # the user of a URL
-            (_URL_QUERY, rf"\1{REDACTED}"),
-            (r"\?(?=[\w.%~-]+=)[^\s\"'<>]+", f"?{REDACTED}"),  # a query on its own
-            (_PAIR, rf"\1{REDACTED}"),  # name=value, name: value, "name": "value"
-            (r"\beyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)*", REDACTED),  # a JWT
-            (_KNOWN_PREFIX, REDACTED),
-        )
-    )
-
-
 def scrub(text: str, limit: int = _MAX_TEXT) -> str:
     """``text`` with every token, key and query string replaced by `REDACTED`.
 
     Of one that is longer than ``limit`` the beginning, and how much was left out.
     """
-    text = _without_told(text)
-    left_out = ""
-    if len(text) > limit:
-        # Cut between words: half a token is not known for one.
-        head = text[:limit].rpartition(" ")[0]
-        left_out = f" [{len(text) - len(head)} more characters]"
-        text = head
-    for pattern, replacement in _rules():
-        text = pattern.sub(replacement, text)
-    return text + left_out
+    head = text if len(text) <= limit else cut(text, limit)
+    made = without(head, (*_told(head), *_looking(head)))
+    return made if head is text else f"{made} [{len(text) - len(head)} more characters]"
+
+
+def cut(text: str, limit: int) -> str:
+    """At most the first ``limit`` characters, to the end of a word.
+
+    Half a token is not known for one, nor is half of what was told, which may have spaces.
+    """
+    seen = text[: limit + max(map(len, _known.ordered[:1]), default=0)]
+    spans = tuple(_told(seen))
+    end = text.rfind(" ", 0, limit)
+    while begun := [start for start, stop in spans if start < end < stop]:
+        end = text.rfind(" ", 0, min(begun))
+    return text[: max(end, 0)]
+
+
+def without(text: str, spans: Iterable[tuple[int, int]], begin: int = 0) -> str:
+    """``text`` from ``begin`` on, with `REDACTED` for each of ``spans``, which may overlap."""
+    made, at = "", begin
+    for start, end in sorted(spans):
+        if end > at:
+            if start >= at or not made:
+                made += text[at : max(start, at)] + REDACTED
+            at = end
+    return made + text[at:]
 
 
 def _without_told(text: str) -> str:
-    for secret in sorted(_known, key=len, reverse=True):  # one may be a part of another
+    for secret in _known.ordered:
         text = text.replace(secret, REDACTED)
     return text
+
+
+def _told(text: str) -> Iterator[tuple[int, int]]:
+    for secret in _known.ordered:
+        yield from _places(secret, text)
+
+
+def _places(secret: str, text: str) -> Iterator[tuple[int, int]]:
+    at = text.find(secret)
+    while at >= 0:
+        yield at, at + len(secret)
+        at = text.find(secret, at + 1)
+
+
+def _looking(text: str) -> Iterator[tuple[int, int]]:
+    """What looks like a secret. Rather too much is taken out than too little."""
+    from codex_acp.transcript.secret_shapes import fragments, matches  # most programs log nothing
+
+    for found in matches(text):
+        # What stays, the name before a value, is its groups.
+        yield (found.end(found.lastindex) if found.lastindex else found.start()), found.end()
+    yield from fragments(text)
 
 
 @cache
@@ -166,15 +156,11 @@ def secret_spans(text: str, typed: Iterable[str] = ()) -> Iterator[tuple[int, in
 
     What a person has ``typed`` is one, too.
     """
-    for pattern in (*(rule for rule, _ in _rules()), _begun_login()):
-        for found in pattern.finditer(text):
-            # What a rule keeps, the name before a value, is its groups.
-            yield (found.end(found.lastindex) if found.lastindex else found.start()), found.end()
+    yield from _looking(text)
+    for found in _begun_login().finditer(text):
+        yield found.end(1), found.end()
     for secret in (*_known, *typed):
-        at = text.find(secret)
-        while at >= 0:
-            yield at, at + len(secret)
-            at = text.find(secret, at + 1)
+        yield from _places(secret, text)
         first = secret[:_MIN_BEGUN]
         at = text.find(first, max(0, len(text) - len(secret) + 1))
         while at >= 0 and not secret.startswith(text[at:]):
@@ -197,9 +183,18 @@ def without_told(value: JsonValue) -> JsonValue:
 def scrub_fields(content: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """The fields of a form, by name, scrubbed."""
     return {
-        scrub(name): REDACTED if re.search(_SECRET_FIELD, name) else scrub_json(value)
+        scrub(name): REDACTED
+        if re.search(_SECRET_FIELD, name) and not _counts(name, value)
+        else scrub_json(value)
         for name, value in content.items()
     }
+
+
+def _counts(name: str, value: JsonValue) -> bool:
+    """Whether it is the tokens of a model that are counted there, and no secret."""
+    if re.fullmatch(r"(?i)token_?usage", name):
+        return isinstance(value, dict)
+    return isinstance(value, int) and re.fullmatch(r"(?i)[a-z_]*tokens", name) is not None
 
 
 def scrub_json(value: JsonValue) -> JsonValue:

@@ -154,7 +154,8 @@ class Connection:
         try:
             outcome = await future
         except asyncio.CancelledError:
-            if late is None and (told := self._outgoing.abandon(request_id)) is not None:
+            told = self._outgoing.abandon(request_id, keep=late is not None)
+            if told is not None:
                 self.notify(told.method, encode_json(told.params))
             elif late and not future.cancelled() and isinstance(got := future.result(), Response):
                 late(got.result)  # it came in this very iteration

@@ -17,7 +17,7 @@ from urllib.request import getproxies, proxy_bypass
 from codex_acp._record import record
 from codex_acp.errors import ConnectionClosed
 from codex_acp.transport.remote_address import is_loopback
-from codex_acp.transport.remote_peer import CONNECT_SECONDS, RemotePeer
+from codex_acp.transport.remote_peer import CONNECT_SECONDS, RemotePeer, without_token
 from codex_acp.transport.streamable_http import EVENT_STREAM, JSON
 
 if TYPE_CHECKING:
@@ -63,11 +63,14 @@ class HttpAnswer:
     status: int
     headers: Mapping[str, str]
     body: bytes
+    shown: str | None
+    """The token."""
 
     @property
     def words(self) -> str:
         """What it says, for a person."""
-        return self.body[:WORDS_BYTES].decode(errors="replace").strip()
+        said = self.body[:WORDS_BYTES].decode(errors="replace").strip()
+        return without_token(said, self.shown)
 
     @property
     def said(self) -> tuple[int, str]:
@@ -205,7 +208,7 @@ class HttpRequests:
     def _check(self, response: Response) -> None:
         """Raises ConnectionClosed for what this side does not take."""
         if response.has_redirect_location:
-            where = response.headers.get("Location", "")
+            where = without_token(response.headers.get("Location", ""), self._shown)
             raise ConnectionClosed(self._peer.answered(response.status_code, "", where))
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("", "identity"):
@@ -227,7 +230,7 @@ class HttpRequests:
                 raise ConnectionClosed(what)
             if not ok and len(body) > WORDS_BYTES:
                 break
-        return HttpAnswer(response.status_code, response.headers, bytes(body))
+        return HttpAnswer(response.status_code, response.headers, bytes(body), self._shown)
 
     async def _chunks(self, response: Response) -> AsyncIterator[bytes]:
         from httpx import HTTPError

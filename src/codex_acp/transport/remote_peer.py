@@ -13,6 +13,11 @@ SAID: Final = 200
 """Characters of what the peer said that are shown."""
 
 
+def without_token(said: str, token: str | None) -> str:
+    """What a peer said, where it quotes the token that it was shown."""
+    return said.replace(token, "[token]") if token else said
+
+
 @record
 class RemotePeer:
     """``name`` stands for it in messages, ``kind`` says what it should be, ``token_hint`` where

@@ -78,7 +78,7 @@ async def terminate(tree: ProcessTree, exited: Future[None], seconds: float) -> 
 def kill_now(tree: ProcessTree) -> None:
     """The third rung alone, without an event loop; takes up to 0.1 s."""
     for _ in range(KILL_ROUNDS):
-        if _nothing_lives(tree):
+        if nothing_lives(tree):
             break
         tree.signal(signal.SIGKILL)
         time.sleep(KILL_ROUND_SECONDS)
@@ -92,7 +92,7 @@ async def _ended_by_itself(tree: ProcessTree, exited: Future[None], seconds: flo
         await asyncio.wait({exited}, timeout=min(left, LOOK_SECONDS))
         if not exited.done():
             tree.refresh()
-    return exited.done() and _nothing_lives(tree)
+    return exited.done() and nothing_lives(tree)
 
 
 async def _all_ended(tree: ProcessTree, exited: Future[None], seconds: float) -> bool:
@@ -100,12 +100,12 @@ async def _all_ended(tree: ProcessTree, exited: Future[None], seconds: float) ->
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         await asyncio.sleep(POLL_SECONDS)
-        if exited.done() and not tree.living() and _nothing_lives(tree):
+        if exited.done() and not tree.living() and nothing_lives(tree):
             return True
     return False
 
 
-def _nothing_lives(tree: ProcessTree) -> bool:
+def nothing_lives(tree: ProcessTree) -> bool:
     """By two new looks: orphans are found only now that their parents have ended, and one whose
     parent ended during a look may have been missed by that look.
     """

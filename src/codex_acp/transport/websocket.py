@@ -14,7 +14,7 @@ from codex_acp.errors import MisuseError
 from codex_acp.jsonrpc.framing import DEFAULT_LINE_LIMIT
 from codex_acp.transport.message_link import CLOSE_SECONDS
 from codex_acp.transport.remote_address import is_loopback
-from codex_acp.transport.remote_peer import CONNECT_SECONDS, RemotePeer
+from codex_acp.transport.remote_peer import CONNECT_SECONDS, RemotePeer, without_token
 from codex_acp.transport.websocket_messages import WebSocketMessages
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class WebSocketLink(WebSocketMessages):
         self._url = url
         self._unix_path = unix_path
         self._token = token
+        self._shown: str | None = None
         self._ping_seconds = ping_seconds
         self._peer = RemotePeer(name, kind, token_hint)
 
@@ -65,7 +66,8 @@ class WebSocketLink(WebSocketMessages):
 
         headers = {}
         if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token().strip()}"
+            self._shown = self._token().strip()
+            headers["Authorization"] = f"Bearer {self._shown}"
         options: dict[str, Any] = {
             "additional_headers": headers,
             "compression": None,  # the other end is this machine, or a tunnel
@@ -96,7 +98,9 @@ class WebSocketLink(WebSocketMessages):
         if isinstance(failed, InvalidStatus):
             response = failed.response
             said = (response.body or b"").decode(errors="replace").strip() or response.reason_phrase
-            where = response.headers.get("Location")
+            said, where = without_token(said, self._shown), response.headers.get("Location")
+            if where is not None:
+                where = without_token(where, self._shown)
             return self._peer.answered(response.status_code, said, where)
         if isinstance(failed, TimeoutError):
             return self._peer.silent()

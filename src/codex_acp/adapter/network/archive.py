@@ -45,7 +45,7 @@ class OwnedArchive:
         """See `SessionArchive.archive`."""
         session_id = canonical_id(session_id)
         self._must_own(session_id)
-        async with self._registry.lock(session_id):
+        async with self._registry.alone(session_id):
             session = self._endable(session_id)
             if session is None:
                 await self._agent.archive.archive(session_id)

@@ -142,7 +142,7 @@ class NetworkConnection:
     async def close_session(self, session_id: str) -> None:
         """See `CodexAgent.close_session`."""
         session = self.shown(session_id)
-        async with self._registry.lock(session_id):
+        async with self._registry.alone(session_id):
             try:
                 await session.agent.close_session(session_id)
             finally:
@@ -152,7 +152,7 @@ class NetworkConnection:
         """See `CodexAgent.delete_session`; not of one that another connection shows."""
         session_id = canonical_id(session_id)
         self._must_own(session_id)
-        async with self._registry.lock(session_id):
+        async with self._registry.alone(session_id):
             session = self._endable(session_id)
             if session is None:
                 await self.agent.delete_session(session_id)
@@ -216,7 +216,7 @@ class NetworkConnection:
         Gives the answer of ``reopen``, or what is answered for one that runs.
         """
         self._must_own(session_id)
-        async with self._registry.lock(session_id):
+        async with self._registry.alone(session_id):
             self._must_own(session_id)
             earlier = self._registry.sessions.get(session_id)
             if earlier is None:

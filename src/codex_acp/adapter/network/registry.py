@@ -10,12 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
+from codex_acp.adapter.sessions.session_locks import alone
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import OVERLOADED
 from codex_acp.mapping.session.ids import canonical_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
 
     from codex_acp.adapter.agent import CodexAgent
     from codex_acp.adapter.client import Client
@@ -43,8 +45,14 @@ class Registry:
         self._ends: dict[NetworkSession, asyncio.TimerHandle] = {}
         """Of those that nobody shows: when they end."""
 
-    def lock(self, session_id: str) -> asyncio.Lock:
-        """Held while a session is opened or closed, so that no two connections do it at once."""
+    def alone(self, session_id: str) -> AbstractAsyncContextManager[None]:
+        """While a session is opened or closed, so that no two connections do it at once.
+
+        Raises RpcError -32600 where another takes too long.
+        """
+        return alone(self._lock(session_id), session_id)
+
+    def _lock(self, session_id: str) -> asyncio.Lock:
         return self._locks.setdefault(session_id, asyncio.Lock())
 
     @asynccontextmanager
@@ -164,7 +172,7 @@ class Registry:
     async def end(self, session: NetworkSession) -> None:
         """Nobody will show it any more: all that is open in it is settled negatively."""
         session_id = session.session_id
-        async with self.lock(session_id):
+        async with self._lock(session_id):  # whoever opens it comes to an end, or is cut off
             if self.sessions.get(session_id) is not session or session.client is not None:
                 return
             session.end()

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codex_acp.errors import MisuseError
+from codex_acp.transcript.secrets import remember_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -171,13 +172,16 @@ def _time(text: str, where: str) -> float:
     try:
         when = datetime.fromisoformat(text)
     except ValueError as error:
-        raise MisuseError(f"{where}: {text!r} is no time like 2027-01-31T12:00:00Z") from error
+        # Without the text: whoever mixes up the words has the token there.
+        msg = f"{where}: its third word is no time like 2027-01-31T12:00:00Z"
+        raise MisuseError(msg) from error
     return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()
 
 
 def _long_enough(token: str, where: str) -> str:
     if len(token) < MIN_TOKEN:
         raise MisuseError(f"{where}: a token has at least {MIN_TOKEN} characters")
+    remember_secrets([token])
     return token
 
 

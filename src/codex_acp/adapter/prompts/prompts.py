@@ -178,7 +178,7 @@ class Prompts:
 
     async def _place(self, prompt: QueuedPrompt, work: TurnWork) -> None:
         """Make the prompt a part of a turn, when all before it are."""
-        while not prompt.scope.cancel_called:
+        while prompt.run is None and not prompt.scope.cancel_called:
             run = self._run
             if self._queue.is_next(prompt):
                 self._must_join(prompt)
@@ -277,17 +277,24 @@ class Prompts:
         """Whether the prompt is a part of the running turn now."""
         assert run.active_id is not None, "a turn that has begun has an id"
         self._name(prompt)
-        if not await self._calls.steer(run.active_id, message, prompt.message_id):
+        taken = await self._calls.steer(run.active_id, message, prompt.message_id)
+        if prompt.run is not None:  # it has been read meanwhile
+            return True
+        if not taken:
             run.steerable = False  # a review or compaction; or the turn is just ending
             return False
         if run.ended and self._unread(prompt, run):
             return False
+        self._joined(prompt, run)
+        if run.ended and self._run is None:  # a Codex that does not say what it has read
+            self._host.rests(await run.wait())
+        return True
+
+    def _joined(self, prompt: QueuedPrompt, run: PromptRun) -> None:
+        """The prompt is a part of the turn."""
         prompt.run, prompt.unread = run, False
         prompt.inserted()
-        if run.ended and self._run is None:  # it was read, and all was over, in one moment
-            self._host.rests(await run.wait())
         self._queue.wake()
-        return True
 
     def _unread(self, prompt: QueuedPrompt, run: PromptRun) -> bool:
         """Whether the turn has ended well without a message that was steered into it.
@@ -365,9 +372,10 @@ class Prompts:
         """Codex took a message of ours into a turn."""
         if self._run is not None:
             self._run.message_read(message_id, turn_id)
-            for prompt in self._queue.of_run(self._run):
-                if prompt.message_id == message_id:  # before anything that answers it
-                    prompt.inserted()
+            prompt = self._queue.find(message_id)
+            # Before anything that answers it, also where the answer to the call is yet to be seen.
+            if prompt is not None and prompt.run in (None, self._run):
+                self._joined(prompt, self._run)
 
     def command_began(self, item_id: str) -> None:
         """A command runs."""

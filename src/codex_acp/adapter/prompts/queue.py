@@ -89,6 +89,10 @@ class PromptQueue:
         """The prompts that are part of a turn, the one that began it first."""
         return [prompt for prompt in self._prompts if prompt.run is run]
 
+    def find(self, message_id: str) -> QueuedPrompt | None:
+        """The prompt with this message; None: it is answered, or was taken back."""
+        return next((each for each in self._prompts if each.message_id == message_id), None)
+
     @property
     def has_unread(self) -> bool:
         """Whether the session goes on with a message that has its place."""

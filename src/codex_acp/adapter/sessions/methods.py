@@ -16,11 +16,12 @@ from codex_acp._json import list_at, text_at
 from codex_acp.adapter.refused_calls import refused_call
 from codex_acp.adapter.sessions.opener import OpeningResult, SessionOpener, Setup
 from codex_acp.adapter.sessions.opening_errors import unknown_session
+from codex_acp.adapter.sessions.session_locks import acquired_soon
 from codex_acp.adapter.sessions.stored_threads import exists
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS, JsonValue
 from codex_acp.mapping.session.list import list_page, list_params, session_info, updated_at
-from codex_acp.mapping.session.mcp_servers import server_config, server_secrets
+from codex_acp.mapping.session.mcp_servers import server_config
 from codex_acp.mapping.session.setup import (
     absolute,
     configured_servers,
@@ -29,7 +30,6 @@ from codex_acp.mapping.session.setup import (
     without_clashes,
 )
 from codex_acp.mapping.session.system_prompt import instructions
-from codex_acp.transcript.secrets import remember_secrets
 from codex_acp.transport.shielding import shielded
 from codex_acp.wire.codec import plain
 
@@ -116,10 +116,13 @@ class SessionMethods:
         thread_params(cwd, directories, {}, stored=stored)  # before Codex is asked anything
         told = instructions(plain(request.system_prompt))
         servers = server_config(cast("list[dict[str, Any]]", plain(request.mcp_servers)))
-        remember_secrets(server_secrets(servers))
         kept: Mapping[str, Mapping[str, object]] = servers
         said: list[str] = []
         if servers:
+            from codex_acp.transcript.given import secrets_in
+            from codex_acp.transcript.secrets import remember_secrets
+
+            remember_secrets(secrets_in(servers))
             codex = await self._opener.codex()
             configured = await _configured(codex, cwd) | given_servers(self._opener.given({}))
             kept, said = without_clashes(servers, configured)
@@ -268,14 +271,6 @@ class SessionMethods:
 
 async def _done(task: Task[None]) -> None:
     await task
-
-
-async def acquired_soon(lock: asyncio.Lock) -> bool:
-    """Take the lock, but wait no longer than `STOP_SECONDS` for whoever has it."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(STOP_SECONDS):
-            return await lock.acquire()
-    return False
 
 
 async def _configured(codex: AppServerConnection, cwd: str) -> frozenset[str]:

@@ -165,11 +165,13 @@ class SessionOpener:
         """A stored thread, for a load its history first.
 
         One that is open here is opened anew, unless a prompt runs in it. Raises RpcError: -32002,
-        -32600 while a prompt runs, -32000, -32603.
+        -32600 while a prompt runs or another opens it, -32000, -32603.
         """
         if canonical_id(session_id) != session_id:  # what Codex says of it would find no session
             raise opening_errors.unknown_session(session_id)
-        async with self.lock(session_id):
+        from codex_acp.adapter.sessions.session_locks import alone
+
+        async with alone(self.lock(session_id), session_id):
             codex, setup, read = await self._ready_for(setup)
             if self._is_busy(session_id):
                 message = "a prompt runs in this session; wait for its end, or cancel it"

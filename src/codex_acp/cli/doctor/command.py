@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -32,6 +31,7 @@ from codex_acp.cli.doctor.turn import look_at_turn
 from codex_acp.cli.endings import FAILED, SIGNALLED
 from codex_acp.cli.interrupts import EndSignals
 from codex_acp.cli.terminal import rows_of, wants_colours
+from codex_acp.transcript.given import secrets_in, secrets_of_environment
 from codex_acp.transcript.secrets import remember_secrets
 
 if TYPE_CHECKING:
@@ -39,11 +39,6 @@ if TYPE_CHECKING:
 
     from codex_acp.cli.doctor.arguments import DoctorOptions
     from codex_acp.jsonrpc.message import JsonValue
-
-_SECRET: Final = re.compile(
-    r"(?i)^(env|args|http_headers|query_params|set)$|key$(?<!env_key)|token$|secret|password|auth"
-)
-"""Tables and members of ``config.toml`` that may hold a secret, not the name of a variable."""
 
 LOGIN_SECONDS: Final = 20.0
 
@@ -56,6 +51,7 @@ def doctor(options: DoctorOptions) -> int:
     """Look at everything, print it, and give the exit code."""
     editor = None if options.editor is None else settings_for(options.editor, _command(PROGRAM))
     findings: list[Finding] = []
+    remember_secrets(secrets_of_environment(os.environ))
     with EndSignals() as ended:
         try:
             for finding in _findings(options):
@@ -132,7 +128,7 @@ def _try_turn(codex: str) -> Iterator[Finding]:
 
 def _ask_codex(codex: str, home: Home) -> Iterator[Finding]:
     values = values_in(home.config)
-    remember_secrets(_secrets_in(toml_of(home.config)))
+    remember_secrets(secrets_in(toml_of(home.config)))
     with HomeCopy(home.path if home.usable else None) as copy:
         try:
             within(CHECK_SECONDS, copy.fill)
@@ -179,18 +175,6 @@ def _copy_login(source: Path, target: Path) -> None:
     file = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(file, "wb") as stream:  # noqa: PTH123 - a descriptor
         stream.write(content)
-
-
-def _secrets_in(value: object, *, given: bool = False) -> Iterator[str]:
-    """The texts of a configuration that may be secrets: variables, headers, keys, arguments."""
-    if isinstance(value, dict):
-        for name, one in value.items():
-            yield from _secrets_in(one, given=given or _SECRET.search(name) is not None)
-    elif isinstance(value, list):
-        for one in value:
-            yield from _secrets_in(one, given=given)
-    elif isinstance(value, str) and given:
-        yield value
 
 
 def _look_at_command() -> Iterator[Finding]:

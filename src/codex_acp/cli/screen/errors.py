@@ -6,7 +6,7 @@ import json
 from typing import Final
 
 from codex_acp.errors import ErrorReply
-from codex_acp.jsonrpc.message import INTERNAL_ERROR
+from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS
 from codex_acp.routing.display import shortened
 from codex_acp.runtime import AuthenticationRequired
 
@@ -32,7 +32,10 @@ def sentence(error: Exception, agent: str, *, ours: bool = False) -> str:
         offers = f" (it offers: {ways})" if ways else ""
         return f"{agent} needs a login first: log in with its own command{offers}"
     if isinstance(error, ErrorReply):
-        said = _with_detail(error.message.strip() or "an error without words", error.data)
+        said = error.message.strip() or "an error without words"
+        if ours and error.code == INVALID_PARAMS:  # what its data has is for programs
+            return said
+        said = _with_detail(said, error.data)
         if ours:
             return said
         unsaid = error.code == INTERNAL_ERROR and not error.data

@@ -16,7 +16,13 @@ def heading(
     default = ""
     if field.default is not None:
         default = f" [{', '.join(shown_value(schema, name, field.default))}]"
-    return f"{field.title or name}{needed}{default}{more}"
+    return f"{title_of(name, field)}{needed}{default}{more}"
+
+
+def title_of(name: str, field: types.ElicitationPropertySchema) -> str:
+    """What the field is called."""
+    assert not isinstance(field, types.UnknownVariant)
+    return field.title or name
 
 
 def titles_of(field: types.ElicitationPropertySchema) -> list[str]:

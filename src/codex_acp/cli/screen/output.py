@@ -30,10 +30,17 @@ if TYPE_CHECKING:
 
 HELD_LOG: Final = 256 * 1024
 """Characters of the log that are kept for behind an open question: an agent can make it say more
-than anybody reads. Its updates are not read meanwhile."""
+than anybody reads."""
+
+HELD_TEXT: Final = 4 * 1024 * 1024
+"""Characters that are kept for behind an open question, above which no further update is read. A
+turn that goes on beside a form has room in it, so that its end is heard."""
 
 MOST_RUNNING: Final = 10
 """Tool calls that are named at the end because they have not ended."""
+
+LISTED_INDENT: Final = 23
+"""Columns before what a list says of a name."""
 
 MARKS: Final = {"pending": " ", "in_progress": ">", "completed": "+", "failed": "!"}
 
@@ -68,7 +75,7 @@ class TextOutput:
         self.free.set()
         self._questions = 0
         self._held: list[tuple[TextIO, str]] = []
-        self._held_log = 0
+        self._held_log = self._held_text = 0
         self._log_left_out = 0
         self._lock = threading.RLock()  # the log may be written by another thread
         # What another program passes on to this terminal could stand in the same line.
@@ -137,8 +144,8 @@ class TextOutput:
             self.note(f"{visible(str(update.severity))}: {visible(update.title)}", "yellow")
 
     def permission(self, question: str, chosen: str | None) -> None:
-        """A permission request was answered."""
-        self.note(f"{question}: {'rejected' if chosen is None else chosen}")
+        """A permission request was answered without asking the person."""
+        self.note(f"{question}: {chosen or 'rejected, since nobody can be asked'}")
 
     def rejected(self, call_id: str) -> None:
         """A tool call was not permitted: it has no outcome but that."""
@@ -165,12 +172,21 @@ class TextOutput:
     def error(self, sentence: str) -> None:
         """It went wrong."""
         self._end_text()
-        self.say(f"{self._styled('error:', 'red')} {visible(sentence, multiline=True)}")
+        shown = f"error: {visible(sentence, multiline=True)}"
+        rows = [row for line in shown.split("\n") for row in rows_of(line, self._err) or [""]]
+        rows[0] = self._styled("error:", "red") + rows[0].removeprefix("error:")
+        self.say("\n".join(rows))
 
     def note(self, text: str, style: Style = "dim") -> None:
         """A line of ours; ``text`` is safe already. On a terminal it is broken between words."""
         for row in rows_of(f"[{text}]", self._err):
             self.say(self._styled(row, style))
+
+    def described(self, name: str, words: str) -> None:
+        """A line of a list, of which both are safe already."""
+        before = f"  {name:20} "
+        for row in rows_of(before + words, self._err, indent=LISTED_INDENT):
+            self.say(row)
 
     def line(self, line: Line) -> None:
         """A line with words of others, which may be several."""
@@ -200,13 +216,18 @@ class TextOutput:
         if self._guarded:
             await until_read(self._out)
 
+    async def room(self) -> None:
+        """Wait for the open question if too much is kept for behind it."""
+        if self._held_text > HELD_TEXT:
+            await self.free.wait()
+
     def ask(self, text: str) -> None:
         """Text of a question, as its frame has drawn it."""
         put(self._err, text)
 
     def _release(self) -> None:
         self.free.set()
-        held, self._held, self._held_log = self._held, [], 0
+        held, self._held, self._held_log, self._held_text = self._held, [], 0, 0
         for stream, text in held:
             put(stream, text)
         if self._log_left_out:
@@ -283,6 +304,7 @@ class TextOutput:
                 put(stream, text)
             else:
                 self._held.append((stream, text))
+                self._held_text += len(text)
 
 
 def put(stream: TextIO, text: str) -> None:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from codex_acp.acp import types
 from codex_acp.acp.form_answers import misfit, written
-from codex_acp.cli.screen.fields import heading, hint, shown_value, titles_of, value_of
+from codex_acp.cli.screen.fields import heading, hint, shown_value, title_of, titles_of, value_of
 from codex_acp.cli.screen.frame import MAX_ROWS, Line, Style
 from codex_acp.cli.screen.tool_calls import asked_to, described, quoted
 from codex_acp.cli.terminal import LineReader, Redraw
@@ -177,8 +177,8 @@ class Questions:
                 try:
                     yield
                 except asyncio.CancelledError:
-                    self._screen.ask("\n")
-                    self._screen.note("the question was withdrawn")
+                    self._reader.drop()  # what was begun is no prompt, and nothing for a shell
+                    self._screen.ask("\n[the question was withdrawn]\n")
                     raise
 
     @asynccontextmanager
@@ -212,7 +212,7 @@ class Questions:
         named = f"one of {keys[0]} to {keys[-1]}" if len(keys) > 1 else "".join(keys)
         prompt = f"Type {named} to choose; {otherwise}: " if keys else f"{otherwise}: "
         rows = [
-            Line(f"{key}) {choice.words}", "  ", choice.style)
+            Line(choice.words, f"  {key}) ", choice.style, " " * len(f"  {key}) "))
             for key, choice in zip(keys, choices, strict=True)
         ]
         while True:
@@ -266,7 +266,10 @@ class Questions:
         """A line that was typed after what stands above was drawn; None for Ctrl-D."""
         self._reader.drop()
         self._screen.ask(self._screen.frame.prompt(prompt))
-        return await self._reader.line()
+        answer = await self._reader.line()
+        if answer is None:  # Ctrl-D, which ends no row
+            self._screen.ask("\n")
+        return answer
 
     def _overview(self, form: Form) -> Iterator[Line]:
         """All that a form asks, before it is answered."""
@@ -329,4 +332,5 @@ def _filled_in(
 ) -> Iterator[Line]:
     yield Line("All is filled in.")
     for name, value in content.items():
-        yield from (Line(f"{name}: {text}", "  ") for text in shown_value(schema, name, value))
+        title = title_of(name, schema.properties[name])
+        yield from (Line(f"{title}: {text}", "  ") for text in shown_value(schema, name, value))

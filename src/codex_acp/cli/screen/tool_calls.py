@@ -38,6 +38,9 @@ ASKED: Final = {
 THEIRS: Final = "  | "
 """Before each row of what the agent, a model or a server wrote."""
 
+GIVEN: Final = THEIRS + "  "
+"""Before each row of a value of several lines, so that none looks like another value."""
+
 WRAPPED: Final = "  . "
 """Before a row of a command that only goes on: its own lines begin with ``$`` and ``>``."""
 
@@ -280,7 +283,10 @@ def _input(raw: object, said: str, known: tuple[str, ...]) -> Iterator[Line]:
             leaves.append((path, value))
     for path, value in leaves:
         words = value if isinstance(value, str) else json.dumps(value, default=str)
-        yield from (Line(f"{path}: {line}", THEIRS) for line in words.split("\n"))
+        first, *more = words.split("\n")
+        yield Line(f"{path}:" if more else f"{path}: {first}", THEIRS)
+        if more:
+            yield from (Line(line, GIVEN) for line in (first, *more))
 
 
 def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codex_acp.cli.endings import FAILED, failed
+from codex_acp.cli.terminal import rows_of
 from codex_acp.cli.transcript_view.lines import Line, follow, read
 from codex_acp.cli.transcript_view.page_data import page_data
 from codex_acp.cli.transcript_view.page_file import page_text, write_page
@@ -51,7 +52,7 @@ def _show(options: TranscriptOptions, lines: Iterable[Line | None]) -> int:
                 rows.event(line.entry, told)
     sys.stdout.flush()
     if not options.json:
-        sys.stderr.write(f"{rows.summary()}\n")
+        sys.stderr.write("\n".join(rows_of(rows.summary(), sys.stderr)) + "\n")
     elif rows.unread:
         sys.stderr.write(f"{rows.unread} lines could not be read\n")
     return FAILED if rows.unread else 0

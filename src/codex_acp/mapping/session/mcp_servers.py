@@ -6,28 +6,18 @@ Source: ACP page "Session Setup", ``McpServer``; Codex configuration ``mcp_serve
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.errors import RpcError
 from codex_acp.jsonrpc.message import INVALID_PARAMS
-from codex_acp.mapping.session.http_secrets import http_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
 
 _NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9_:@/-]+")
 """Codex refuses to start a server whose name has these; in an editor it may be "My Notes". A dot
 it takes, but not in a key: the table of all servers would hide those of Codex's command line."""
-
-_PLAIN_VARIABLES: Final = frozenset(
-    {"HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "PWD", "SHELL", "TERM", "TMPDIR", "USER"}
-)
-"""Of an environment; their values are in half of all messages, and are no secrets."""
-
-_SECRET_OPTION: Final = re.compile(r"(?i)^--?[a-z-]*(?:key|token|secret|password|auth)[a-z-]*$")
-"""Such as ``--api-key``; what comes behind it is one."""
 
 
 def server_config(servers: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, object]]:
@@ -45,17 +35,6 @@ def server_config(servers: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, o
         names.add(name)
         config[_free_name(name, config)] = table
     return config
-
-
-def server_secrets(config: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
-    """What in the tables of `server_config` may be a secret: nobody is to read it in a log."""
-    for table in config.values():
-        match table:
-            case {"env": dict(env), "args": list(args)}:
-                yield from (value for name, value in env.items() if name not in _PLAIN_VARIABLES)
-                yield from (b for a, b in pairwise(map(str, args)) if _SECRET_OPTION.search(a))
-            case {"url": str(url), "http_headers": dict(headers)}:
-                yield from http_secrets(url, headers)
 
 
 def _free_name(name: str, taken: Container[str]) -> str:
