@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from weakref import WeakValueDictionary
 
+from codex_acp._json import object_at, text_at
 from codex_acp.adapter.logins.check import LoginCheck
 from codex_acp.adapter.sessions import opening_errors
 from codex_acp.adapter.sessions.directories import check_directories
@@ -330,12 +331,9 @@ class SessionOpener:
 
         The session and the routing learn of it: what it asks again is to be believed.
         """
-        thread = result.get("thread") if isinstance(result, dict) else None
-        if not isinstance(thread, dict):
-            return None
+        thread = object_at(result, "thread")
         turns: list[JsonValue] = []
-        status = thread.get("status")
-        if isinstance(status, dict) and status.get("type") == "active":
+        if text_at(thread, "status", "type") == "active":
             from codex_acp.adapter.sessions.loading import running_turn
 
             with suppress(CodexAcpError):
