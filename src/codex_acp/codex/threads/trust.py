@@ -7,7 +7,7 @@ Source: ``ConfigBatchWriteParams`` of ``schema/codex/experimental.json``.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from codex_acp._json import object_at, value_at
 from codex_acp.codex.threads.opening import brought, distrusting, left_out
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codex_acp.jsonrpc.message import JsonValue
+
+LONGEST_LINE: Final = 8192
+"""Characters read of a ``.git`` file: twice the longest path."""
 
 
 def trust_root(directory: str) -> str:
@@ -84,7 +87,7 @@ def _line(path: str) -> str:
         return ""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
-            return file.read().strip()
+            return file.read(LONGEST_LINE).strip()
     except OSError:
         return ""
 
