@@ -26,6 +26,8 @@ class RandomCodex(End):
         self.replies: Counter[int] = Counter()
         self._waiting: dict[int, tuple[str, asyncio.Future[Json]]] = {}
         self._steers: dict[str, list[Json]] = {}
+        self._given_up: set[str] = set()
+        """Turns that go on behind an interrupt: their prompts have ended, nobody is shown more."""
         self._locks: dict[str, asyncio.Lock] = {}
         self._methods: dict[str, Callable[[Json], Json]] = {
             "thread/start": self._start,
@@ -195,6 +197,8 @@ class RandomCodex(End):
             raise _Refusal("no active turn to interrupt")
         if self.random.random() >= 0.05:
             asyncio.get_running_loop().call_soon(self._end, thread_id, turn_id, "interrupted")
+        else:
+            self._given_up.add(turn_id)
         return {}
 
     async def _begin(self, params: Json) -> None:
@@ -280,7 +284,8 @@ class RandomCodex(End):
             name = f"{item_id}.{number}"
             piece = f"<{name}>" if self.random.random() < 0.7 else f'<\u2028"\\\n{name} \xe9>'
             pieces.append(piece)
-            self.world.pieces[turn_id].append(piece)
+            if turn_id not in self._given_up:
+                self.world.pieces[turn_id].append(piece)
             about = {"threadId": thread_id, "turnId": turn_id, "itemId": item_id}
             self.notify("item/agentMessage/delta", **about, delta=piece)
             if self.random.random() < 0.3:
