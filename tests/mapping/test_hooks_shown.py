@@ -7,26 +7,14 @@ import pytest
 from codex_acp.codex.types import HookPromptFragment, HookPromptThreadItem
 from codex_acp.mapping.messages.hooks import hook_prompt
 from codex_acp.mapping.state import SessionState
+from tests.support.notification_samples import hook
 from tests.support.updates import ALL, Json, said, step, wired
 
 
 def ended(
     state: SessionState, status: str, *entries: tuple[str, str], message: str | None = None
 ) -> list[Json]:
-    run = {
-        "id": "run",
-        "eventName": "preToolUse",
-        "executionMode": "sync",
-        "handlerType": "command",
-        "scope": "turn",
-        "sourcePath": "/project/.codex/hooks.json",
-        "displayOrder": 0,
-        "startedAt": 1,
-        "status": status,
-        "statusMessage": message,
-        "entries": [{"kind": kind, "text": text} for kind, text in entries],
-    }
-    return step(state, "hook/completed", {"threadId": "t", "turnId": "u", "run": run})
+    return step(state, "hook/completed", hook(status, *entries, message=message))
 
 
 @pytest.mark.parametrize(

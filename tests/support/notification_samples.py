@@ -65,7 +65,8 @@ def _reviewed(status: str, **more: Any) -> Json:
     return {**_review(status, **more), "completedAtMs": 2, "decisionSource": "agent"}
 
 
-def _hook(status: str, *entries: tuple[str, str], message: str | None = None) -> Json:
+def hook(status: str, *entries: tuple[str, str], message: str | None = None) -> Json:
+    """The params of ``hook/completed``."""
     return {
         **TURN,
         "run": {
@@ -232,11 +233,11 @@ SAMPLES: Final[tuple[Sample, ...]] = (
             "fragments": [{"hookRunId": "run", "text": "Run the tests first."}],
         },
     ),
-    Sample("ended well", "hook/completed", _hook("completed", ("context", "for the model"))),
-    Sample("ended well, warns", "hook/completed", _hook("completed", ("warning", "Slow disk."))),
-    Sample("blocked", "hook/completed", _hook("blocked", ("feedback", "Not on a Friday."))),
-    Sample("failed", "hook/completed", _hook("failed", message="exit status 1")),
-    Sample("stopped", "hook/completed", _hook("stopped", ("stop", "Enough."))),
+    Sample("ended well", "hook/completed", hook("completed", ("context", "for the model"))),
+    Sample("ended well, warns", "hook/completed", hook("completed", ("warning", "Slow disk."))),
+    Sample("blocked", "hook/completed", hook("blocked", ("feedback", "Not on a Friday."))),
+    Sample("failed", "hook/completed", hook("failed", message="exit status 1")),
+    Sample("stopped", "hook/completed", hook("stopped", ("stop", "Enough."))),
     # The session as a whole.
     Sample("", "thread/tokenUsage/updated", _usage(272_000)),
     Sample("window unknown", "thread/tokenUsage/updated", _usage(None)),
