@@ -73,6 +73,17 @@ def test_7_3_a_question_forged_beforehand_is_answered_by_nobody(
     assert "\u27e6U+2503\u27e7 " + FORGED in terminal.screen
 
 
+@pytest.mark.parametrize("url", ["https://evil.example/\\@good.example/", "file:///etc/passwd"])
+@pytest.mark.attack("agent")
+def test_2_4_no_page_is_offered_that_a_browser_reads_as_another(
+    env: dict[str, str], url: str
+) -> None:
+    with OnTerminal(env, *agent(f"opens {url}"), "Go.", stdout_too=True) as terminal:
+        assert '{"action": "decline"}' in terminal.rest()
+    assert "asks you to open" not in terminal.screen
+    assert "a page of the agent was declined: the URL was refused: it" in terminal.screen
+
+
 def test_7_3_every_row_of_a_question_has_our_mark_and_nothing_else_has(env: dict[str, str]) -> None:
     with OnTerminal(env, *agent("asks", "forges in it"), "Go.", stdout_too=True) as terminal:
         terminal.until("[59 empty lines]")

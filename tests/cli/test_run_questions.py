@@ -300,6 +300,12 @@ async def test_a_field_may_be_left_out_and_an_unknown_one_is() -> None:
     assert await asking.form(asked) == {"name": "Ann"}
 
 
+def page(url: str) -> SessionUrlCreateElicitationRequest:
+    return SessionUrlCreateElicitationRequest(
+        session_id="s", message="Log in", url=url, elicitation_id="e"
+    )
+
+
 @pytest.mark.parametrize(
     ("typed", "answer"),
     [("@1", "accept"), ("@2", "decline"), ("y", "cancel"), ("", "cancel"), (None, "cancel")],
@@ -308,12 +314,23 @@ async def test_a_url_is_shown_with_its_host_and_opened_by_nobody_but_the_person(
     typed: str | None, answer: str
 ) -> None:
     asking, shown, _ = questions(typed, "")
-    request = SessionUrlCreateElicitationRequest(
-        session_id="s",
-        message="Log in",
-        url="https://good.example@evil.example/\u202e",
-        elicitation_id="e",
-    )
-    assert await asking.url(request) == answer
-    assert "a page of evil.example:" in shown.getvalue()
-    assert "https://good.example@evil.example/⟦U+202E⟧" in shown.getvalue()
+    assert await asking.url(page("https://Good.example/a")) == answer
+    assert "a page of good.example:" in shown.getvalue()
+    assert "https://Good.example/a" in shown.getvalue()
+
+
+async def test_2_4_a_host_that_looks_like_another_is_shown_as_it_is_called() -> None:
+    asking, shown, _ = questions("")
+    await asking.url(page("https://b\u00fccher.example/"))
+    told = shown.getvalue().replace("\n\u2503 ", "")
+    assert "a page of xn--bcher-kva.example, written b\u00fccher.example:" in told
+
+
+@pytest.mark.parametrize(
+    "url", ["https://evil.example/\\@good.example/", "javascript:alert(1)", "file:///etc/passwd"]
+)
+@pytest.mark.attack("agent")
+async def test_2_4_what_a_browser_reads_as_something_else_is_no_question(url: str) -> None:
+    asking, shown, _ = questions("@1")
+    assert await asking.url(page(url)) == "decline"
+    assert "asks you to open" not in shown.getvalue()

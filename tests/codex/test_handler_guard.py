@@ -14,6 +14,7 @@ from codex_acp.codex.types import CommandExecutionRequestApprovalResponse as Rep
 from codex_acp.codex.types import (
     FileChangeRequestApprovalResponse,
     ItemCommandExecutionRequestApproval,
+    McpServerElicitationRequestResponse,
     RequestPermissionProfile,
 )
 from codex_acp.errors import RpcError
@@ -21,6 +22,7 @@ from codex_acp.testing import AskClient, Expect, Notify
 from tests.codex.policy_bench import (
     ASKED,
     DECLINED,
+    ELICITATION,
     FILES,
     TURN,
     Asked,
@@ -132,6 +134,39 @@ async def test_3_7_what_handles_all_methods_is_guarded_as_well() -> None:
         await handler.called.wait()
         bench.server.play(ask_command("rm -rf /"))
         assert await bench.answers(2) == [DECLINED, DECLINED]
+
+
+@pytest.mark.parametrize("others", [False, True], ids=["its own handler", "one for all"])
+@pytest.mark.parametrize(
+    ("url", "accepted"),
+    [
+        ("https://good.example/", True),
+        ("https://evil.example/\\@good.example/", False),
+        ("javascript:alert(1)", False),
+        ("file:///etc/passwd", False),
+    ],
+)
+@pytest.mark.attack("MCP server")
+async def test_2_4_a_handler_is_asked_only_about_pages_that_read_as_what_they_are(
+    url: str, accepted: bool, others: bool
+) -> None:
+    seen: list[object] = []
+
+    async def opened(request: Any) -> McpServerElicitationRequestResponse:
+        seen.append(request.params.url)
+        return McpServerElicitationRequestResponse(action="accept")
+
+    page = {**TURN, "serverName": "notes", "mode": "url", "message": "Log in", "url": url}
+    async with PolicyBench(None) as bench:
+        if others:
+            bench.client.handle_others(opened)
+        else:
+            bench.client.handle(ELICITATION, opened)
+        bench.server.play(AskClient(ELICITATION, {**page, "_meta": None, "elicitationId": "e"}))
+        assert await bench.answer() == {"action": "accept" if accepted else "decline"}
+        assert seen == ([url] if accepted else [])
+        if not accepted:
+            assert "the URL was refused: it" in bench.refused[-1].reason
 
 
 @pytest.mark.parametrize("decision", ["decline", "cancel"])

@@ -10,9 +10,10 @@ from pathlib import Path
 SRC = Path(__file__).resolve().parents[2] / "src" / "codex_acp"
 
 EVERYWHERE = {
-    "errors", "_json", "_last_ones", "_lazy", "_pydantic", "_record", "_typing", "_version",
+    "errors", "_glyphs", "_json", "_last_ones", "_lazy", "_pydantic", "_record", "_typing", "_urls",
+    "_version",
 }  # fmt: skip
-"""Modules without imports of their own that any package may use."""
+"""Modules that any package may use, and that import no package."""
 
 MAY_IMPORT: dict[str, set[str]] = {
     "jsonrpc": set(),

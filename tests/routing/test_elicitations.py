@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codex_acp._urls import RefusedUrl
 from codex_acp.acp._generated.v1.methods import MODELS
 from codex_acp.acp.form_answers import ValidContent, validate
 from codex_acp.codex._generated.models import (
@@ -36,7 +37,6 @@ from codex_acp.routing.elicitations import (
     user_input_elicitation,
 )
 from codex_acp.routing.forms import Unrepresentable
-from codex_acp.routing.urls import RefusedUrl
 from codex_acp.wire.codec import decode, encode, plain
 from tests.routing.form_samples import params as user_input_params
 from tests.routing.form_samples import question

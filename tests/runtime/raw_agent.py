@@ -133,6 +133,11 @@ def calls_tools(session_id: str, behaviours: set[str]) -> None:
         send({"jsonrpc": "2.0", "method": "session/update", "params": update})
     if "floods" in behaviours:
         flood(session_id)
+    for word in behaviours:
+        if word.startswith("opens "):
+            page = {"mode": "url", "sessionId": session_id, "elicitationId": "e", "message": "Hi."}
+            url = {"url": word.removeprefix("opens ")}
+            say(session_id, f" {ask('elicitation/create', page | url)}")
     if "streams" in behaviours:
         for number in range(20):
             say(session_id, f" piece {number},")

@@ -21,12 +21,13 @@ from codex_acp.acp.types import (
     PromptRequest,
     PromptResponse,
     RequestFormCreateElicitationRequest,
+    RequestUrlCreateElicitationRequest,
     SessionFormCreateElicitationRequest,
     SessionUrlCreateElicitationRequest,
     UnknownVariant,
 )
 from codex_acp.errors import ErrorReply
-from codex_acp.runtime import AgentRuntime, Form, problems_of
+from codex_acp.runtime import AgentRuntime, Form, UrlAnswer, UrlRequest, problems_of
 from tests.runtime.scripted_agent import ScriptedAgent
 
 WAIT = 60.0
@@ -100,9 +101,9 @@ def form(session_id: str = "s1") -> SessionFormCreateElicitationRequest:
     )
 
 
-def url(session_id: str = "s1") -> SessionUrlCreateElicitationRequest:
+def url(page: str = "https://example.com") -> SessionUrlCreateElicitationRequest:
     return SessionUrlCreateElicitationRequest(
-        session_id=session_id, message="Log in", url="https://example.com", elicitation_id="e1"
+        session_id="s1", message="Log in", url=page, elicitation_id="e1"
     )
 
 
@@ -233,6 +234,39 @@ async def test_nothing_but_the_word_accepts_a_url(
     callback: Any, expected: CreateElicitationResponse
 ) -> None:
     assert await answer(url(), on_url=callback) == expected
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "https://evil.example/\\@good.example/",
+        "https://good.example@evil.example/",
+        "https://good.example\u2024evil.example/",
+        "http://good.example/",
+        "javascript:alert(1)",
+        "file:///etc/passwd",
+    ],
+)
+@pytest.mark.parametrize("session", [True, False], ids=["of a session", "of a request"])
+@pytest.mark.attack("agent")
+async def test_2_4_no_callback_is_given_a_url_that_a_browser_reads_as_another(
+    page: str, session: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    request: CreateElicitationRequest = url(page)
+    if not session:
+        request = RequestUrlCreateElicitationRequest(
+            request_id="1", message="Log in", url=page, elicitation_id="e1"
+        )
+    seen: list[str] = []
+
+    def open_it(request: UrlRequest) -> UrlAnswer:
+        seen.append(request.url)
+        return "accept"
+
+    assert await answer(request, on_url=open_it) == DeclineCreateElicitationResponse()
+    assert seen == []
+    assert "a page of the agent was declined: the URL was refused: " in caplog.text
+    assert page not in caplog.text
 
 
 async def test_a_url_that_is_done_is_told_once_and_only_if_it_was_opened() -> None:

@@ -11,6 +11,9 @@ from codex_acp._lazy import lazy
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
+    from codex_acp._urls import AllowedUrl as AllowedUrl
+    from codex_acp._urls import RefusedUrl as RefusedUrl
+    from codex_acp._urls import allowed_url as allowed_url
     from codex_acp.acp import types as types
     from codex_acp.acp import unstable as unstable
     from codex_acp.acp import v2 as v2
@@ -75,6 +78,7 @@ else:
             "client_side": "ClientSide",
             "conventions": "acp_connection stdio",
             "prompt_turn": "PromptTurn TurnToolCall",
+            "codex_acp._urls": "AllowedUrl RefusedUrl allowed_url",
             "codex_acp.transport.child": "spawn",
         },
     )

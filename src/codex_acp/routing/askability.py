@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
+from codex_acp._urls import RefusedUrl
 from codex_acp.codex.approvals.classify import ElicitationRequest, McpForm, McpUrl, UserInput
 from codex_acp.routing.display import server_name, shortened, visible
 from codex_acp.routing.elicitations import (
@@ -14,7 +15,6 @@ from codex_acp.routing.elicitations import (
     user_input_elicitation,
 )
 from codex_acp.routing.forms import Unrepresentable
-from codex_acp.routing.urls import RefusedUrl
 
 if TYPE_CHECKING:
     from codex_acp.acp.capabilities import ClientFeatures

@@ -19,6 +19,7 @@ import re
 from typing import TYPE_CHECKING, Final
 from unicodedata import category
 
+from codex_acp._glyphs import has_glyph
 from codex_acp.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -40,20 +41,6 @@ _JOINERS: Final = frozenset("\u00ad\u200b\u200c\u200d\u2060")
 
 _LAYOUT: Final = "\n\t"
 """What may stay as it is where several lines are allowed."""
-
-_PRINTABLE_WITHOUT_GLYPH: Final = frozenset(
-    {
-        0x034F,  # combining grapheme joiner
-        0x115F, 0x1160, 0x3164, 0xFFA0,  # Hangul fillers
-        0x17B4, 0x17B5,  # Khmer inherent vowels
-        0x180B, 0x180C, 0x180D, 0x180F,  # Mongolian variation selectors
-        0x2800,  # Braille pattern blank
-        *range(0xFE00, 0xFE10),  # variation selectors
-        *range(0xE0100, 0xE01F0),  # variation selectors supplement
-    }
-)  # fmt: skip
-"""What `str.isprintable` lets through although it shows nothing. Source: the property
-Default_Ignorable_Code_Point of the Unicode Character Database, and the blank of Braille."""
 
 _CONTROLS: Final = tuple(map(chr, (*range(0x20), 0x7F)))
 _CONTROLS_BUT_LINES: Final = tuple(c for c in _CONTROLS if c not in _LAYOUT)
@@ -92,7 +79,7 @@ def is_plain(text: str, *, multiline: bool = False) -> bool:
     # No step of Python for each character: a new file may have millions.
     if text.isascii():
         return not any(map(text.__contains__, _CONTROLS_BUT_LINES if multiline else _CONTROLS))
-    return all(_has_glyph(c) or (multiline and c in _LAYOUT) for c in set(text))
+    return all(has_glyph(c) or (multiline and c in _LAYOUT) for c in set(text))
 
 
 def shortened(text: str, limit: int) -> str:
@@ -178,10 +165,6 @@ def _is_inert(text: str) -> bool:
     return not text or (_INERT.fullmatch(text) is not None and _MEANT.search(text) is None)
 
 
-def _has_glyph(char: str) -> bool:
-    return char.isprintable() and ord(char) not in _PRINTABLE_WITHOUT_GLYPH
-
-
 def _written_out(code: int) -> str:
     return f"{_OPEN}U+{code:04X}{_CLOSE}"
 
@@ -193,7 +176,7 @@ def _is_harmless(char: str) -> bool:
 class _Notation(dict[int, str]):
     """A table for `str.translate` that looks a character up when it first comes."""
 
-    def __init__(self, known: dict[int, str], is_shown: Callable[[str], bool] = _has_glyph) -> None:
+    def __init__(self, known: dict[int, str], is_shown: Callable[[str], bool] = has_glyph) -> None:
         super().__init__(known)
         self._is_shown = is_shown
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import InitVar, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, assert_never, final
 
+from codex_acp._urls import AllowedUrl, RefusedUrl, allowed_url
 from codex_acp.acp.form_answers import InvalidContent, validate
 from codex_acp.codex._generated import models
 from codex_acp.codex.approvals.classify import APPROVAL_QUESTION
@@ -30,7 +31,6 @@ from codex_acp.routing.display import (
 )
 from codex_acp.routing.form_losses import field_label
 from codex_acp.routing.forms import AcpForm, Unrepresentable, acp_form, acp_form_of_json
-from codex_acp.routing.urls import AllowedUrl, RefusedUrl, allowed_url
 from codex_acp.routing.user_input import UserInputForm, user_input_answers, user_input_form
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """The agent's forms and URLs: given to the callback that was registered for them, if any.
 
-Owns the rule that only a person's checked answer accepts. Must not know how one is shown.
+Owns the rules that only a person's checked answer accepts, and that nobody is asked to open what is
+no page. Must not know how one is shown.
 Source: the protocol's page on elicitation, and the definition ``CreateElicitationRequest``.
 """
 
@@ -11,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal, TypeAlias
 
+from codex_acp._urls import RefusedUrl, allowed_url
 from codex_acp.acp import types
 from codex_acp.acp.form_answers import InvalidContent, too_large, validate, written
 
@@ -24,7 +26,10 @@ Form: TypeAlias = (
 UrlRequest: TypeAlias = (
     types.SessionUrlCreateElicitationRequest | types.RequestUrlCreateElicitationRequest
 )
-"""A URL that the person is asked to open: ``message``, ``url``, ``elicitation_id``."""
+"""A page that the person is asked to open: ``message``, ``url``, ``elicitation_id``.
+
+A callback is given only what `codex_acp.acp.allowed_url` allows; it also says the host to show.
+"""
 
 FormAnswer: TypeAlias = Mapping[str, types.ElicitationContentValue] | Literal["decline", "cancel"]
 """The content of the fields, which accepts; or one of the two words."""
@@ -66,7 +71,11 @@ async def ask_form(callback: FormCallback, form: Form) -> types.CreateElicitatio
 
 
 async def ask_url(callback: UrlCallback, request: UrlRequest) -> types.CreateElicitationResponse:
-    """What the URL is answered with."""
+    """What the URL is answered with; one that a browser reads as another is declined unasked."""
+    page = allowed_url(request.url)
+    if isinstance(page, RefusedUrl):
+        logger.error("a page of the agent was declined: the URL was refused: %s", page.reason)
+        return types.DeclineCreateElicitationResponse()
     try:
         answer = callback(request)
         given = await answer if inspect.isawaitable(answer) else answer

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from codex_acp._json import value_at
+from codex_acp._urls import RefusedUrl, allowed_url
 from codex_acp.acp.served_request import served_request_id
 from codex_acp.adapter.logins.pages import Ends, open_until
 from codex_acp.adapter.logins.ways import can_open_pages, open_page
@@ -28,7 +29,6 @@ from codex_acp.mapping.agent.auth_methods import (
     LOGIN_ARGS,
     TERMINAL,
 )
-from codex_acp.routing.urls import RefusedUrl, allowed_url
 from codex_acp.transcript.secrets import remember_secrets
 from codex_acp.transport.shielding import shielded
 

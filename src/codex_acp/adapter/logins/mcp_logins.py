@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codex_acp._json import text_at, value_at
+from codex_acp._urls import RefusedUrl, allowed_url
 from codex_acp.adapter.logins.pages import Ends, open_until
 from codex_acp.adapter.server.mcp_startup import LOGIN_WANTED, STARTUP_STATUS
 from codex_acp.codex._generated.models import McpServerOauthLoginParams
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError
 from codex_acp.routing.display import server_name
-from codex_acp.routing.urls import RefusedUrl, allowed_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -11,8 +11,8 @@ import secrets
 from contextlib import asynccontextmanager, nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
-from urllib.parse import urlsplit
 
+from codex_acp._urls import RefusedUrl, allowed_url
 from codex_acp.acp import types
 from codex_acp.acp.form_answers import misfit, written
 from codex_acp.cli.screen.fields import heading, hint, shown_value, title_of, titles_of, value_of
@@ -142,7 +142,11 @@ class Questions:
 
     async def url(self, request: UrlRequest) -> UrlAnswer:
         """Whether the person agrees to open it; nothing is opened from here."""
-        host = urlsplit(request.url).hostname or "no host"
+        page = allowed_url(request.url)
+        if isinstance(page, RefusedUrl):  # the runtime has declined it already
+            return "decline"
+        same = page.host == page.host_as_written.lower()
+        host = page.host if same else f"{page.host}, written {page.host_as_written}"
         lines = [
             Line(f"{self._agent} asks you to open a page of {host}:"),
             *quoted(request.message),

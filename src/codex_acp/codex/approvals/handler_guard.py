@@ -1,8 +1,9 @@
 """A program's own handlers, and its policy: neither is answered for by an action that has its id.
 
 Codex finds what an answer is for by thread and call id, which the model chooses (contract 3.7). So
-of several requests that share one, asked of a handler or of the policy, none is allowed. Owns only
-that: whatever else a handler replies is its own matter.
+of several requests that share one, asked of a handler or of the policy, none is allowed. Nor is a
+handler asked to have a page opened that is none (2.4). Owns only these two: whatever else a handler
+replies is its own matter.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from codex_acp._urls import RefusedUrl, allowed_url
+from codex_acp.codex._generated.models import McpUrlElicitationParams
 from codex_acp.codex._generated.notifications import (
     ThreadClosedEvent,
     TurnCompletedEvent,
@@ -51,8 +54,13 @@ class HandlerGuard(PolicyRunner):
     async def guarded(self, request: ServerRequest, handler: _Handler) -> WireModel:
         """What the program's own handler replies, unless Codex could take it for another action's.
 
-        Only that is checked (contract 3.7): whatever the handler replies is sent as it is.
+        Only that is checked (contract 3.7): whatever the handler replies is sent as it is. It is
+        not asked about a URL that a browser reads as another (contract 2.4).
         """
+        if isinstance(request.params, McpUrlElicitationParams):
+            page = allowed_url(request.params.url)
+            if isinstance(page, RefusedUrl):
+                return await self._refuse_unasked(request, f"the URL was refused: {page.reason}")
         what, shared = classify(request, self._items), answer_id_of(request)
         question = self._question(what) if isinstance(what, ApprovalRequest) else None
         key = (type(request.id), request.id)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codex_acp._urls import MAX_URL_BYTES, AllowedUrl, RefusedUrl, allowed_url
 from codex_acp.routing.display import is_plain
-from codex_acp.routing.urls import MAX_URL_BYTES, AllowedUrl, RefusedUrl, allowed_url
 
 ALLOWED = {
     "https://example.com": "example.com",

@@ -1,6 +1,6 @@
-"""PURE: which URL of a URL elicitation may be shown to a person and opened (contract 2.4).
+"""PURE: which URL may be shown to a person and opened (contract 2.4), on both sides of ACP.
 
-Owns the decision. The URL is never fetched and never rewritten: it is forwarded as it came, or
+Owns the decision. The URL is never fetched and never rewritten: it is shown as it came, or
 refused. Where browsers read a URL in another way than it looks (backslashes, user info, numbers
 that are addresses, hosts that normalise to other hosts), it is refused.
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final
 
-from codex_acp.routing.display import is_plain
+from codex_acp._glyphs import has_glyph
 
 MAX_URL_BYTES: Final = 8 * 1024
 """In UTF-8. Longer ones serve no page that a person is asked to open, and nobody can read them."""
@@ -34,7 +34,7 @@ _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 @dataclass(frozen=True, slots=True)
 class AllowedUrl:
-    """A URL that may be forwarded."""
+    """A URL that a person may be shown and asked to open."""
 
     url: str
     """As it came, unchanged."""
@@ -46,16 +46,22 @@ class AllowedUrl:
 
 @dataclass(frozen=True, slots=True)
 class RefusedUrl:
-    """A URL that is not forwarded; ``reason`` completes the sentence "the URL was refused: …"."""
+    """A URL that nobody is to be shown as a page, nor asked to open."""
 
     reason: str
+    """Completes the sentence "the URL was refused: …"."""
 
 
 def allowed_url(url: str) -> AllowedUrl | RefusedUrl:
-    """``url`` if it is ``https``, or ``http`` to this machine, and reads as what it is."""
+    """Decide whether ``url`` may be shown to a person as a page, and opened.
+
+    Allowed is ``https``, and ``http`` to this machine, if a browser reads the URL as it looks. It
+    is refused for any other scheme, a user name before the host, a backslash, characters that
+    cannot be seen, and a host that browsers take for another one. The URL is not fetched.
+    """
     if len(url) > MAX_URL_BYTES:
         return RefusedUrl(f"it is longer than {MAX_URL_BYTES} bytes")
-    if " " in url or not is_plain(url):
+    if " " in url or not all(map(has_glyph, url)):
         return RefusedUrl("it contains spaces or characters that cannot be seen")
     if len(url.encode()) > MAX_URL_BYTES:
         return RefusedUrl(f"it is longer than {MAX_URL_BYTES} bytes")
