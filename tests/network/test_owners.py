@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import logging
+import os
 from pathlib import Path
 from typing import cast
 
@@ -13,7 +16,8 @@ from codex_acp.adapter.network.network_session import NetworkSession
 from codex_acp.adapter.network.owners import Owners
 from codex_acp.adapter.network.registry import Registry
 from codex_acp.adapter.network.tokens import Token, Tokens, no_token
-from codex_acp.errors import MisuseError
+from codex_acp.errors import MisuseError, RpcError
+from tests.network.served import ALICE, BOB, served, several_tokens
 
 TWO = Tokens(lambda: (Token("alice", b"a"), Token("bob", b"b")))
 
@@ -127,3 +131,79 @@ def test_a_connection_is_held_to_its_token_as_the_file_has_it_now() -> None:
         assert not tokens.still_good(shown)
     known[:] = [Token("alice", b"a")]
     assert tokens.still_good(shown), "it was given more time"
+
+
+class _FullDisk:
+    """Writes to ``path`` half of a line, and then nothing, as a full disk does, while ``full``."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._path = path
+        self._write = os.write
+        self.full = True
+        monkeypatch.setattr(os, "write", self._written)
+
+    def _written(self, file: int, data: bytes) -> int:
+        if not self.full or not self._path.exists() or not self._is_it(file):
+            return self._write(file, data)
+        if not data.startswith(b"{"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self._write(file, data[: len(data) // 2])
+
+    def _is_it(self, file: int) -> bool:
+        return os.path.samestat(os.fstat(file), self._path.stat())
+
+
+def test_a_line_that_a_full_disk_cut_off_takes_no_other_owners_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "owners"
+    disk, owners = _FullDisk(file, monkeypatch), Owners(TWO, str(file))
+    with pytest.raises(RpcError, match="No space left on device"):
+        owners.made("alice", "cut-off")
+    assert not owners.knows("cut-off")
+    disk.full = False
+    owners.made("bob", "his")
+    owners.made("alice", "hers")
+    again = Owners(TWO, str(file))
+    assert [again.owns("bob", "his"), again.owns("alice", "hers")] == [True, True]
+    assert not again.knows("cut-off")
+
+
+def test_a_line_that_a_crash_cut_off_takes_no_other_owners_with_it(tmp_path: Path) -> None:
+    file = tmp_path / "owners"
+    file.write_text('{"sessionId": "one", "owner": "alice"}\n{"sess')
+    Owners(TWO, str(file)).made("bob", "his")
+    again = Owners(TWO, str(file))
+    assert [again.owns("alice", "one"), again.owns("bob", "his")] == [True, True]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_session_whose_owner_cannot_be_written_is_refused_and_nothing_of_it_is_left(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    version: int,
+) -> None:
+    file = tmp_path / "owners"
+    new = {"cwd": str(tmp_path), "mcpServers": []}
+    async with (
+        served(tmp_path, tokens=several_tokens(), owners=str(file)) as server,
+        server.connect(ALICE, version=version) as alice,
+        server.connect(BOB, version=version) as bob,
+    ):
+        first = (await alice.ask("session/new", new))["sessionId"]
+        disk = _FullDisk(file, monkeypatch)
+        for method, params in (
+            ("session/new", new),
+            ("session/fork", {**new, "sessionId": first}),
+        ):
+            refused = await alice.refused(method, params)
+            assert refused["code"] == -32603
+            assert "No space left on device" in refused["message"]
+            assert "was not opened" in refused["message"]
+            assert str(file) not in json.dumps(refused), "a path of the server"
+        stored = await alice.ask("session/list", {})
+        assert [each["sessionId"] for each in stored["sessions"]] in ([first], [])
+        disk.full = False
+        his = (await bob.ask("session/new", new))["sessionId"]
+    again = Owners(TWO, str(file))
+    assert [again.owns("alice", first), again.owns("bob", his)] == [True, True]

@@ -46,7 +46,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "runtime": {"acp", "transport", "jsonrpc"},
     "fleet": {
-        "runtime", "acp", "jsonrpc.message", "transport.shielding", "wire", "transcript.secrets",
+        "runtime", "acp", "jsonrpc.message", "transport.shielding", "wire",
+        "transcript.private_file", "transcript.secrets",
     },
     "testing": {"acp", "jsonrpc", "transport"},
     "cli": {

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from codex_acp.fleet.errors import OutcomeNotWritten
 from codex_acp.fleet.outcome import Attempt
+from codex_acp.transcript.private_file import append_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -60,19 +61,14 @@ class Journal:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         try:
             self._fd = os.open(path, flags, 0o600)
-            size = os.fstat(self._fd).st_size
-            if size and os.pread(self._fd, 1, size - 1) != b"\n":
-                os.write(self._fd, b"\n")
         except OSError as error:
             raise _unwritten(path, error) from error
 
     def note(self, kind: str, **members: object) -> None:
         """Raises OutcomeNotWritten: what cannot be noted must not be begun."""
         line = json.dumps({"time": now(), "type": kind, **members}, default=str) + "\n"
-        data = line.encode("utf-8", "replace")
         try:
-            while data:
-                data = data[os.write(self._fd, data) :]
+            append_line(self._fd, line.encode("utf-8", "replace"))
         except OSError as error:
             raise _unwritten(self._path, error) from error
 

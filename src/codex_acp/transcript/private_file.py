@@ -1,4 +1,4 @@
-"""Opening a file that is the user's alone: a transcript, a log.
+"""Opening and appending to a file that is the user's alone: a transcript, a log, a journal.
 
 Loaded before Codex is spawned, so it imports next to nothing. Must not know what is written.
 """
@@ -12,27 +12,31 @@ import stat
 _MODE = 0o600
 """Permissions of a new file: who asked what of whom is the user's alone."""
 
-_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_FLAGS = os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 """Without O_NONBLOCK a pipe that nobody reads would hold up the whole program."""
 
 _MAX_LINKS = 8
 """Symbolic links, one behind the other."""
 
 
-def open_private(path: str | os.PathLike[str], *, tighten: bool = False) -> int:
+def open_private(
+    path: str | os.PathLike[str], *, tighten: bool = False, readable: bool = False
+) -> int:
     """A descriptor that appends to ``path``; a new file is for its owner alone.
 
     Where others may write, too (``/tmp``), nothing of theirs is opened or followed: a link there
     would let them choose what is written to. ``tighten`` takes from an existing file of ours the
-    permissions that a new one would not have. Raises OSError, or ValueError for a NUL.
+    permissions that a new one would not have; ``readable`` is for `append_line`. Raises OSError, or
+    ValueError for a NUL.
     """
+    flags = _FLAGS | (os.O_RDWR if readable else os.O_WRONLY)
     name = os.fspath(path)
     for _ in range(_MAX_LINKS):
         folder = os.path.dirname(name) or os.curdir  # noqa: PTH120 - no pathlib here
         if not os.stat(folder).st_mode & (stat.S_IWGRP | stat.S_IWOTH):  # noqa: PTH116
-            return _tightened(os.open(name, _FLAGS, _MODE), tighten)
+            return _tightened(os.open(name, flags, _MODE), tighten)
         try:
-            file = os.open(name, _FLAGS | os.O_NOFOLLOW, _MODE)
+            file = os.open(name, flags | os.O_NOFOLLOW, _MODE)
         except OSError as error:
             if error.errno not in (errno.ELOOP, errno.EMLINK):  # EMLINK: FreeBSD's
                 raise
@@ -46,6 +50,18 @@ def open_private(path: str | os.PathLike[str], *, tighten: bool = False) -> int:
             raise _of_others(name)
         return _tightened(file, tighten)
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
+
+
+def append_line(file: int, line: bytes) -> None:
+    """Append a whole line to ``file``, behind one that a crash or a full disk cut off as a new one.
+
+    The file is open for reading as well. Raises OSError where only a part could be written.
+    """
+    size = os.fstat(file).st_size
+    torn = size and os.pread(file, 1, size - 1) != b"\n"
+    rest = b"\n" + line if torn else line
+    while rest:
+        rest = rest[os.write(file, rest) :]
 
 
 def _is_trusted(found: os.stat_result) -> bool:

@@ -17,11 +17,12 @@ from codex_acp.adapter.network.archive import OwnedArchive
 from codex_acp.adapter.network.network_session import Mark, NetworkSession
 from codex_acp.adapter.sessions.opening_errors import unknown_session
 from codex_acp.adapter.sessions.replay import Replay
-from codex_acp.errors import RpcError
+from codex_acp.errors import CodexAcpError, RpcError
 from codex_acp.jsonrpc.message import INVALID_REQUEST, JsonValue
 from codex_acp.mapping.agent.auth_methods import LoginWays
 from codex_acp.mapping.agent.capabilities import META_KEY
 from codex_acp.mapping.session.ids import canonical_id
+from codex_acp.transport.shielding import finish
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -103,7 +104,7 @@ class NetworkConnection:
         async with self._registry.room(self._token.owner):
             session = self._new()
             response = await self.agent.new_session(request, session)
-            await self._open(str(response["sessionId"]), session)
+            await self._made(str(response["sessionId"]), session)
         return response
 
     async def fork_session(self, request: ForkSession) -> Json:
@@ -112,7 +113,7 @@ class NetworkConnection:
         async with self._registry.room(self._token.owner):
             session = self._new()
             response = await self.agent.fork_session(request, session)
-            await self._open(str(response["sessionId"]), session)
+            await self._made(str(response["sessionId"]), session)
         return response
 
     async def load_session(self, request: ResumeSession) -> Json:
@@ -199,7 +200,18 @@ class NetworkConnection:
         kept = self._registry.limits.keep_seconds > 0
         return NetworkSession(self._token.owner, self.agent, self.client, kept=kept)
 
-    async def _open(self, session_id: str, session: NetworkSession) -> None:
+    async def _made(self, session_id: str, session: NetworkSession) -> None:
+        """Open a session that Codex has just made; one whose owner is not written is deleted."""
+        try:
+            self._open(session_id, session)
+        except RpcError:
+            try:
+                await finish(asyncio.create_task(self.agent.delete_session(session_id)))
+            except CodexAcpError as error:
+                logger.warning("the session %s could not be deleted: %s", session_id, error)
+            raise
+
+    def _open(self, session_id: str, session: NetworkSession) -> None:
         self._registry.open(session_id, session)
         if self.client.gone:  # while the session was made
             self._registry.left(self.client)
@@ -218,12 +230,13 @@ class NetworkConnection:
         self._must_own(session_id)
         async with self._registry.alone(session_id):
             self._must_own(session_id)
+            self._registry.owners.made(self._token.owner, session_id)  # before anything is opened
             earlier = self._registry.sessions.get(session_id)
             if earlier is None:
                 async with self._registry.room(self._token.owner):
                     session = self._new()
                     answer = await reopen(session)
-                    await self._open(session_id, session)
+                    self._open(session_id, session)
                 return answer
             before = earlier.taken_by(self.client)
             try:
@@ -236,7 +249,7 @@ class NetworkConnection:
             except BaseException:
                 self._given_back(earlier, before)
                 raise
-            await self._open(session_id, earlier)
+            self._open(session_id, earlier)
             return answer
 
     def _given_back(self, session: NetworkSession, before: Client | None) -> None:
@@ -264,7 +277,7 @@ class NetworkConnection:
             )
             history.end(None)
         session.show_to(self.client, mark)
-        await self._open(session_id, session)
+        self._open(session_id, session)
         asyncio.get_running_loop().call_soon(session.ask_again)  # behind the answer to this
         meta: dict[str, JsonValue] = {"running": True, "questions": session.questions}
         return {**config.answer(session_id), "_meta": {META_KEY: meta}}

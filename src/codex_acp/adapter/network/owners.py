@@ -11,8 +11,9 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from codex_acp.errors import MisuseError
-from codex_acp.transcript.private_file import open_private
+from codex_acp.errors import MisuseError, RpcError
+from codex_acp.jsonrpc.message import INTERNAL_ERROR
+from codex_acp.transcript.private_file import append_line, open_private
 
 if TYPE_CHECKING:
     from codex_acp.adapter.network.tokens import Tokens
@@ -52,21 +53,31 @@ class Owners:
         return session_id in self._of
 
     def made(self, owner: str, session_id: str) -> None:
-        """A session was made by this owner."""
+        """Remember that a session is this owner's.
+
+        Raises RpcError -32603 if that cannot be written: after a restart it would be nobody's.
+        """
         if not self._are_several() or self._of.get(session_id) == owner:
             return
+        if self._path is not None:
+            self._append(self._path, {"sessionId": session_id, "owner": owner})
         self._of[session_id] = owner
-        if self._path is None:
-            return
-        line = json.dumps({"sessionId": session_id, "owner": owner}) + "\n"
+
+    def _append(self, path: str, entry: dict[str, str]) -> None:
         try:
-            file = open_private(self._path, tighten=True)
+            file = open_private(path, tighten=True, readable=True)
             try:
-                os.write(file, line.encode())
+                append_line(file, json.dumps(entry).encode() + b"\n")
             finally:
                 os.close(file)
         except OSError as error:
-            logger.warning("whose the session %s is could not be kept: %s", session_id, error)
+            logger.error("the file of owners %r cannot be written: %s", path, error)
+            why = error.strerror or str(error)
+            message = (
+                f"the server cannot write down whose the session is ({why}), so it was not opened; "
+                "whoever runs the server has to mend that"
+            )
+            raise RpcError(INTERNAL_ERROR, message) from error
 
     def _are_several(self) -> bool:
         """Once they were, they stay so until the server ends."""

@@ -94,10 +94,10 @@ class Registry:
             await self.end(session)
 
     def open(self, session_id: str, session: NetworkSession) -> None:
-        """A session is open from now on, and shown."""
+        """A session is open from now on, and shown. Raises RpcError if its owner is not written."""
+        self.owners.made(session.owner, session_id)
         session.session_id = session_id
         self.sessions[session_id] = session
-        self.owners.made(session.owner, session_id)
         self.shown(session)
 
     def shown(self, session: NetworkSession) -> None:
