@@ -39,7 +39,7 @@ def record() -> str:
 
 def _run() -> bytes:
     """Everything that the command writes to a terminal of its own."""
-    command = [sys.executable, "-m", "codex_acp", *COMMAND[1:]]
+    command = [sys.executable, "-P", "-m", "codex_acp", *COMMAND[1:]]
     env = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
     env |= {"TERM": "xterm-256color", "COLUMNS": str(COLUMNS), "LINES": str(LINES)}
     ours, theirs = pty.openpty()

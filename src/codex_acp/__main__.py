@@ -1,8 +1,12 @@
-"""``python -m codex_acp``: the command ``codex-acp-sdk``."""
+"""``python -P -m codex_acp``: the command ``codex-acp-sdk``."""
 
 from __future__ import annotations
 
 import sys
+
+if not sys.flags.safe_path:
+    # Python has put the working directory there: nothing of a stranger's directory is imported.
+    del sys.path[0]
 
 from codex_acp.cli.main import main
 

@@ -86,6 +86,17 @@ def test_nothing_is_left_unfinished() -> None:
     assert found == []
 
 
+def test_our_package_is_started_without_the_working_directory_on_its_path() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.py")]
+    offenders = [
+        _name(path)
+        for path in (*SOURCES, *pages)
+        for found in re.finditer(r"(?s)(.{,120})-m\W+codex_acp", path.read_text())
+        if "-P" not in found[1]
+    ]
+    assert offenders == []
+
+
 def test_no_path_of_a_machine_is_committed() -> None:
     pattern = re.compile(r"/(root|home/[a-z]+|work|Users/[A-Za-z]+)/")
     files = subprocess.run(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import TYPE_CHECKING, Final
 
 from codex_acp.cli.argument_values import positive
@@ -133,8 +132,9 @@ def network_options(parsed: argparse.Namespace) -> NetworkOptions | None:
 def _tokens(file: str | None, *, no_token: bool) -> Tokens:
     from codex_acp.adapter.network.tokens import TOKEN_VARIABLE, TokenFile, Tokens, fixed_token
     from codex_acp.adapter.network.tokens import no_token as nobody_needs_one
+    from codex_acp.cli.own_secrets import take_token
 
-    token = os.environ.pop(TOKEN_VARIABLE, None)  # Codex and its commands shall not have it
+    token = take_token()
     if no_token:
         if file is not None:
             raise MisuseError("--no-token and --token-file exclude each other")

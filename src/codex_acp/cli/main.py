@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import sys
 
 INTERRUPTED = 130
@@ -33,6 +34,10 @@ def main(argv: list[str] | None = None) -> int:
             from codex_acp.cli.standard_streams import put_in_place
 
             put_in_place()
+        if "CODEX_ACP_TOKEN" in os.environ:
+            from codex_acp.cli.own_secrets import hide_token
+
+            hide_token()
         if args in ([], ["serve"]):
             from codex_acp.cli.serve import serve
             from codex_acp.codex.connection.launch import LaunchOptions
@@ -87,8 +92,6 @@ def _not_written(error: OSError) -> int:
 
 def _drop_output() -> None:
     """Send what is still buffered nowhere: Python would complain of it at its exit."""
-    import os
-
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.close(null)

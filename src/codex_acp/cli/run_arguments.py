@@ -191,9 +191,9 @@ def remote_token(file: str | None) -> str | None:
 
     Taken out of the environment, which agents and their commands inherit. Raises MisuseError.
     """
-    from codex_acp.adapter.network.tokens import TOKEN_VARIABLE
+    from codex_acp.cli.own_secrets import take_token
 
-    found = os.environ.pop(TOKEN_VARIABLE, None)
+    found = take_token()
     if file is None:
         return _told(found) if found else None
     try:

@@ -18,7 +18,7 @@ from codex_acp.transport.descriptors import read_now
 
 TYPE_CHECKING = False  # typing itself is not worth its import before a process is spawned
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from types import ModuleType
 
     from codex_acp.adapter.network.listen import NetworkOptions
@@ -81,11 +81,12 @@ def serve(
     try:
         if not ADAPTER_VARIABLES.isdisjoint(os.environ):
             from codex_acp.cli.adapter_variables import read_variables
+            from codex_acp.cli.own_secrets import take_variables
 
             read = read_variables(os.environ, options.args)
-            env = _for_codex(options.env)
-            options = LaunchOptions(options.codex, read.arguments, env, options.cwd)
+            options = LaunchOptions(options.codex, read.arguments, options.env, options.cwd)
             defaults, log_file = read.defaults, log_file or read.log_file
+            take_variables(*ADAPTER_VARIABLES)
             for line in read.said:
                 complain(f"{PROGRAM}: {line}")
         level = chosen_level(log_level)
@@ -119,12 +120,6 @@ def serve(
         # Does nothing to a process that was ended in good order.
         if spawned is not None and not isinstance(spawned, LaunchError):
             spawned.kill_tree()
-
-
-def _for_codex(given: Mapping[str, str] | None) -> dict[str, str]:
-    """The environment without these: what Codex has in its own, the model's commands can read."""
-    env = os.environ if given is None else given
-    return {name: env[name] for name in env if name not in ADAPTER_VARIABLES}
 
 
 def _stdio(

@@ -1,6 +1,6 @@
 """A process that behaves like ``codex app-server`` on standard input and output, by a script.
 
-``python -m codex_acp.testing.app_server SCRIPT.jsonl [--record OUT.jsonl] [-- ARGUMENTS]``
+``python -P -m codex_acp.testing.app_server SCRIPT.jsonl [--record OUT.jsonl] [-- ARGUMENTS]``
 
 Owns the process: streams, signals, the exit. What is said is in ``app_server_player``. The
 ARGUMENTS are those that the Codex binary would get: with ``--version`` the process prints a

@@ -1,6 +1,6 @@
 """A small MCP server on standard input and output that plays a script.
 
-``python -m codex_acp.testing.mcp_server SCRIPT.json [--record OUT.jsonl] [--triggers DIR]``
+``python -P -m codex_acp.testing.mcp_server SCRIPT.json [--record OUT.jsonl] [--triggers DIR]``
 
 Owns the process: the streams, a thread for each tool call (it may wait for an elicitation) and
 one that watches for triggers. What it offers is in ``mcp_script``. Standard library only.

@@ -46,6 +46,6 @@ def login_ways(environment: Mapping[str, str], codex: str | None) -> LoginWays:
     named = () if codex is None else ("--codex", codex)
     return LoginWays(
         browser=can_open_pages(environment),
-        command=(sys.executable, "-m", "codex_acp", *named),
+        command=(sys.executable, "-P", "-m", "codex_acp", *named),
         no_browser=bool(environment.get(NO_BROWSER)),
     )

@@ -163,7 +163,7 @@ def _parsed(content: bytes, path: str) -> tuple[Token, ...]:
         expires = _time(words[2], where) if len(words) > 2 else None
         tokens.append(Token(owner, _digest(_long_enough(token, where)), expires))
     if not tokens:
-        made = "python -c 'import secrets; print(secrets.token_urlsafe(32))' makes one"
+        made = "python3 -Pc 'import secrets; print(secrets.token_urlsafe(32))' makes one"
         raise MisuseError(f"the token file {path!r} has no token; {made}")
     return tuple(tokens)
 

@@ -192,7 +192,7 @@ def _command(program: str) -> list[str]:
     if beside.is_file():
         return [str(beside)]
     found = shutil.which(program)
-    return [found] if found else [sys.executable, "-m", "codex_acp"]
+    return [found] if found else [sys.executable, "-P", "-m", "codex_acp"]
 
 
 def _print(finding: Finding) -> None:
