@@ -69,5 +69,6 @@ def test_a_prompt_that_a_dying_codex_has_read_is_not_run_again(
         error = adapter.answer(adapter.start_prompt(session))["error"]
         assert error["code"] == -32603
         assert "status 3" in error["message"]
+        assert error["data"]["reason"] == "agentLost"
         assert "run again" not in adapter.stderr
         assert len(codex.record().requests("turn/start")) == 1

@@ -44,6 +44,7 @@ def test_a_killed_codex_ends_the_prompt_and_its_calls_and_the_next_prompt_goes_o
         error = adapter.answer(prompt)["error"]
         assert error["code"] == -32603
         assert error["data"]["exitCode"] == -9
+        assert error["data"]["reason"] == "agentLost"
         (call,) = tool_calls(updates_of(adapter.messages, session)).values()
         assert call["status"] == "failed"
 
@@ -77,6 +78,7 @@ def test_a_session_that_never_ran_a_turn_is_lost_with_its_codex() -> None:
         error = adapter.answer(adapter.start_prompt(session))["error"]
         assert error["code"] == -32002
         assert "first prompt" in error["message"]
+        assert error["data"]["reason"] == "agentLost"
         assert bench.run(adapter, bench.new(adapter), "Hello.") == "Fresh."
 
 
@@ -115,7 +117,9 @@ def test_a_codex_that_keeps_ending_is_not_started_for_ever(tmp_path: Path) -> No
     codex.chmod(codex.stat().st_mode | stat.S_IXUSR)
     with SessionBench() as bench, bench.adapter({"CODEX_PATH": str(codex)}) as adapter:
         params = {"cwd": str(bench.home.workspace), "mcpServers": []}
-        messages = [adapter.ask("session/new", params)["error"]["message"] for _ in range(5)]
+        errors = [adapter.ask("session/new", params)["error"] for _ in range(5)]
+    messages = [error["message"] for error in errors]
+    assert errors[4]["data"]["reason"] == "agentLost"
     assert all("status 7" in message and "no disk space" in message for message in messages)
     assert "3 times" not in messages[2]
     assert "3 times" in messages[3]

@@ -136,7 +136,9 @@ REFUSED = [
 
 
 async def test_an_overload_is_tried_again_and_a_refusal_is_not(tmp_path: Path) -> None:
+    lost = {"code": -32603, "data": {"reason": "agentLost"}}  # whatever agent it is
     tasks = [
+        task("lost", tmp_path, error=lost),
         *(task(f"busy{n}", tmp_path, error=error) for n, error in enumerate(OVERLOADED)),
         *(task(f"no{n}", tmp_path, error=error) for n, error in enumerate(REFUSED)),
         task("login", tmp_path, error={"code": -32000}),
@@ -147,6 +149,7 @@ async def test_an_overload_is_tried_again_and_a_refusal_is_not(tmp_path: Path) -
         **{f"busy{n}": ("overloaded", 3) for n in range(len(OVERLOADED))},
         **{f"no{n}": ("agent_error", 1) for n in range(len(REFUSED))},
         "login": ("authentication", 1),
+        "lost": ("agent_lost", 3),
     }
 
 
@@ -162,7 +165,8 @@ async def test_an_agent_that_cannot_open_a_session_is_tried_again_with_a_new_pro
 
 
 def test_the_words_of_an_error_decide_nothing() -> None:
-    error = ErrorReply("session/prompt", -32603, "serverOverloaded, rate limit, 503")
+    said = "serverOverloaded, rate limit, 503, agentLost, codex exited with status -9"
+    error = ErrorReply("session/prompt", -32603, said, {"message": said})
     assert reason_of(error) == "agent_error"
 
 

@@ -83,8 +83,13 @@ async def test_several_prompts_are_one_conversation(tmp_path: Path) -> None:
 async def test_a_stop_reason_that_is_no_end_is_a_failure_and_not_tried_again(
     tmp_path: Path, reason: str
 ) -> None:
-    found = await outcomes(fleet_of(None), task("a", tmp_path, say="No.", stop=reason))
-    assert (found["a"].status, found["a"].reason, len(found["a"].attempts)) == ("failed", reason, 1)
+    said = {"says": "No.", "says nothing": ""}
+    tasks = [task(name, tmp_path, say=text, stop=reason) for name, text in said.items()]
+    found = await outcomes(fleet_of(None), *tasks)
+    for outcome in found.values():
+        assert (outcome.status, outcome.reason, len(outcome.attempts)) == ("failed", reason, 1)
+    assert found["says"].message == "No."
+    assert found["says nothing"].message
 
 
 async def test_tasks_of_a_shared_agent_share_a_process_and_others_do_not(tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import signal
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from codex_acp.fleet import Fleet, Outcome, Task, deny_all
 from codex_acp.runtime import AgentSpec, allow_kinds
 from codex_acp.testing import (
     CodexHome,
+    Gate,
     ModelResponse,
     ScriptedModel,
     Text,
@@ -23,6 +27,7 @@ from codex_acp.testing import (
     exec_command,
 )
 from tests.fleet.fleet_bench import fleet_of, git, outcomes, repository
+from tests.support.processes import app_servers
 
 
 def codex(home: CodexHome) -> AgentSpec:
@@ -125,3 +130,24 @@ async def test_an_overloaded_model_is_tried_again_in_the_same_thread(tmp_path: P
     assert (found["a"].ok, found["a"].text) == (True, "Now.")
     assert [attempt.reason for attempt in found["a"].attempts] == ["overloaded", "end_turn"]
     assert found["a"].attempts[1].resumed
+
+
+async def test_a_codex_that_is_killed_costs_none_of_the_tasks_that_share_it(tmp_path: Path) -> None:
+    ids = [f"t{n}" for n in range(8)]
+    held = [ModelResponse(Text("Half"), Gate("held"), Text(" of it.")) for _ in ids]
+    script = [*held, ModelResponse(Text("Done."), repeat=True)]
+    with ScriptedModel(script) as model, CodexHome(model.base_url) as home:
+        fleet = fleet_of(tmp_path / "out", concurrency=len(ids))
+        tasks = [Task(id=name, prompt="Go.", cwd=tmp_path, agent=codex(home)) for name in ids]
+        running = asyncio.ensure_future(outcomes(fleet, *tasks))
+        try:
+            await asyncio.to_thread(model.wait_for_requests, len(ids))
+            (pid,) = app_servers(str(home.codex_home))
+            os.kill(pid, signal.SIGKILL)
+            found = await running
+        finally:
+            model.open("held")
+            running.cancel()
+    for outcome in found.values():
+        assert (outcome.status, outcome.text) == ("completed", "Done."), outcome.message
+        assert [attempt.reason for attempt in outcome.attempts] == ["agent_lost", "end_turn"]

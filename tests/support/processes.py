@@ -14,3 +14,16 @@ def lives(pid: int) -> bool:
         stat = Path(f"/proc/{pid}/stat")
         return not Path("/proc").exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
     return False
+
+
+def app_servers(home: str) -> list[int]:
+    """The ids of the Codex app-servers that run with this ``CODEX_HOME``."""
+    wanted = f"CODEX_HOME={home}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdigit() and b"\0app-server\0" in (entry / "cmdline").read_bytes():
+                # The adapter's command has no such word; a wrapper of Codex might.
+                if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+    return found

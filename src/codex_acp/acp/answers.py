@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from codex_acp.errors import CodexAcpError, InvalidPayload, RpcError
+from codex_acp.errors import CodexAcpError, InvalidPayload, RpcError, TransportError
 from codex_acp.jsonrpc.encode import encode_json
 from codex_acp.jsonrpc.message import (
+    AGENT_LOST,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -92,7 +93,8 @@ def answer_failure(responder: Responder, error: Exception, *, was_cancelled: boo
     if was_cancelled:
         answer_rpc_error(responder, cancelled(method))
     else:
-        answer_rpc_error(responder, RpcError(INTERNAL_ERROR, f"{method} failed: {what}"))
+        data = {"reason": AGENT_LOST} if isinstance(error, TransportError) else None
+        answer_rpc_error(responder, RpcError(INTERNAL_ERROR, f"{method} failed: {what}", data))
 
 
 def cancelled(method: str, why: str = "was cancelled") -> RpcError:

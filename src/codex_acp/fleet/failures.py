@@ -17,7 +17,7 @@ from codex_acp.errors import (
     TransportError,
 )
 from codex_acp.fleet.errors import CheckoutError, WorkerLost
-from codex_acp.jsonrpc.message import OVERLOADED
+from codex_acp.jsonrpc.message import AGENT_LOST, OVERLOADED
 from codex_acp.runtime import (
     AgentStartError,
     AuthenticationRequired,
@@ -64,6 +64,8 @@ def reason_of(error: Exception) -> Reason:
         case ServerOverloaded():
             return "overloaded"
         case ErrorReply():
+            if value_at(error.data, "reason") == AGENT_LOST:
+                return "agent_lost"
             return "overloaded" if _is_busy(error) else "agent_error"
         case LaunchError():
             return "agent_not_found"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from codex_acp._json import text_at
 from codex_acp.fleet.errors import OutcomeNotWritten
 from codex_acp.fleet.outcome import Attempt
 from codex_acp.transcript.private_file import append_line
@@ -48,9 +49,10 @@ class History:
                 self.first_prompt, self.begun = number, True
             case {"type": "prompt_ended", "number": int(number)}:
                 self.first_prompt, self.begun = number + 1, False
-            case {"type": "attempt_ended"}:
-                told: Any = {name: event.get(name) for name in ("reason", "message", "seconds")}
-                self.attempts[-1] = replace(last, **told)
+            case {"type": "attempt_ended", "reason": str(reason), "seconds": int() | float()}:
+                message = text_at(event, "message")
+                seconds = float(event["seconds"])
+                self.attempts[-1] = replace(last, reason=reason, message=message, seconds=seconds)
 
 
 class Journal:

@@ -120,7 +120,7 @@ class _Attempt:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this task's
             if isinstance(error, TimeoutError) and self._limit.expired:
                 return "time_limit", f"it took longer than {self._job.time_limit:g} seconds"
-            return reason_of(error), str(error) or type(error).__name__
+            return reason_of(error), str(error).strip() or type(error).__name__
         return "end_turn", None
 
     async def _work(self) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codex_acp.acp.types import UsageUpdateSessionUpdate
 from codex_acp.errors import CodexAcpError, ErrorReply
-from codex_acp.fleet.failures import SettingRefused
-from codex_acp.fleet.jobs import CONTINUE, Job, Post, Reason, Report, Usage
+from codex_acp.fleet.failures import SettingRefused, reason_of
+from codex_acp.fleet.jobs import CONTINUE, RETRIED, Job, Post, Reason, Report, Usage
 from codex_acp.fleet.session_log import SessionLog
 from codex_acp.fleet.worker_questions import ask_permission
 from codex_acp.jsonrpc.message import INTERNAL_ERROR, JsonValue
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from codex_acp.acp.types import PromptResponse
+    from codex_acp.acp.types import PromptResponse, StopReason
     from codex_acp.fleet.agent_pool import Lease
     from codex_acp.fleet.time_limit import TimeLimit
     from codex_acp.runtime import Permission, Prompt, PromptResult, Session, Update
@@ -38,6 +38,14 @@ _WRONG: Final = (
     "Your last message is not what was asked for: {}. "
     "Send the JSON value again, corrected, and nothing else."
 )
+
+_UNSAID: Final[Mapping[StopReason, str]] = {
+    "refusal": "the agent refused to go on, and did not say why",
+    "max_tokens": "the model came to its limit of tokens",
+    "max_turn_requests": "the agent came to its limit of requests in one turn",
+    "cancelled": "the agent says that the prompt was cancelled, and did not say why",
+}
+"""Reasons of an agent that says nothing."""
 
 
 class Ended(Exception):
@@ -111,7 +119,8 @@ class SessionRun:
                     permissions=self._permission,
                 )
         except ErrorReply as error:
-            if error.code == INTERNAL_ERROR and error.method.startswith("session/"):
+            opens = error.method.startswith("session/") and reason_of(error) == "agent_error"
+            if error.code == INTERNAL_ERROR and opens:
                 raise Ended("agent_not_started", str(error)) from error
             raise
 
@@ -126,6 +135,8 @@ class SessionRun:
             for config_id, choice in self._job.options.items():
                 await options.set(config_id, choice)
         except CodexAcpError as error:
+            if reason_of(error) in RETRIED:
+                raise
             raise SettingRefused(str(error)) from error
 
     async def _prompts(self, session: Session) -> None:
@@ -158,7 +169,7 @@ class SessionRun:
         if self._too_many:
             raise Ended("token_limit", f"it used more than {self._job.max_tokens} tokens")
         if result.stop_reason != "end_turn":
-            raise Ended(result.stop_reason, self._text or None)
+            raise Ended(result.stop_reason, self._text.strip() or _UNSAID[result.stop_reason])
 
     def _take(self, result: PromptResult) -> None:
         self._text = result.messages[-1] if result.messages else ""

@@ -48,6 +48,10 @@ OVERLOADED: Final = -32001
 RESOURCE_NOT_FOUND: Final = -32002
 """A file or session that was named does not exist (ACP)."""
 
+AGENT_LOST: Final = "agentLost"
+"""``data.reason`` of an error: the program that does the agent's work has ended. Nothing is wrong
+with the request; it may be made again."""
+
 
 @record
 class Request:

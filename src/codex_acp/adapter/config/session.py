@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from codex_acp._json import list_at, value_at
 from codex_acp.adapter.refused_calls import refused_call
 from codex_acp.codex.connection.notification_router import NotificationSink
-from codex_acp.errors import CodexAcpError, ErrorReply, RpcError
-from codex_acp.jsonrpc.message import INTERNAL_ERROR, JsonValue
+from codex_acp.errors import CodexAcpError, ErrorReply, RpcError, TransportError
+from codex_acp.jsonrpc.message import AGENT_LOST, INTERNAL_ERROR, JsonValue
 from codex_acp.mapping.config.changes import applied, meets
 from codex_acp.mapping.config.modes import configured_access
 from codex_acp.mapping.config.options import ConfigView, Option
@@ -169,7 +169,9 @@ class ConfigSession(NotificationSink):
         except ErrorReply as error:
             raise refused_call("Codex refused the change", error) from error
         except CodexAcpError as error:
-            raise RpcError(INTERNAL_ERROR, f"the change did not reach Codex: {error}") from error
+            data = {"reason": AGENT_LOST} if isinstance(error, TransportError) else None
+            message = f"the change did not reach Codex: {error}"
+            raise RpcError(INTERNAL_ERROR, message, data) from error
 
     async def restore(self, patch: JsonObject) -> None:
         """Give a new thread the access that is configured, which it was not started with.

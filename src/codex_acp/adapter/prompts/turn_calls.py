@@ -16,7 +16,7 @@ from codex_acp.adapter.refused_calls import refused_call
 from codex_acp.codex._generated import models
 from codex_acp.codex.connection.pages import all_pages
 from codex_acp.errors import CodexAcpError, ErrorReply, ProcessExited, RpcError, TransportError
-from codex_acp.jsonrpc.message import INTERNAL_ERROR, INVALID_PARAMS
+from codex_acp.jsonrpc.message import AGENT_LOST, INTERNAL_ERROR, INVALID_PARAMS
 from codex_acp.mapping.session.stop_reasons import PromptFailure
 from codex_acp.transcript.secrets import scrub
 from codex_acp.transport.child import ChildProcess
@@ -187,8 +187,8 @@ def start_refused(error: CodexAcpError) -> PromptFailure:
 
 def codex_gone(error: TransportError | None) -> PromptFailure:
     """How a prompt ends whose Codex has ended."""
-    data: dict[str, object] = {}
+    data: dict[str, object] = {"reason": AGENT_LOST}
     if isinstance(error, ProcessExited):
-        data = {"exitCode": error.returncode, "stderr": scrub(error.stderr_tail, WHOLE_TAIL)}
+        data |= {"exitCode": error.returncode, "stderr": scrub(error.stderr_tail, WHOLE_TAIL)}
     message = "Codex ended while the prompt ran" if error is None else scrub(str(error), WHOLE_TAIL)
     return PromptFailure(INTERNAL_ERROR, message, data)

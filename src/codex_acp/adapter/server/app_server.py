@@ -14,7 +14,7 @@ from codex_acp.codex.connection.handshake import Hello, check_version
 from codex_acp.codex.connection.launch import LaunchOptions, codex_version, spawn_app_server
 from codex_acp.codex.connection.notification_router import NotificationSink
 from codex_acp.errors import CodexAcpError, LaunchError, RpcError, TransportError
-from codex_acp.jsonrpc.message import INTERNAL_ERROR, JsonValue
+from codex_acp.jsonrpc.message import AGENT_LOST, INTERNAL_ERROR, JsonValue
 from codex_acp.mapping.unwanted import UNWANTED_NOTIFICATIONS
 from codex_acp.transcript.secrets import scrub
 from codex_acp.transport.restart_limit import Restarts
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from codex_acp.transport.connection import Direction
 
 logger = logging.getLogger(__name__)
+
+
+class _Lost(LaunchError):
+    """Codex has ended, too often or too early; it may start another time."""
 
 
 class AppServer:
@@ -103,7 +107,8 @@ class AppServer:
             except CodexAcpError as error:
                 reason = scrub(str(error))
                 logger.warning("Codex could not be started: %s", reason)
-                raise RpcError(INTERNAL_ERROR, reason) from error
+                data = {"reason": AGENT_LOST} if isinstance(error, _Lost) else None
+                raise RpcError(INTERNAL_ERROR, reason, data) from error
             return self._client
 
     async def warm_up(self) -> None:
@@ -143,25 +148,26 @@ class AppServer:
             self._end.reason = str(error)
             raise
         except CodexAcpError as error:
-            self._end.reason = await self._no_codex(error)
-            raise LaunchError(self._end.reason) from error
+            failure = await self._no_codex(error)
+            self._end.reason = str(failure)
+            raise failure from error
         self._before_use()
         return client
 
-    async def _no_codex(self, error: CodexAcpError) -> str:
+    async def _no_codex(self, error: CodexAcpError) -> LaunchError:
         """Perhaps it is none at all, or too old to say so: ask it, and say which program failed."""
         from anyio import to_thread
 
         try:
             path = find_codex(self.options.codex).path
         except LaunchError:
-            return str(error)
+            return _Lost(str(error))
         try:
             check_version(await to_thread.run_sync(codex_version, path, abandon_on_cancel=True))
         except LaunchError as refused:
-            return str(refused)
+            return refused
         said = str(error).partition("\n\nStack backtrace:")[0]
-        return (
+        return _Lost(
             f"{path!r} did not start as a Codex app-server; `codex-acp-sdk doctor` in a terminal "
             f"looks for the reason: {said}"
         )
@@ -170,7 +176,7 @@ class AppServer:
         wait = self._restarts.seconds_to_wait(monotonic())
         if wait:
             limit = self._restarts.limit
-            raise LaunchError(
+            raise _Lost(
                 f"Codex has ended {limit.count} times within {limit.seconds:g} s; it is started "
                 f"again in {math.ceil(wait)} s at the earliest. The last time: {self._end.reason}"
             )

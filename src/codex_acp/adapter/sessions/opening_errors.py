@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from codex_acp._json import value_at
+from codex_acp._json import object_at, value_at
 from codex_acp.adapter.refused_calls import refused_call
 from codex_acp.errors import CodexAcpError, ErrorReply, RpcError, TransportError
 from codex_acp.jsonrpc.message import (
+    AGENT_LOST,
     AUTHENTICATION_REQUIRED,
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -42,7 +43,7 @@ def never_stored(session_id: str, error: RpcError) -> RpcError:
         f"Codex has ended, and has nothing of the session {session_id!r}: it had no first prompt, "
         "or was deleted; start a new session"
     )
-    return RpcError(RESOURCE_NOT_FOUND, message, error.data)
+    return RpcError(RESOURCE_NOT_FOUND, message, object_at(error.data) | {"reason": AGENT_LOST})
 
 
 def session_error(error: CodexAcpError) -> RpcError:
@@ -53,7 +54,7 @@ def session_error(error: CodexAcpError) -> RpcError:
         code = AUTHENTICATION_REQUIRED if _asks_for_login(error) else INTERNAL_ERROR
         return refused_call("Codex could not start the session", error, code)
     if isinstance(error, TransportError):
-        return RpcError(INTERNAL_ERROR, scrub(str(error)))
+        return RpcError(INTERNAL_ERROR, scrub(str(error)), {"reason": AGENT_LOST})
     return RpcError(INTERNAL_ERROR, f"Codex could not start the session: {error}")
 
 

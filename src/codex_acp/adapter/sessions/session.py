@@ -23,7 +23,7 @@ from codex_acp.adapter.sessions.prompt_message import prompt_message, refused
 from codex_acp.adapter.sessions.shown_thread import ShownThread
 from codex_acp.adapter.sub_agents.sub_agents import SubAgents
 from codex_acp.errors import CodexAcpError, RpcError, TransportError
-from codex_acp.jsonrpc.message import INTERNAL_ERROR, JsonValue
+from codex_acp.jsonrpc.message import AGENT_LOST, INTERNAL_ERROR, JsonValue
 from codex_acp.mapping.calls.tool_calls import announce, approval_settled, call_ended
 from codex_acp.mapping.events.session_events import PromptTaken, StateChanged, TextChunk
 from codex_acp.mapping.messages.lines import said
@@ -122,7 +122,7 @@ class Session:
         if self._stopping and (early is None or not early.has_place):
             raise unknown_session(self.id)
         if self.lost is not None and (early is None or not early.has_place):
-            raise NotTaken(INTERNAL_ERROR, self.lost)
+            raise NotTaken(INTERNAL_ERROR, self.lost, {"reason": AGENT_LOST})
         end, usage, untaken = await self.prompts.run(
             lambda: self._work(prompt),
             lambda taken: self._inserted(taken, prompt, when_inserted),
